@@ -1,8 +1,8 @@
 """ROUGE-1, -2 and -L (Lin 2004) by the package rouge_score: F measures in [0, 1], without stemming.
 
-Words are what that package takes for words: runs of a-z and 0-9 after lower-casing. A text in another script has none
-and scores 0. The longest common subsequence of ROUGE-L is found with bit vectors: the package's table
-has a cell for each pair of words, gigabytes for two texts of 200 kB.
+Words are those of the package's tokenizer: runs of a-z and 0-9 after lower-casing, so a text in another script has none
+and scores 0. The longest common subsequence of ROUGE-L is computed here with bit vectors, because the package's table
+has a cell for each pair of words: gigabytes for two texts of 200 kB.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = ("rouge1", "rouge2", "rougeL")
 
 
 def rouge(pairs: Iterable[tuple[str, Sequence[str]]]) -> Iterator[dict[str, float]]:
-    """Of each text and its references the F measures, each the mean over the references (at least one)."""
+    """Of each (text, references) pair the F measures by the names in KINDS: means over the references (one or more)."""
     for text, references in pairs:
         scores = [_scores(text, reference) for reference in references]
         yield {kind: fmean(score[kind] for score in scores) for kind in KINDS}
@@ -43,7 +43,10 @@ def _rouge_l(text: str, reference: str) -> float:
 
 
 def longest_common(words: Sequence[str], others: Sequence[str]) -> int:
-    """The length of their longest common subsequence; only words that both have take time and memory."""
+    """The length of the longest common subsequence of two lists of words.
+
+    Time and memory depend only on the words that both lists have.
+    """
     shared = set(words) & set(others)
     shorter, longer = sorted(([word for word in one if word in shared] for one in (words, others)), key=len)
     (last,) = deque(subsequence_rows(longer, shorter), maxlen=1)

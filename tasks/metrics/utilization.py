@@ -1,14 +1,14 @@
-"""Utilization: whether a combined answer made something of both answers, or ignored or pasted them (axiom 5)."""
+"""Utilization (axiom 5): how much of two answers is used in an answer that combines them, by shared n-grams."""
 
 from tasks.text.shingles import words
 
 
 def utilization(combined: str, first: str, second: str, *, n: int) -> float:
-    """Share of each answer's n-grams that the combined answer uses, summed: in [0, 2].
+    """The share of the first answer's n-grams that `combined` contains plus the same share of the second's: in [0, 2].
 
-    Near 0 it ignored both, near 2 it pasted them together (Axiomatic Preference Modeling, C.4).
-    An answer shorter than n words counts as wholly used if it occurs verbatim, else as unused.
-    An n-gram is of lower-cased words and counts once; an answer without a word is unused.
+    Near 0 the combined answer ignored both answers, near 2 it pasted them together (Axiomatic Preference Modeling,
+    C.4). n-grams are of lower-cased words, and repeated ones count once. The share of an answer with fewer than n words
+    is 1 if its words occur in `combined` one after the other, else 0; that of an answer without a word is 0.
     """
     used = words(combined)
     return _share_used(used, words(first), n) + _share_used(used, words(second), n)

@@ -1,4 +1,6 @@
-"""README.md of a dataset version, which publish.py writes: a card, whose YAML tells `datasets.load_dataset` the splits.
+"""The dataset card (README.md) of a version, which publish.py writes.
+
+Its YAML front matter tells `datasets.load_dataset` where the splits are:
 
     ---
     pretty_name: "Axioms"
@@ -12,8 +14,8 @@
         path: "train/*.parquet"
     ---
 
-Equal versions give equal bytes: nothing here asks a clock, a host or the environment. `Version` is also
-what croissant.py and report.py are written from.
+Equal versions give equal bytes: nothing here depends on the clock, the host or the environment. croissant.py and
+report.py write their files from the same `Version`.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Split:
+    """A split of a config, with its number of rows and its Parquet files."""
+
     name: str
     rows: int
     files: Sequence[File]
@@ -68,7 +72,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A table of the version and its splits; the default one is what `load_dataset(folder)` reads."""
+    """A config of the version: one table, its schema and splits. `load_dataset(folder)` reads the default config."""
 
     name: str
     default: bool
@@ -84,9 +88,10 @@ class Paper:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportTable:
-    """A table of the card or the report. Cells are text or figures; what is missing is shown as a dash.
+    """A table of the card or of the report: numbers and strings; a missing cell is shown as a dash.
 
-    A column that says more of an earlier one bears its name and one of MORE: `Complete %`, `mean from`.
+    A column that adds to another one is named after it, plus a word of MORE: `Complete %` beside `Complete`, `mean
+    from` beside `mean`.
     """
 
     title: str
@@ -99,7 +104,7 @@ class ReportTable:
 
     @property
     def cells(self) -> DataFrame:
-        """The frame with Python's own values, None where one is missing."""
+        """The frame with cells as Python objects, None where a cell is missing."""
         cells = self.frame.astype(object)
         return cells.where(cells.notna(), None)
 
@@ -109,14 +114,14 @@ class ReportTable:
 
     @property
     def headings(self) -> list[str]:
-        """The columns as a reader sees them: `%` where that says more of an earlier one."""
+        """Column names as shown: a column that adds to another one shows only its last word (`%` of `Complete %`)."""
         split = [name.rpartition(" ") for name in self.columns]
         return [last if last in MORE and of in self.columns else f"{of}{blank}{last}" for of, blank, last in split]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot of the report, as SVG that this project drew; `name` is that of its file, without the ending."""
+    """A plot of the report as SVG, drawn by this project; `name` is its file name without `.svg`."""
 
     name: str
     title: str
@@ -126,11 +131,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a card says of a dataset's sources: Markdown sentences of ours, never text of a source.
+    """What the card says of the dataset's sources: Markdown sentences written for it, never text of a source.
 
-    `licences`: what carries a licence. `credit`: what whoever passes rows on owes, and what attribution.parquet lists.
-    `changes`: what was done to the sources' texts. `traced`: what `longform trace` shows. `tasks`: what the rows are
-    for, as dataset cards name it.
+    `licences`: where licences are named. `credit`: whom to name when rows are passed on, and what attribution.parquet
+    lists. `changes`: how the sources' texts were changed. `traced`: what `longform trace` shows of a row. `tasks`: the
+    task categories of the front matter.
     """
 
     licences: str = "Each row names the licence of its source where that is known."
@@ -145,12 +150,12 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A dataset version: all that its card, Croissant file and report say.
+    """All that the card, the Croissant file and the report say of a dataset version.
 
-    `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: it holds rows of the offline model;
-    `offline_kinds` names their kinds ("open_book"). `date_published`: ISO date, empty where nothing tells it.
-    `counts`: tables of the card. `terms`: how the sources were got, in a sentence. `scrubbed`: posts whose text holds
-    marks for personal data.
+    `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: rows were written by the offline model;
+    `offline_kinds`: their kinds ("open_book"). `date_published`: ISO date, empty if unknown. `counts`: further tables
+    of the card. `terms`: how the sources were obtained, in a sentence. `scrubbed`: number of posts in which personal
+    data was replaced by marks like `[mail]`.
     """
 
     dataset: str
@@ -172,7 +177,7 @@ class Version:
 
 
 def card(version: Version) -> str:
-    """README.md: YAML front matter, then what the rows are, how they were built, licensed and are read."""
+    """README.md as text: YAML front matter, then sections on splits, columns, build, licence, loading, tracing."""
     sections = (
         _opening(version),
         f"## Splits\n\n{_markdown(splits_table(version))}",
@@ -187,34 +192,35 @@ def card(version: Version) -> str:
 
 
 def rows_of(version: Version) -> int:
+    """The number of rows of all splits of all configs."""
     return sum(split.rows for config in version.configs for split in config.splits)
 
 
 def schemas_of(version: Version) -> list[tuple[list[str], pa.Schema]]:
-    """Every schema once, in order, with the names of the configs that have it."""
+    """(names of the configs with this schema, schema) for each distinct schema, in the order of the configs."""
     alike = [[other for other in version.configs if other.schema.equals(config.schema)] for config in version.configs]
     firsts = [same for config, same in zip(version.configs, alike, strict=True) if same[0] is config]
     return [([config.name for config in same], same[0].schema) for same in firsts]
 
 
 def model_columns(schemas: Iterable[pa.Schema]) -> list[str]:
-    """The columns that say which model wrote or judged something, each once."""
+    """The columns that say which model wrote or judged something (`model`, `…_model`, `…_backend`), each once."""
     names = (name for schema in schemas for name in schema.names)
     return [name for name in dict.fromkeys(names) if name == "model" or name.endswith(("_model", "_backend"))]
 
 
 def key_of(schema: pa.Schema) -> str:
-    """The column that identifies a row."""
+    """The name of the column that identifies a row, from the schema's metadata."""
     return str(schema.metadata[b"key"], "utf-8")
 
 
 def doc_of(field: pa.Field) -> str:
-    """What the column means, as written where it is declared."""
+    """The description of a column, from the field's metadata; empty if it has none."""
     return str((field.metadata or {}).get(b"doc", b""), "utf-8")
 
 
 def offline_note(version: Version) -> str:
-    """A sentence that says which rows no language model wrote; empty if the version has none."""
+    """A sentence for readers that says which rows the offline model wrote; empty if it wrote none."""
     if not version.offline:
         return ""
     kinds = f"Rows of kind {', '.join(version.offline_kinds)}" if version.offline_kinds else "Texts or judgements"
@@ -224,13 +230,13 @@ def offline_note(version: Version) -> str:
 
 
 def licence_url(licence: str) -> str | None:
-    """The deed of a Creative Commons licence, however spelt ("CC BY-SA 4.0", "CC-BY-SA-4.0"); else None."""
+    """The address of a Creative Commons licence's deed, in any spelling ("CC BY-SA 4.0", "CC-BY-SA-4.0"), or None."""
     found = re.fullmatch(r"CC[ -](BY(?:-(?:NC|ND|SA))*)[ -]([0-9]\.[0-9])", licence, re.IGNORECASE)
     return f"https://creativecommons.org/licenses/{found[1].lower()}/{found[2]}/" if found else None
 
 
 def figure(cell: Cell) -> str:
-    """`1,044`, `12.30`, a dash for None or not-a-number, text as it is."""
+    """A cell as text: `1,044`, `12.30`, a dash for None and NaN, a string unchanged."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "–"
     if isinstance(cell, float):
@@ -239,14 +245,14 @@ def figure(cell: Cell) -> str:
 
 
 def numeric_columns(table: ReportTable) -> list[bool]:
-    """For each column whether every cell is a figure or missing."""
+    """For each column whether it has only numbers and missing cells; False for all columns of an empty table."""
     return [not any(isinstance(cell, str) for cell in column) for column in zip(*table.rows, strict=True)] or [
         False for _ in table.columns
     ]
 
 
 def table_of(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> ReportTable:
-    """A table of these cells."""
+    """A ReportTable of these rows, each a sequence of cells in the order of the columns."""
     from pandas import DataFrame
 
     return ReportTable(title, note, DataFrame(list(rows), columns=list(columns), dtype=object))
@@ -268,13 +274,13 @@ def stages_table(version: Version) -> ReportTable:
 
 
 def escaped(text: str) -> str:
-    """Text on one line that Markdown shows as it stands: no markup, no HTML, no cell of a table."""
+    """The text on one line, escaped so that Markdown shows it literally: no markup, no HTML, no end of a table cell."""
     line = " ".join(text.split())
     return re.sub(r"[\\`*\[\]<|&~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", line)
 
 
 def type_name(type: pa.DataType) -> str:
-    """`list of string`, `{start, end}`, `timestamp (ms, UTC)`; else Arrow's own name."""
+    """An Arrow type for readers: `list of string`, `{start, end}`, `timestamp (ms, UTC)`; else Arrow's own name."""
     if pa.types.is_struct(type):
         return f"{{{', '.join(field.name for field in type)}}}"
     if pa.types.is_list(type) or pa.types.is_large_list(type):
@@ -298,7 +304,7 @@ def _front_matter(version: Version) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A YAML double-quoted scalar: JSON's, on one line."""
+    """The text on one line as a double-quoted YAML scalar, which is written like a JSON string."""
     return json.dumps(" ".join(text.split()), ensure_ascii=False)
 
 
@@ -312,13 +318,19 @@ def _hub_id(licence: str) -> str:
 
 
 def _hub_licences(licences: Sequence[str]) -> list[str]:
-    """Identifiers that dataset cards know, each once; `other` for the rest, CC BY-SA 2.5 among them."""
+    """The licence identifiers of the front matter, each once; [`unknown`] without a licence.
+
+    A licence that is not in HUB_LICENCES (CC BY-SA 2.5 among them) becomes `other`.
+    """
     ids = (_hub_id(licence) for licence in licences)
     return list(dict.fromkeys(name if name in HUB_LICENCES else "other" for name in ids)) or ["unknown"]
 
 
 def _own_licence(licences: Sequence[str]) -> list[str]:
-    """What cards want beside `other`: a name and a link of the first licence that has no identifier there."""
+    """The lines license_name and, if known, license_link that the front matter needs beside `other`; else [].
+
+    They name the first licence that is not in HUB_LICENCES.
+    """
     for other in (licence for licence in licences if _hub_id(licence) not in HUB_LICENCES):
         link = licence_url(other)
         return [f"license_name: {_quoted(_hub_id(other))}", *([f"license_link: {_quoted(link)}"] if link else [])]
@@ -358,7 +370,7 @@ def _opening(version: Version) -> str:
 
 
 def _columns(version: Version) -> list[str]:
-    """A section for each schema, which names its configs where there is more than one schema."""
+    """A Markdown section on the columns of each distinct schema, with its configs if there are several schemas."""
     schemas = schemas_of(version)
     if len(schemas) == 1:
         return [f"## Columns\n\n{_columns_table(schemas[0][1])}"]
@@ -382,7 +394,7 @@ def _built(version: Version) -> str:
 
 
 def _licence(version: Version) -> str:
-    """With what was done to the texts: CC BY-SA wants changes marked."""
+    """The licence section. It also says how texts were changed, which CC BY-SA requires."""
     wording = version.wording
     deeds = {licence: licence_url(licence) for licence in version.licence}
     named = ", ".join(f"[{escaped(name)}]({url})" if url else escaped(name) for name, url in deeds.items()) or "none"
@@ -402,7 +414,10 @@ def _licence(version: Version) -> str:
 
 
 def _loading(version: Version) -> str:
-    """Code that runs as it stands; `load_dataset(".")` would not, it names the dataset after the path."""
+    """The section with code that loads the version and runs as shown.
+
+    `load_dataset(".")` would not run: the dataset would be named after the path.
+    """
     config = next((config for config in version.configs if config.default), version.configs[0])
     split = next(split for split in config.splits if split.files)
     parquet = PurePosixPath(split.files[0].path).parent
@@ -432,11 +447,12 @@ def _tracing(version: Version) -> str:
 
 
 def _noted(table: ReportTable) -> str:
+    """The table in Markdown, after its note if it has one."""
     return f"{escaped(table.note)}\n\n{_markdown(table)}" if table.note else _markdown(table)
 
 
 def _markdown(table: ReportTable) -> str:
-    """The rows as a Markdown table, figures to the right."""
+    """The table in Markdown, numeric columns aligned to the right."""
     marks = ["---:" if numeric else "---" for numeric in numeric_columns(table)]
     body = [[escaped(figure(cell)) for cell in row] for row in table.rows]
     lines = [[escaped(heading) for heading in table.headings], marks, *body]

@@ -3,10 +3,10 @@
     {"@type": "cr:Field", "@id": "pairs/test/evidence", "dataType": "sc:Text", "isArray": true,
      "arrayShape": "-1", "source": {"fileObject": {"@id": "test/a.parquet"}, "extract": {"column": ...}}}
 
-One FileObject per Parquet file, one RecordSet `<config>/<split>` per split. mlcroissant (1.1.1) cannot read
-one RecordSet from several FileObjects: a FileSet that is contained in them loses its columns. So a split of
-several files is read through a FileSet that lists them, which by itself checks no hash; therefore each of its
-files also has a RecordSet `<path>/keys` of the key column alone. Reading every record set checks every file.
+There is one FileObject per Parquet file and one RecordSet `<config>/<split>` per split. mlcroissant (1.1.1) cannot read
+one RecordSet from several FileObjects: a FileSet that is contained in them loses its columns. So a split of several
+files is read through a FileSet that lists them. As a FileSet checks no hash, each of these files also has a RecordSet
+`<path>/keys` of the key column alone. Reading every RecordSet checks the hash of every file.
 """
 
 import json
@@ -83,7 +83,7 @@ DATA_TYPES = {
 
 
 def croissant(version: Version) -> str:
-    """croissant.json, in a fixed order, with a newline at its end."""
+    """The text of croissant.json: nodes in a fixed order, a newline at the end."""
     splits = [(config, split) for config in version.configs for split in config.splits if split.files]
     files = [
         {
@@ -145,7 +145,7 @@ def _dataset(version: Version) -> Node:
 
 
 def _record_sets(config: Config, split: Split) -> list[Node]:
-    """The record set of a split; of several files also one per file, which reads it past its hash."""
+    """The RecordSet of a split; for several files also one per file, so that readers check each file's hash."""
     name, schema = f"{config.name}/{split.name}", config.schema
     if len(split.files) == 1:
         return [_record_set(name, schema, key_of(schema), _object(split.files[0]))]
@@ -184,7 +184,7 @@ def _field(record_set: str, column: pa.Field, source: Node) -> Node:
 
 
 def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
-    """A list of structs: a field without a type of its own, and a sub-field for what each of them holds."""
+    """The Field of a list of structs: it has no dataType, but a subField for each field of the struct."""
     name = f"{record_set}/{column.name}"
     inner = [column.type.value_type.field(number) for number in range(column.type.value_type.num_fields)]
     return {
@@ -209,6 +209,7 @@ def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
 
 
 def _data_type(column: pa.Field, type: pa.DataType) -> str:
+    """The Croissant dataType of an Arrow type. SchemaError, which names the column, for a type that has none."""
     if pa.types.is_timestamp(type):
         return "sc:DateTime"
     if type not in DATA_TYPES:

@@ -1,4 +1,4 @@
-"""Exports of a version in other formats: what a dataset declares of each, and what one export reads and counts."""
+"""Exports of a version in other formats: what a dataset declares of each format, and the arguments of one export."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from longform.artifacts.versions import Version, stage_rows
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One export of a version. `split`: None for all rows. `options`: which of the format's options are set.
+    """One export of a version, as it is passed to `Format.rows`.
 
-    Whoever makes the rows counts in `left_out` what is not written, by reason, and in `noted` what of the rows is
-    worth knowing.
+    `split`: the split to export, None for all rows; `config`: the config whose splits are meant. `options`: those of
+    the format's options that were chosen. `Format.rows` counts in `left_out` the rows that are not exported, by reason,
+    and in `noted` what `Format.notes` explains.
     """
 
     store: Store
@@ -29,23 +30,24 @@ class Export:
 
     @property
     def name(self) -> str:
-        """The version, in messages."""
+        """Dataset and version, for messages."""
         return f"{self.version.dataset} {self.version.name}"
 
     def rows(self, stage: str) -> Iterator[Row]:
-        """The rows of one stage."""
+        """The rows of one stage of this version."""
         return stage_rows(self.store, self.version, stage)
 
     def tables(self, stages: Mapping[str, str]) -> dict[str, Iterator[Row]]:
-        """name -> rows, for those of these stages that the version has."""
+        """name -> rows of its stage, without those whose stage the version does not have. `stages`: name -> stage."""
         return {name: self.rows(stage) for name, stage in stages.items() if stage in self.version.stages}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that a dataset exports: its rows, each a line of JSON, and the bytes of a row.
+    """A format that a dataset can be exported to: `rows` yields the rows of an export, `line` makes one a JSON line.
 
-    `split`: the one that is written if none is named, None for all rows. `notes`: what `Export.noted` counts, in words.
+    `splits`, `configs`, `options`: what may be chosen. `split`: the default, None for all rows. `notes`: key of
+    `Export.noted` -> the words that are printed after its count.
     """
 
     rows: Callable[[Export], Iterator[Row]]

@@ -1,4 +1,4 @@
-"""What lies behind a published row: rows of the stages that made it, model calls, the stages back to the sources."""
+"""The lineage of a published row: the stage rows and model calls that made it, all stages, and the source files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ SHOWN = 160
 
 
 def rows_where(paths: Sequence[Path], condition: str, *values: str) -> list[Record]:
-    """The rows of these files; `condition` holds no value itself, but a `?` for each."""
+    """The rows of Parquet files that meet an SQL condition, as dicts, dates and times as ISO strings; [] without files.
+
+    Each `?` in the condition stands for one of the values, in order.
+    """
     if not paths:
         return []
     with duckdb.connect() as database:
@@ -34,12 +37,14 @@ def rows_where(paths: Sequence[Path], condition: str, *values: str) -> list[Reco
 
 
 def _plain(value: Any) -> Any:
+    """A date or time as an ISO string; any other value unchanged."""
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def published_row(version: Version, row_id: str) -> tuple[str, Record]:
-    """(config, row) of the published row whose id is or begins with `row_id`; UsageError if there is not
-    exactly one.
+    """(config, row) of the published row with this id or, if there is none, of the only one whose id begins with it.
+
+    UsageError if no row or more than one does.
     """
     found: list[tuple[str, Record]] = []
     for config, paths in version.tables().items():
@@ -62,7 +67,7 @@ def published_row(version: Version, row_id: str) -> tuple[str, Record]:
 
 
 def stage_rows_where(store: Store, version: Version, stage: str, condition: str, *values: str) -> list[Record]:
-    """The rows of a stage of this version; none where it has no such stage."""
+    """The rows of a stage of this version that meet an SQL condition (see `rows_where`); [] if it has no such stage."""
     if stage not in version.stages:
         return []
     paths = [store.rows_path(part) for part in artifact(store, version, stage).parts if part.rows]
@@ -70,7 +75,7 @@ def stage_rows_where(store: Store, version: Version, stage: str, condition: str,
 
 
 def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
-    """response key -> what the call took, of those that are stored."""
+    """response key -> tokens, cost and whether the call was in a batch, for the keys whose responses are stored."""
     from longform.llm.responses.store import open_responses
 
     if not keys:
@@ -82,7 +87,10 @@ def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
 
 
 def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
-    """Model, prompt and response of a text, and what that took; nothing where no model of ours wrote it."""
+    """Lines to print on who wrote a text: model, prompt and response, then tokens and cost of the call if known.
+
+    `made`: a row with the columns of MADE_BY; no line if it is None or names no response. `calls`: as by `calls_of`.
+    """
     if made and made["response"]:
         prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
         yield "", f"{made['model']} via {made['endpoint']} · {prompt} · response {made['response'][:16]}…"
@@ -91,16 +99,16 @@ def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
 
 
 def taken(call: Record) -> str:
-    """Tokens and USD of a call."""
+    """The input and output tokens of a call and its cost in USD, as text."""
     cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
     tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
     return f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
 
 
 def built_by(store: Store, version: Version, stage: str, group: str | None = None) -> list[str]:
-    """The stages behind a table, from the last to the sources, each with its fingerprint; then the sources' files.
+    """`<stage> <fingerprint>` for a stage and all that it was made from, the last stage first; then the source files.
 
-    With `group`, the sources of that group alone.
+    With `group`, only the source files of that group.
     """
     recipes = {name: artifact(store, version, name).recipe for name in version.stages}
     behind = ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})
@@ -109,7 +117,7 @@ def built_by(store: Store, version: Version, stage: str, group: str | None = Non
 
 
 def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
-    """A stage and all it was made from."""
+    """The stage and all stages that it was made from. `recipes`: stage -> recipe. `names`: fingerprint -> stage."""
     found, left = {stage}, [stage]
     while left:
         inputs = recipes[left.pop()].inputs.values()
@@ -120,6 +128,7 @@ def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> 
 
 
 def _sources(recipes: Sequence[Recipe], group: str | None) -> list[str]:
+    """A list of one line that names the source files of the recipes by group and hash; [] if there are none."""
     given = [one for recipe in recipes for mark in recipe.inputs.values() if not isinstance(mark, str) for one in mark]
     named = dict.fromkeys(
         f"{one['group']} sha256 {one['sha256'][:12]}…" for one in given if group in (None, one["group"])
@@ -128,6 +137,6 @@ def _sources(recipes: Sequence[Recipe], group: str | None) -> list[str]:
 
 
 def short(text: str) -> str:
-    """The beginning of a text, on one line."""
+    """The first SHOWN characters of a text, on one line, followed by `…` if it is longer."""
     words = " ".join(text.split())
     return words if len(words) <= SHOWN else f"{words[:SHOWN]}…"

@@ -1,7 +1,7 @@
-"""Plots as SVG: the same bytes for the same numbers, and nothing in them that a page should not hold.
+"""Plots as SVG: the same bytes for the same numbers, and no element or attribute that is unsafe in a page.
 
-matplotlib draws, from its own defaults and not from a reader's matplotlibrc. Texts stay texts (a reader can search and
-copy them); ids come from a fixed salt instead of a random one, and the date is left out.
+matplotlib draws with its own defaults, not with a user's matplotlibrc. Texts stay texts (a reader can search and copy
+them); ids come from a fixed salt instead of a random one, and the date is left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ HARMLESS_STYLE = re.compile(r"[\w\s#%,.:;'()+-]*")
 
 
 def svg_of(draw: Callable[[], Figure], title: str = "") -> str:
-    """An SVG document of what `draw` returns, which must use no state of pyplot; to readers of screens one image."""
+    """An SVG document of the figure that `draw` returns. `draw` must not use pyplot, whose state is global.
+
+    Screen readers see one image, named by `title` if that is given.
+    """
     import matplotlib
 
     out = io.StringIO()
@@ -54,9 +57,9 @@ def svg_of(draw: Callable[[], Figure], title: str = "") -> str:
 
 
 def inline(svg: str, prefix: str) -> str:
-    """The picture as an element of an HTML page, each id beginning with the prefix.
+    """The SVG as an element to be put into an HTML page, with the prefix before each id.
 
-    Raises LongformError for an element or an attribute that our plots do not have.
+    LongformError for an element or an attribute that this project's plots do not have.
     """
     from lxml import etree
 
@@ -71,7 +74,10 @@ def inline(svg: str, prefix: str) -> str:
 
 
 def _clean(node: Any, prefix: str) -> None:
-    """Without namespaces, its ids and references within the picture."""
+    """Removes namespaces from a node and puts the prefix before its ids and the references to ids, in place.
+
+    LongformError for an element or an attribute that is not allowed.
+    """
     name = _local(node.tag)
     attributes = {_local(key): value for key, value in node.attrib.items()}
     if name not in ELEMENTS or not all(_harmless(*item) for item in attributes.items()):
@@ -83,10 +89,12 @@ def _clean(node: Any, prefix: str) -> None:
 
 
 def _local(name: Any) -> str:
+    """The name without its namespace."""
     return name.rsplit("}", 1)[-1] if isinstance(name, str) else "a comment or an entity"
 
 
 def _harmless(key: str, value: str) -> bool:
+    """Whether an attribute is allowed; its value must refer to nothing outside the picture."""
     if key in ("href", "clip-path"):
         return bool(REFERENCE.fullmatch(value))
     if key == "style":
@@ -95,4 +103,5 @@ def _harmless(key: str, value: str) -> bool:
 
 
 def _prefixed(key: str, value: str, prefix: str) -> str:
+    """The value of an attribute, with the prefix before the id that it refers to, if any."""
     return value.replace("#", f"#{prefix}-", 1) if key in ("href", "clip-path") else value

@@ -1,6 +1,6 @@
-"""What a paper prints, beside what we compute.
+"""The figures that a paper prints, put beside the figures computed here.
 
-A file of printed figures holds a table of the paper as text of comma-separated values, its columns named as ours:
+A file of printed figures holds tables of the paper as comma-separated values, with the column names used here:
 
     [table_4]
     source = "section 3, table 4"
@@ -25,18 +25,19 @@ DECIMALS = 9  # of a difference: beyond them it has the noise of subtraction
 
 
 def printed(file: Path, table: str) -> pd.DataFrame:
-    """The figures that the paper prints in this table, whole numbers as such; NA where it leaves one out.
+    """A table of the file; columns of whole numbers are integers, and a figure that the paper leaves out is NA.
 
-    Raises KeyError for a table that the file does not have.
+    KeyError if the file has no such table.
     """
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return pd.read_csv(StringIO(document[table]["csv"].strip()), dtype_backend="numpy_nullable")
 
 
 def beside(ours: pd.DataFrame, paper: pd.DataFrame, *, on: list[str]) -> pd.DataFrame:
-    """Ours, and after each column that the paper prints also `… paper` and `… difference` (ours less the paper's).
+    """`ours`, with the columns `… paper` and `… difference` (ours less the paper's) after each column that is printed.
 
-    Rows are those of ours, matched by the columns `on`; a column of which the paper prints none of them is not added.
+    Rows are matched by the columns `on`. A row that the paper does not print has NA; a column without any matched
+    figure is not added.
     """
     matched = ours[on].merge(paper, on=on, how="left").set_index(ours.index)
     found = ours.copy()

@@ -1,4 +1,4 @@
-"""A dataset version: plain Parquet by split, card, Croissant, attribution, report, manifest; whole or not at all.
+"""Publishing a dataset version, complete or not at all: Parquet files, card, Croissant, attribution, report, manifest.
 
 train/*.parquet          splits of the first table, which is the default config
 claims/full/*.parquet    splits of a further table: <config>/<split>/
@@ -43,9 +43,10 @@ DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a person wrote about a dataset. `terms`: what its configuration says of them; `terms_said`: a sentence.
+    """The hand-written description of a dataset.
 
-    `to_set`: the settings to begin with for a build of real data.
+    `terms`: the terms under which its sources were obtained, as the configuration names them; `terms_said`: these in a
+    sentence. `to_set`: the settings to fill in first for a build of real data.
     """
 
     dataset: str
@@ -60,7 +61,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows to publish as a config, by the value of their part's split. Splits `apart` are configs of their own."""
+    """Rows to publish as a config; a row's split is that of its part. Each split in `apart` is a config of its own."""
 
     config: str
     rows: Rows
@@ -69,7 +70,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What a flow publishes: tables, the first as the default config, their attribution, and what the report shows."""
+    """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
+
+    `tables` and `figures` make the tables and plots of the report.
+    """
 
     about: About
     published: Sequence[Table]
@@ -80,26 +84,26 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A version and whether this run made it."""
+    """A published version. `new`: it was written by this run, else it existed before."""
 
     version: Version
     new: bool
 
 
 def recipe_of(about: About, stages: dict[str, str]) -> str:
-    """Identity of a version: the fingerprints of all its stages, and the terms its sources were got under."""
+    """The fingerprint that identifies a version's recipe: its dataset, its stages and the terms of its sources."""
     return fingerprint([about.dataset, REVISION, stages, about.terms])
 
 
 def stages_of(build: Build) -> dict[str, str]:
-    """stage -> fingerprint, in order."""
+    """stage -> fingerprint, in the order of the flow."""
     return {entry.stage: entry.artifact.fingerprint for entry in build.done}
 
 
 def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: dict[str, str]) -> Version | None:
-    """The version that has this recipe already (under this name, if one is given), else None.
+    """The newest version that has this recipe or, with `name`, the version of that name; None if there is none.
 
-    Raises UsageError where another recipe has taken the name.
+    UsageError if the version of that name has another recipe. `stages`: as by `stages_of`, to say what differs.
     """
     check_manifests(home, dataset)
     there = versions(home, dataset)
@@ -116,7 +120,7 @@ def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: di
 
 
 def free_name(home: Path, dataset: str, today: date) -> str:
-    """Today's date, then `.2`, `.3`."""
+    """The first version name that is not in use: today as YYYY.MM.DD, then with `.2`, `.3` and so on."""
     day = f"{today:%Y.%m.%d}"
     taken = {version.name for version in versions(home, dataset)}
     return next(name for n in range(1, 10_000) if (name := day if n == 1 else f"{day}.{n}") not in taken)
@@ -131,14 +135,18 @@ def publish(
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
 ) -> None:
-    """Name what is published once all stages are made: the last line of a flow."""
+    """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
+
+    `tables` and `figures` make the tables and plots of the report; they are called when it is written.
+    """
     builder.publication = Publication(about, published, attribution, tables, figures)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
-    """Publish what the flow named, unless a version has this recipe and these rows.
+    """Write the version that the flow recorded by `publish`, or return an existing one with its recipe and rows.
 
-    Rows differ under one recipe where a model was asked again.
+    `version`: its name, by default the date. Rows may differ under one recipe if a model was asked again. UsageError if
+    the name is in use, NothingToPublish if there is no row, LongformError if a record was taken down meanwhile.
     """
     publication: Publication = build.publication
     about, published = publication.about, publication.published
@@ -177,7 +185,7 @@ def publish_version(build: Build, version: str | None) -> Published:
 
 
 def _emptied(build: Build) -> str:
-    """The stages that left out all they had, and their commonest reasons."""
+    """The stages without an output row, with how many rows they left out and the commonest reason, for a message."""
     emptied = [
         f"{entry.stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
         for entry in build.done
@@ -187,7 +195,7 @@ def _emptied(build: Build) -> str:
 
 
 def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
-    """Raise LongformError where rows or attribution name a record that is taken down by now."""
+    """Raise LongformError if the Parquet files in the folder name a record that has been taken down by now."""
     hits = mentions(sorted(folder.rglob("*.parquet")), taken_down(home))
     if hits:
         more = f" (and {len(hits) - 1:,} more)" if len(hits) > 1 else ""
@@ -198,12 +206,13 @@ def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
 
 
 def _holds(version: Version, published: Iterable[Table]) -> bool:
-    """Whether a version's splits are these parts."""
+    """Whether the Parquet files of a version's splits are, by hash, exactly the parts of these tables."""
     files = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path and "rows" in file}
     return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
 
 
 def _write(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
+    """Write all files of a version into the folder; returns its manifest."""
     about, published, attribution = publication.about, publication.published, publication.attribution
     splits = {
         table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
@@ -244,6 +253,7 @@ def _write(build: Build, publication: Publication, name: str, recipe: str, folde
 
 
 def _rejected(build: Build) -> card.ReportTable:
+    """The report's table of the rows that were left out, by stage and reason."""
     rows = [
         (entry.stage, "filtered" if kind == "filtered" else "rejected", reason, number)
         for entry in build.done
@@ -258,9 +268,10 @@ def _rejected(build: Build) -> card.ReportTable:
 
 
 def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> list[card.Split]:
-    """Each part into the folder of its split, byte by byte: a published file is a part.
+    """Copy each part of a table, byte by byte, into the folder of its split; returns the splits with their files.
 
-    Splits that a reader knows come in the order they are used, then others by name.
+    `first`: the table is the default config. Splits are in the order of SPLITS, others follow by name. StoreError for a
+    part that does not match its hash.
     """
     files: dict[str, list[card.File]] = {}
     counts: dict[str, int] = {}
@@ -281,6 +292,7 @@ def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> li
 
 
 def _file(path: Path) -> dict[str, Any]:
+    """The manifest's entry of a file: hash, size and, for Parquet, number of rows."""
     rows = {"rows": pq.read_metadata(path).num_rows} if path.suffix == ".parquet" else {}
     return {"sha256": sha256_of(path), "bytes": path.stat().st_size, **rows}
 
@@ -316,7 +328,10 @@ def _version(
 
 
 def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) -> list[card.Config]:
-    """Those that have rows, the first as the default; splits apart follow their table, unless they are all it has."""
+    """The configs that have rows; the first is the default.
+
+    A table's splits in `apart` follow it as configs of their own, unless the table has no other split.
+    """
     found: list[tuple[str, list[card.Split], Rows]] = []
     for table in published:
         sides = [split for split in splits[table.config] if split.name not in table.apart]
@@ -336,8 +351,10 @@ def _stage(entry: Any) -> card.Stage:
 
 
 def _facts(attribution: Rows) -> dict[str, Any]:
-    """Of the sources: licences, sites, the day of the newest, how many were scrubbed; what their table does not say is
-    empty."""
+    """Facts on the sources from the attribution table; empty or 0 if it has no such column.
+
+    `licences`, `sites`, `last`: ISO date of the newest record, `scrubbed`: how many records were scrubbed.
+    """
     names = attribution.schema.names
     newest = next((name for name in ("created", "retrieved_at") if name in names), None)
     columns = {
@@ -352,12 +369,16 @@ def _facts(attribution: Rows) -> dict[str, Any]:
 
 
 def _distinct(column: str, names: list[str]) -> str:
+    """SQL for the sorted distinct values of a column; an empty list if it is not among `names`, the table's columns."""
     values = f"list_sort(list(DISTINCT {column}) FILTER ({column} IS NOT NULL))"
     return f"coalesce({values}, [])" if column in names else "[]"
 
 
 def _offline(rows: Rows) -> list[str]:
-    """The kinds of text that the offline model wrote, empty where no column says the kind: X_source beside X_model."""
+    """The kinds of text that the offline model wrote; [] if it wrote none.
+
+    The kind of a text whose model is in column X_model is in X_source; it is empty if there is no such column.
+    """
     queries = [
         f"SELECT DISTINCT {_kind(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
         f"WHERE {column} LIKE 'offline-%'"
@@ -370,5 +391,6 @@ def _offline(rows: Rows) -> list[str]:
 
 
 def _kind(column: str, names: list[str]) -> str:
+    """SQL for the kind of the texts whose model is in `column`: X_source beside X_model if there is one, else ''."""
     source = column.removesuffix("model") + "source"
     return source if column != "model" and source in names else "''"

@@ -1,10 +1,10 @@
-"""Finding the stored responses that were made from a text: by the rows of stages, and by its words in a request.
+"""Finding the stored responses that were made from a text: by the rows of stages, and by the text's words in a request.
 
 Takedowns delete what is found (flows/cli/shared/takedown_effects.py).
 
-A request shows a text where it holds WINDOW letters of it, one after the other. A text of fewer letters must be all
-that stands between two fences, or all that is embedded: its words could be part of anybody's. So such texts are given
-here as they are asked, scrubbed and cut to what a stage asks at most.
+A request is found by a piece of WINDOW letters of the text (see `windows_of`). A shorter text is found only where it is
+the whole of a fenced text or of a text to embed, since its words could be anybody's. So short texts must be given here
+exactly as stages send them: scrubbed, and cut to the stage's limit.
 """
 
 from __future__ import annotations
@@ -30,46 +30,53 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 def files_of(store: Store, stage: str) -> list[Path]:
-    """The rows of a stage, whichever build made them."""
+    """The Parquet files with the rows of a stage, of all builds in the store."""
     return sorted(store.stage(stage).glob("parts/[!.]*/rows.parquet"))
 
 
 def each(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
-    """A query of each stage that has rows, made of what reads these."""
+    """An SQL query for each stage that has rows. `query` makes it from the SQL expression that reads its files."""
     yield from (query(read_parquet(files)) for stage in stages if (files := files_of(store, stage)))
 
 
 def responses_in(rows: str) -> str:
-    """A query for the keys of the responses that rows name."""
+    """An SQL query for the distinct response keys in rows. `rows`: the SQL expression that reads them."""
     return f"SELECT DISTINCT response FROM {rows}"
 
 
 def register(database: duckdb.DuckDBPyConnection, name: str, ids: Iterable[str]) -> None:
-    """A table `name` of one column, `id`."""
+    """Makes the ids, each once, available to queries as a table `name` with one column, `id`."""
     database.register(name, pa.table({"id": sorted(set(ids))}, schema=pa.schema([("id", pa.string())])))
 
 
 def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) -> Iterator[Any]:
+    """The values in the first column of the queries' results, without nulls and empty values."""
     for query in queries:
         for batch in database.sql(query).to_arrow_reader():
             yield from filter(None, batch.column(0).to_pylist())
 
 
 def found(database: duckdb.DuckDBPyConnection, store: Store, queries: Queries) -> Iterator[Any]:
-    """What these queries find in the rows of their stages, whichever build made them: the first column."""
+    """The first column of what the queries find in the rows of their stages, of all builds in the store.
+
+    `queries`: stages -> SQL in which {} stands for the rows. Nulls and empty values are left out.
+    """
     made = (each(store, stages, query.format) for stages, query in queries)
     return first_column(database, chain.from_iterable(made))
 
 
 def words_of(text: str) -> str:
-    """Letters and digits alone: the same in a post, in a passage cut from it and in a prompt."""
+    """The letters and digits of a text in lower case, without anything between them.
+
+    So a post, a passage cut from it and a prompt that shows it can be compared whatever their markup and white space.
+    """
     return _NO_WORD.sub("", text).lower()
 
 
 def windows_of(texts: Iterable[str]) -> set[str]:
-    """Pieces of WINDOW letters, one after the other, so that any passage of twice the length holds one whole.
+    """Pieces of WINDOW letters that cover each text, so that any passage of twice that length contains a whole piece.
 
-    A shorter text gives none: its words could be anybody's.
+    A text with fewer letters has no piece, since its words could be anybody's.
     """
     long = [words for words in map(words_of, texts) if len(words) >= WINDOW]
     return {
@@ -80,7 +87,7 @@ def windows_of(texts: Iterable[str]) -> set[str]:
 
 
 def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[str]) -> Iterator[str]:
-    """Keys of the stored responses, other than the known ones, whose request shows one of the texts."""
+    """Keys of stored responses, read one by one, that are not in `known` and whose request shows one of the texts."""
     texts = set(texts)
     windows, short = windows_of(texts), {mark_of(text) for text in texts if 0 < len(words_of(text)) < WINDOW}
     if not windows and not short:
@@ -91,18 +98,20 @@ def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[s
 
 
 def _shows(request: bytes, windows: set[str], short: set[str]) -> bool:
+    """Whether a request contains one of the windows, or a fenced or embedded text with one of the hashes in `short`."""
     asked, embedded = _asked(request)
     by_itself = bool(short) and not short.isdisjoint(marks(asked) | set(map(mark_of, embedded)))
     return by_itself or (bool(windows) and holds(asked, windows))
 
 
 def holds(text: str, windows: set[str]) -> bool:
+    """Whether a text contains one of the windows that `windows_of` made."""
     words = words_of(text)
     return any(words[start : start + WINDOW] in windows for start in range(len(words) - WINDOW + 1))
 
 
 def _asked(request: bytes) -> tuple[str, list[str]]:
-    """All strings of a request, and of these the texts to embed; one that is no JSON as it stands."""
+    """(all strings of a request in one, its texts to embed). A request that is no JSON counts as one string."""
     try:
         body = orjson.loads(request)
     except orjson.JSONDecodeError:
@@ -112,6 +121,7 @@ def _asked(request: bytes) -> tuple[str, list[str]]:
 
 
 def _strings(value: object) -> Iterator[str]:
+    """All strings in a JSON value, at any depth; keys are left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

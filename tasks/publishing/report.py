@@ -1,8 +1,8 @@
-"""report.html of a dataset version: one page that asks nobody for anything.
+"""report.html of a dataset version: one self-contained page.
 
-No script, no font, no image, no request (a Content-Security-Policy says so too); light or dark as the reader
-has it; wide tables scroll inside their own frame, so the page fits 390 pixels. All text is escaped by Jinja.
-Plots are inline SVG, of which only known elements and attributes come in (tasks/publishing/plots.py).
+It has no script, font or image and makes no request (a Content-Security-Policy says so too). It is light or dark as the
+reader's system is; wide tables scroll inside their own frame, so the page fits 390 pixels. All text is escaped by
+Jinja. Plots are inline SVG, in which only known elements and attributes are allowed (tasks/publishing/plots.py).
 """
 
 import json
@@ -187,13 +187,13 @@ PAGE = """<!DOCTYPE html>
 
 
 def as_data(tables: Sequence[ReportTable]) -> str:
-    """The tables as JSON: title, note, and a row each as column -> cell; figures as they were computed."""
+    """The tables as JSON: title, note and rows (column -> cell) of each table, numbers not rounded."""
     found = [{"title": table.title, "note": table.note, "rows": table.cells.to_dict("records")} for table in tables]
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
-    """report.html: rows per split, the given tables, the version's splits and stages, then the plots."""
+    """The text of report.html: rows per split, the given tables, the tables of splits and stages, then the plots."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -225,6 +225,7 @@ def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Fi
 
 
 def _tiles(version: Version) -> list[tuple[str, str]]:
+    """(label, number of rows) of each split, for the top of the page."""
     several = len(version.configs) > 1
     return [
         (f"rows, {config.name}/{split.name}" if several else f"rows, {split.name}", figure(split.rows))
@@ -234,7 +235,7 @@ def _tiles(version: Version) -> list[tuple[str, str]]:
 
 
 def _shown(table: ReportTable) -> dict[str, Any]:
-    """The table with its cells as text, each beside whether its column holds figures."""
+    """A table as the template needs it: headings and cells as text, each with whether its column is numeric."""
     numeric = numeric_columns(table)
     rows = [list(zip(map(figure, row), numeric, strict=True)) for row in table.rows]
     columns = list(zip(table.headings, numeric, strict=True))

@@ -1,8 +1,8 @@
-"""BM25 in Lucene's form (no weight is negative), k1 1.5 and b 0.75, exact: an index in memory, and one in a folder.
+"""BM25 in Lucene's form (no negative weights), k1 1.5 and b 0.75, exact: `Index` in memory, `FixedIndex` in a folder.
 
-The one in a folder is made by bm25s for a corpus that stays as it is, and read by memory map. It is searched by one
-sparse product for all queries, as bm25s's own lookups are slower (numpy) or need 170 MB more to install (numba), and
-order equal scores by chance.
+A FixedIndex is made by bm25s for a corpus that does not change, and read by memory map. One sparse product answers all
+queries, as bm25s's own lookups are slower (numpy) or need 170 MB more to install (numba), and order equal scores by
+chance.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUERIES_AT_ONCE = 4_096
 
 
 class Index:
-    """The weight of every word in every passage. `groups` (n,) says which passages belong together, e.g. a thread's."""
+    """A BM25 index in memory. `groups` (n,): the group of each passage, e.g. its thread."""
 
     def __init__(self, passages: Sequence[str], groups: NDArray[np.int64]) -> None:
         self._groups = groups
@@ -40,10 +40,10 @@ class Index:
         self._weights = _weights(counts).T.tocsr()
 
     def top(self, queries: Sequence[str], own: NDArray[np.int64], k: int) -> tuple[Positions, Scores]:
-        """Of each query the k best passages outside its `own` group: positions and scores, (queries, k).
+        """For each query the k best passages outside its own group: positions and scores, both (queries, k).
 
-        Best first, ties by position; padded with -1 and 0 where fewer passages share a word with
-        the query. A word that a query repeats counts each time.
+        `own`: the group of each query. Best first, ties by position; padded with -1 and 0 where fewer passages share a
+        word with the query. A word that a query repeats counts each time.
         """
         asked = count_known(queries, self._words)
         return top_products(
@@ -52,7 +52,10 @@ class Index:
 
 
 def _weights(counts: csr_matrix) -> csr_matrix:
-    """(passages, words) float32: idf * tf / (tf + K1 * (1 - B + B * length / mean length))."""
+    """The BM25 weights of counts (passages, words), float32; overwrites the counts.
+
+    idf * tf / (tf + K1 * (1 - B + B * length / mean length))
+    """
     passages, words = counts.shape
     lengths = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
     mean = lengths.sum() / max(passages, 1) or 1.0
@@ -64,7 +67,7 @@ def _weights(counts: csr_matrix) -> csr_matrix:
 
 
 class FixedIndex:
-    """The index in a folder that `build` made; words are those of `hits.words`."""
+    """An index in a folder, which `build` made; words are those of `hits.words`."""
 
     def __init__(self, folder: Path) -> None:
         self._ids: list[str] = json.loads((folder / IDS).read_bytes())
@@ -73,7 +76,11 @@ class FixedIndex:
 
     @classmethod
     def build(cls, passages: Iterable[tuple[str, str]], folder: Path) -> FixedIndex:
-        """Index (id, text) pairs. Memory holds a number for every word; the folder is whole or not there."""
+        """Write an index of (id, text) pairs to the folder, which must not exist or be empty, and open it.
+
+        ValueError for a repeated id. Memory holds a number for every word of the corpus. The folder appears when it is
+        complete.
+        """
         coded, vocabulary = _coded(passages)
         making = folder.with_name(f"{folder.name}.making")
         shutil.rmtree(making, ignore_errors=True)
@@ -86,11 +93,15 @@ class FixedIndex:
         return cls(folder)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """A word that a query repeats counts each time."""
+        """For each query the k best hits, best first, ties by id; fewer if fewer passages share a word with it.
+
+        A word that a query repeats counts each time.
+        """
         starts = range(0, len(queries), QUERIES_AT_ONCE)
         return [hits for start in starts for hits in self._block(queries[start : start + QUERIES_AT_ONCE], k)]
 
     def _block(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The hits of at most QUERIES_AT_ONCE queries."""
         asked, most = count_known(queries, self._vocabulary, words), min(max(k, 0), len(self._ids))
         found = top_products(asked, self._weights, most, lambda row, column, score: score > 0, DECIMALS)
         return [
@@ -100,7 +111,10 @@ class FixedIndex:
 
 
 def _coded(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """The words of each passage as numbers, by id in order, so that ties by position are ties by id; the numbers."""
+    """(passage id -> its words as numbers, word -> number). ValueError for a repeated id.
+
+    Passages are sorted by id, so that ties by position are ties by id.
+    """
     vocabulary: dict[str, int] = {}
     coded: dict[str, list[int]] = {}
     for name, text in passages:
@@ -111,6 +125,7 @@ def _coded(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], d
 
 
 def _save(coded: list[list[int]], vocabulary: dict[str, int], folder: Path) -> None:
+    """Index passages, given as numbers of words, by bm25s and save the index to the folder."""
     import bm25s
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG itself
@@ -120,7 +135,10 @@ def _save(coded: list[list[int]], vocabulary: dict[str, int], folder: Path) -> N
 
 
 def _mapped(folder: Path, shape: tuple[int, int]) -> csr_matrix:
-    """bm25s's columns of words, read as rows; copy-on-write, as the product takes nothing that is read-only."""
+    """The weights that bm25s saved, (words, passages), mapped into memory; an empty matrix for an index without words.
+
+    Copy-on-write, as the sparse product takes no read-only arrays.
+    """
     from scipy.sparse import csr_matrix
 
     if not shape[0]:

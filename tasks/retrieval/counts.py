@@ -1,4 +1,4 @@
-"""How often each word occurs in each text: what TF-IDF and BM25 weigh."""
+"""Matrices of word counts: how often each word occurs in each text. TF-IDF and BM25 are computed from them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ STOP_WORDS = frozenset(
 
 
 def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
-    """(texts, words) float32, and the column of each word, in alphabetical order.
+    """(matrix of counts (texts, words) as float32, word -> its column); columns are in alphabetical order.
 
-    Case is folded, and the 33 commonest English words are left out.
+    Words are lower-cased; the 33 commonest English words are left out.
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__  # a word seen first gets the next number
@@ -40,12 +40,16 @@ def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
 def count_known(
     texts: Iterable[str], columns: dict[str, int], words_of: Callable[[str], list[str]] = every_word
 ) -> csr_matrix:
-    """(texts, words) float32, by the columns of `count_words`; words without one do not count."""
+    """Counts (texts, words) as float32, with the columns of an earlier `count_words`; other words are left out.
+
+    `words_of` splits a text into words.
+    """
     known = (filter(columns.__contains__, words_of(text)) for text in texts)
     return _counted((map(columns.__getitem__, words) for words in known), columns)
 
 
 def _counted(numbered: Iterable[Iterable[int]], columns: dict[str, int]) -> csr_matrix:
+    """Counts (texts, words) as float32, from the column numbers of each text's words."""
     from scipy.sparse import csr_matrix
 
     numbers, ends = array("i"), array("q", [0])

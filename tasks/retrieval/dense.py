@@ -1,10 +1,10 @@
-"""Passages by the cosine of embeddings: exact, over vectors in a file, a block at a time (FAISS IndexFlatIP).
+"""Dense retrieval: passages by the cosine of embeddings, exact, over a file of vectors in blocks (FAISS IndexFlatIP).
 
     vectors.f32     (n, d) float32, each of length 1, or 0 where the embedding was 0
     ids.arrow       the ids of its rows
     shape.json      n and d, written last
 
-Memory does not grow with the corpus, neither when it is built nor when it is searched.
+Memory does not grow with the corpus, neither when the index is built nor when it is searched.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ MORE = 8
 
 
 class DenseIndex:
-    """The index in a folder that `write_vectors` made; `embed` is what its vectors were made with.
+    """An index in a folder, which `write_vectors` made. `embed` must be the function that made its vectors.
 
-    It is searched in blocks of `block_bytes`, of which one is in memory.
+    A search reads the vectors in blocks of `block_bytes`, one of which is in memory at a time.
     """
 
     def __init__(self, folder: Path, embed: Embed, *, block_bytes: int = BLOCK_BYTES) -> None:
@@ -50,7 +50,10 @@ class DenseIndex:
         self._rows_per_block = max(1, block_bytes // (4 * self._width))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Scores are cosines; a passage counts however unlike it is. An empty query finds nothing."""
+        """For each query the k best hits by cosine, best first, ties by id; a low or negative cosine counts, too.
+
+        An empty query has no hits.
+        """
         found: dict[int, list[Hit]] = {}
         asked = [place for place, text in enumerate(queries) if text.strip()]
         for start in range(0, len(asked) if self._rows and k > 0 else 0, QUERIES_AT_ONCE):
@@ -60,7 +63,11 @@ class DenseIndex:
         return [found.get(place, []) for place in range(len(queries))]
 
     def _nearest(self, queries: Vectors, k: int) -> list[list[Hit]]:
-        """The products of FAISS only find candidates: what is equal may differ there in its last digits."""
+        """The k best hits for each query vector.
+
+        FAISS only finds candidates, whose cosines are then computed in float64: its products of equal vectors may
+        differ in the last digits.
+        """
         near: list[Candidates] = [(np.empty(0, np.int64), np.empty(0, np.float32))] * len(queries)
         for start in range(0, self._rows, self._rows_per_block):
             found = _block_best(self._block(start), queries, k)
@@ -68,11 +75,13 @@ class DenseIndex:
         return [self._hits(positions, query, k) for (positions, _), query in zip(near, queries, strict=True)]
 
     def _block(self, start: int) -> Vectors:
+        """A block of vectors from the row `start` on, read from the file."""
         rows = min(self._rows_per_block, self._rows - start)
         block = np.fromfile(self._path, np.float32, rows * self._width, offset=4 * self._width * start)
         return block.reshape(rows, self._width)
 
     def _hits(self, positions: NDArray[np.int64], query: Vectors, k: int) -> list[Hit]:
+        """The k best hits among the passages at these positions, by exact cosines."""
         vectors = np.memmap(self._path, np.float32, "r", shape=(self._rows, self._width))
         blocks = (positions[start : start + ROWS_AT_ONCE] for start in range(0, positions.size, ROWS_AT_ONCE))
         exact = np.concatenate([(vectors[block].astype(np.float64) * query).sum(axis=1) for block in blocks])
@@ -83,7 +92,7 @@ class DenseIndex:
 def _kept(
     positions: NDArray[np.int64], scores: Vectors, more: NDArray[np.int64], more_scores: Vectors, k: int
 ) -> Candidates:
-    """Positions and scores of the k best of both, and of all that may equal the last of them."""
+    """Positions and scores of the k best of two lists of candidates, and of all whose score may equal the k-th best."""
     positions, scores = np.append(positions, more), np.append(scores, more_scores)
     if scores.size <= k:
         return positions, scores
@@ -92,7 +101,10 @@ def _kept(
 
 
 def write_vectors(passages: Iterable[tuple[str, Sequence[float]]], folder: Path) -> None:
-    """Write (id, embedding) pairs as an index. ValueError for a vector that is not finite or of another width."""
+    """Write an index of (id, embedding) pairs to the folder; an index that is there is replaced.
+
+    ValueError for an embedding that is not finite or not as long as the first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "shape.json").unlink(missing_ok=True)
     passages, rows, width = iter(passages), 0, 1
@@ -107,14 +119,17 @@ def write_vectors(passages: Iterable[tuple[str, Sequence[float]]], folder: Path)
 
 
 def embedded(passages: Iterable[tuple[str, str]], embed: Embed) -> Iterator[tuple[str, Sequence[float]]]:
-    """(id, embedding) of (id, text) pairs, embedded so many at a time."""
+    """(id, embedding) of each (id, text) pair; `embed` gets ROWS_AT_ONCE texts at a time."""
     passages = iter(passages)
     while block := list(islice(passages, ROWS_AT_ONCE)):
         yield from zip((name for name, _ in block), embed([text for _, text in block]), strict=True)
 
 
 def unit(vectors: Any, width: int) -> Vectors:
-    """(n, width) float32, each row of length 1, or 0."""
+    """The vectors scaled to length 1, (n, width) float32; a zero vector stays zero.
+
+    ValueError for a vector that does not have `width` finite numbers.
+    """
     try:
         rows = np.asarray(vectors, np.float64).reshape(-1, width)
     except ValueError:
@@ -126,7 +141,7 @@ def unit(vectors: Any, width: int) -> Vectors:
 
 
 def check_local_models(model: str) -> None:
-    """Raise UsageError where no sentence-transformers model can be had."""
+    """Raise UsageError if sentence-transformers is not installed. `model`: named in the message."""
     if find_spec("sentence_transformers") is None:
         raise UsageError(
             f'The embedding model "{model}" needs sentence-transformers: install the extra with '
@@ -135,7 +150,7 @@ def check_local_models(model: str) -> None:
 
 
 def local_model(model: str) -> Embed:
-    """A sentence-transformers model, named or in a folder; UsageError where it cannot be had."""
+    """The embedding function of a sentence-transformers model (name or folder); UsageError if it cannot be loaded."""
     check_local_models(model)
     from sentence_transformers import SentenceTransformer
 
@@ -150,7 +165,7 @@ def local_model(model: str) -> Embed:
 
 
 def _block_best(block: Vectors, queries: Vectors, k: int) -> list[Candidates]:
-    """Of each query positions and products of the k best rows, and of all others that may equal the last."""
+    """For each query positions and products of a block's k best rows, and of all rows that may equal the k-th best."""
     import faiss
 
     index = faiss.IndexFlatIP(block.shape[1])

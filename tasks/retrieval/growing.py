@@ -1,4 +1,4 @@
-"""BM25 over a corpus that grows: a tantivy index on disk, to which passages are added and from which they are deleted.
+"""BM25 over a corpus that changes: a tantivy index on disk; passages can be added and deleted.
 
     with GrowingIndex(folder, write=True) as index:
         index.add([("a#0", "How to brew tea.")])
@@ -6,10 +6,10 @@
         index.commit()
         index.search(["tea"], 10)
 
-What is committed survives a kill; what is not is gone. One process may write, others may read meanwhile.
-Scores are Lucene's BM25 with k1 1.2, b 0.75 and lengths in 256 steps: near to those of a fixed index, not equal.
-A deleted passage is never found again, but counts in the statistics of words until its segment is merged; its text is
-not in the index, only which words it had. To be rid of those too, build the index anew.
+Committed changes survive a kill; others are lost. One process may write while others read. Scores are Lucene's BM25
+with k1 1.2, b 0.75 and lengths rounded to 256 steps: near to those of a FixedIndex, not equal. A deleted passage is
+never found again, but its words count in the statistics until its segment is merged; the index has no text, only words.
+To remove these words at once, build the index anew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ MORE = 16
 
 
 class GrowingIndex:
-    """BusyError where it is opened to be written while somebody else writes it."""
+    """An index in a folder, which is made if it is missing. `write`: open it for writing, too.
+
+    BusyError if it is to be written and another process writes it.
+    """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         import tantivy
@@ -51,7 +54,7 @@ class GrowingIndex:
         self.close()
 
     def add(self, passages: Iterable[tuple[str, str]]) -> None:
-        """Add (id, text) pairs; one with an id that is there takes its place."""
+        """Add (id, text) pairs; a passage replaces one with its id. ValueError for an id longer than ID_BYTES."""
         import tantivy
 
         for name, text in passages:
@@ -61,28 +64,35 @@ class GrowingIndex:
             self._writer.add_document(tantivy.Document(id=name, words=" ".join(words(text))))
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Ids that are not there are left alone."""
+        """Delete the passages with these ids; an id that the index does not have is ignored."""
         for name in ids:
             self._writer.delete_documents_by_term("id", name)
 
     def commit(self) -> None:
+        """Make all changes so far permanent and visible to searches."""
         self._writer.commit()
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Over what is committed. A word that a query repeats counts each time."""
+        """For each query the k best committed passages, best first, ties by id.
+
+        A word that a query repeats counts each time.
+        """
         self._index.reload()
         searcher = self._index.searcher()
         return [self._found(searcher, text, min(k, searcher.num_docs)) for text in queries]
 
     def close(self) -> None:
-        """Let go of the index; what is not committed is forgotten."""
+        """Release the index for other writers; changes that are not committed are lost."""
         if self._writer is not None:
             self._writer.rollback()
             self._writer.wait_merging_threads()
         self._writer = None
 
     def _found(self, searcher: Any, text: str, k: int) -> list[Hit]:
-        """Asks for more than k, until no passage that was left out can score as much as the last."""
+        """The k best hits for a query, ties by id.
+
+        tantivy is asked for more than k, until no passage that it left out can have the score of the k-th.
+        """
         query, limit = self._query(text), k + MORE
         if query is None or k <= 0:
             return []
@@ -97,6 +107,7 @@ class GrowingIndex:
         return best(dict(zip(names, scores, strict=False)), k)
 
     def _query(self, text: str) -> Any:
+        """A query for any word of the text, weighted by how often the text has it; None for a text without words."""
         from tantivy import Occur, Query
 
         terms = [

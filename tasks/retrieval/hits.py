@@ -1,7 +1,7 @@
-"""What every search backend answers with, how all of them see words, and two or more of them as one.
+"""What all search backends share: their interface and results, how they split texts into words, and their fusion.
 
-A backend has `search(queries, k)`: of each query the k best passages, best first, equal scores in order of their ids.
-Nothing that a query holds is syntax, so no query can be wrong; one without a known word finds nothing.
+A backend has `search(queries, k)`: for each query the k best passages, best first, equal scores in order of their ids.
+Queries are plain text without syntax, so no query is invalid; one without a known word finds nothing.
 """
 
 from __future__ import annotations
@@ -21,30 +21,35 @@ DECIMALS = 12
 
 
 class Hit(NamedTuple):
+    """A passage that a search found; the higher the score, the better."""
+
     passage_id: str
     score: float
 
 
 class Searcher(Protocol):
+    """A search backend. `search`: for each query the k best hits, best first, ties by id."""
+
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]: ...
 
 
 def words(text: str) -> list[str]:
     """Lower-case runs of letters, digits and `_`, without the 33 commonest English words; not stemmed.
 
-    As tasks/retrieval/bm25.py has them. Languages that are written without blanks are not cut into words.
+    FixedIndex and GrowingIndex index these words. Only the first WORD_CHARACTERS characters of a long word count.
+    Languages that are written without blanks are not split into words.
     """
     return [word[:WORD_CHARACTERS] for word in every_word(text) if word not in STOP_WORDS]
 
 
 def best(found: dict[str, float], k: int) -> list[Hit]:
-    """The k with the highest scores, ties by id."""
+    """The k hits with the highest scores, best first, ties by id. `found`: passage id -> score."""
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [Hit(name, score) for name, score in ranked[: max(k, 0)]]
 
 
 class Hybrid:
-    """Several rankings as one: of each backend at least the `depth` best passages are fused."""
+    """A backend that fuses the rankings of other backends, each of which is asked for `depth` passages at least."""
 
     def __init__(self, backends: Sequence[Searcher], depth: int = DEPTH) -> None:
         self._backends, self._depth = backends, depth
@@ -55,9 +60,9 @@ class Hybrid:
 
 
 def fuse(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """The k best by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009); ties by id.
+    """The k best passages of several rankings by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    That is the sum of 1 / (60 + rank) over the rankings a passage stands in, ranks from 1.
+    The score of a passage is the sum of 1 / (60 + rank) over the rankings that have it, ranks from 1; ties are by id.
     """
     shares: defaultdict[str, list[float]] = defaultdict(list)
     for ranking in rankings:

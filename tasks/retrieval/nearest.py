@@ -1,4 +1,4 @@
-"""Related questions: the exact nearest neighbours of every text among the others, paraphrases left out (axiom 1)."""
+"""Related questions (axiom 1): exact nearest neighbours of every text among the other texts, without paraphrases."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CELLS = 2**24  # scores in memory at a time
 
 
 def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions, Scores]:
-    """Of each text the k nearest others by TF-IDF cosine in (0, below): positions and similarities, (n, k).
+    """For each text the k nearest other texts whose TF-IDF cosine is in (0, below): positions and cosines, both (n, k).
 
-    Nearest first, ties by position; padded with -1 and 0. The weight of a word is (1 + log tf) * idf.
-    Words of one letter count (C, R), and so do words of one text (they make it unlike the others, and
-    two texts are enough). Left out are only the 33 commonest English words: longer lists of stop
-    words hold some with a meaning (fire, interest, system).
+    Nearest first, ties by position; padded with -1 and 0. The weight of a word is (1 + log tf) * idf. Words of one
+    letter count (C, R), and so do words that only one text has (they make it unlike the others, and the smallest corpus
+    has two texts). Left out are only the 33 commonest English words: longer lists of stop words hold some with a
+    meaning (fire, interest, system).
     """
     matrix = _tfidf(texts)
     return top_products(
@@ -37,7 +37,7 @@ def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions
 
 
 def _tfidf(texts: Sequence[str]) -> csr_matrix:
-    """(texts, words) float32, each row of length 1 or 0."""
+    """TF-IDF weights (texts, words), float32; each row has length 1, or 0 for a text without words."""
     weights, words = count_words(texts)
     with_word = np.bincount(weights.indices, minlength=len(words))
     idf = (np.log((1 + len(texts)) / (1 + with_word)) + 1).astype(np.float32)
@@ -51,11 +51,11 @@ def _tfidf(texts: Sequence[str]) -> csr_matrix:
 def top_products(
     left: csr_matrix, right: csr_matrix, k: int, usable: Usable, decimals: int
 ) -> tuple[Positions, Scores]:
-    """Of each row of left @ right the k largest positive cells that are usable: columns and scores, (rows, k).
+    """Columns and scores, both (rows, k), of each row's k largest positive cells in left @ right that are usable.
 
-    Exact: largest first, ties (after rounding to `decimals`) by column, padded with -1 and 0.
-    `usable(rows, columns, scores)` says which cells count; a row whose largest cells do not settle
-    its k usable ones is asked again for more, until they do or no positive cell is left.
+    Exact: largest first, ties (after rounding to `decimals`) by column, padded with -1 and 0. `usable(rows, columns,
+    scores)` says which cells count. More cells of a row are computed until its k usable ones are certain or no positive
+    cell is left.
     """
     columns, scores = padded(left.shape[0], k)
     rows, ask = np.arange(left.shape[0] if right.nnz else 0), 2 * k + 8
@@ -78,10 +78,10 @@ def top_products(
 def _largest(
     left: csr_matrix, right: csr_matrix, ask: int, decimals: int
 ) -> tuple[Positions, Positions, Scores, Scores]:
-    """(row, column, score) of each row's `ask` largest positive cells, by row, score and column; and a floor a row.
+    """Rows, columns and scores of the `ask` largest positive cells in each row of left @ right; a floor for each row.
 
-    No cell that was left out exceeds its row's floor, but it may equal it (which of the ties at the
-    last place are kept is the library's secret); 0 where none was left out.
+    Cells are sorted by row, score and column. No cell that was left out exceeds the floor of its row, but one may equal
+    it (the library does not say which of the ties at the last place it keeps); the floor is 0 if none was left out.
     """
     from sparse_dot_topn import sp_matmul_topn
 
@@ -98,9 +98,10 @@ def _largest(
 
 
 def nearest_dense(vectors: Scores, k: int, below: float) -> tuple[Positions, Scores]:
-    """As `nearest_tfidf`, by the cosine of embeddings (n, d); a vector of length 0 is near to none.
+    """As `nearest_tfidf`, by the cosine of embeddings (n, d); a zero vector is near to none.
 
-    The product of the matrices only finds candidates: it gives equal vectors unequal last digits.
+    The matrix product only finds candidates, whose cosines are then computed in float64: it gives equal vectors unequal
+    last digits.
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
@@ -116,25 +117,25 @@ def nearest_dense(vectors: Scores, k: int, below: float) -> tuple[Positions, Sco
 
 
 def _candidates(cells: Scores, k: int, below: float) -> Positions:
-    """Positions of the k largest cells in (0, below) and of all that noise may have kept from among them."""
+    """Positions of the k largest cells in (0, below), and of all cells that may be among them if noise is removed."""
     sure = cells[cells < below - NOISE]
     least = np.partition(sure, -k)[-k] if 0 < k <= sure.size else 0
     return np.flatnonzero((cells >= max(least, 0) - NOISE) & (cells < below + NOISE))
 
 
 def _exact(unit: Scores, row: int, near: Positions, below: float) -> tuple[Positions, Scores]:
-    """Those of `near` whose similarity to a row is in (0, below), and the similarities."""
+    """The positions in `near` whose exact cosine with the vector `row` is in (0, below), and these cosines."""
     exact = (unit[near].astype(np.float64) * unit[row]).sum(axis=1).round(DECIMALS).astype(np.float32)
     usable = (exact > 0) & (exact < below)
     return near[usable], exact[usable]
 
 
 def padded(rows: int, k: int) -> tuple[Positions, Scores]:
-    """No neighbours yet: positions -1 and scores 0, (rows, k)."""
+    """Arrays for k neighbours of each row, still without any: positions -1 and scores 0, both (rows, k)."""
     return np.full((rows, k), -1, np.int64), np.zeros((rows, k), np.float32)
 
 
 def _blocks(rows: Positions, cells: int) -> Iterator[Positions]:
-    """`rows` in runs that need no more than CELLS cells, when each of them needs `cells`."""
+    """`rows` in blocks that need at most CELLS cells each, if one row needs `cells`; at least one row a block."""
     size = max(1, CELLS // max(cells, 1))
     return (rows[start : start + size] for start in range(0, rows.size, size))

@@ -1,4 +1,7 @@
-"""Revision Distance: the number of edits that a reader would still make to a text."""
+"""Revision Distance: the number of edits that a reader would still make to a text.
+
+`distance` is imported when it is first used.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What experts fill in: two paragraphs of related work on the same papers, side by side, and which is better.
+"""The form that experts fill in: two related-work paragraphs on the same papers, side by side, and which is better.
 
-Which system wrote which text is not shown. A sheet's id names the two drafts whichever of them is text A.
+It does not show which system wrote which text. A sheet's id names the two drafts, whichever of them is text A.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FORM = Form(
 
 
 def sheets(store: Store, version: Version) -> Sheets:
-    """Pairs of published drafts, of each case of which both systems wrote one, to be judged."""
+    """The sheets of a version: a task for each case that has published drafts by both systems."""
     missing = (
         f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
         "build with cases of related work."
@@ -71,7 +71,7 @@ def tasks(drafts: Iterable[Row]) -> Iterator[Task]:
 
 
 def pairs(drafts: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
-    """The drafts of the two systems for each case that has both; pairs of equal texts are left out."""
+    """(draft by the first of SYSTEMS, draft by the second) of each case that has both, unless their texts are equal."""
     of_case: dict[str, dict[str, Row]] = {}
     for draft in drafts:
         if draft["system"] in SYSTEMS:

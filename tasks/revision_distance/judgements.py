@@ -1,4 +1,4 @@
-"""Judgements of experts: filled-in sheets read back; a sheet counts where it is of two drafts of this build."""
+"""Judgements of experts, read from filled-in sheets. A sheet counts only if it compares two drafts of this build."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ open_judgements = partial(open_sheets, group="judgements")
 
 
 def judgement_row(found: Checked) -> Row:
-    """The row of JUDGEMENTS of a filled-in sheet; Unfit if it is no complete judgement."""
+    """The row of JUDGEMENTS of a filled-in sheet; raises Unfit if the sheet is no complete judgement."""
     values = {name: value for (_, name), value in found.values.items()}
     if found.wrong:
         raise found.wrong[0]
@@ -43,7 +43,7 @@ def judgement_row(found: Checked) -> Row:
 
 
 def _ratings(values: Row, rated: str) -> list[int]:
-    """The ratings of texts A and B, 1 to 5; empty if neither is rated. Unfit if only one is."""
+    """[rating of text A, of text B] for the property `rated`, 1 to 5; [] without ratings. Raises Unfit for only one."""
     ratings = [values[name] for side in "ab" if (name := f"{rated}_{side}") in values]
     if len(ratings) == 1:
         raise Unfit("a rating of one text only", rated)
@@ -51,7 +51,10 @@ def _ratings(values: Row, rated: str) -> list[int]:
 
 
 def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Rejected]:
-    """Rows of JUDGEMENTS; a Rejected for every sheet that is no judgement."""
+    """Rows of JUDGEMENTS; a Rejected for every sheet that is no complete judgement, and those in `found`.
+
+    A sheet with wrong values yields nothing, as its Rejected is in `found` already.
+    """
     for each in found:
         try:
             yield each if isinstance(each, Rejected) else judgement_row(each)
@@ -66,7 +69,7 @@ def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Ite
 
 
 def judged(drafts: Rows) -> dict[str, Task]:
-    """Sheet id -> the task of judging this pair of drafts."""
+    """sheet_id -> the task of judging a pair of drafts, named in its context. `drafts`: rows of DRAFTS."""
     rows = ({**row, "draft": row["text"]} for row in drafts.only("draft_id", "case_id", "system", "text"))
     found = {}
     for first, second in pairs(row for row in rows if row["system"] in SYSTEMS):
@@ -83,7 +86,7 @@ def collect_judgements(context: StageContext, judgements: AllRows) -> Iterator[R
 
 
 def first_of(rows: Iterable[Row | Rejected]) -> Iterator[Row | Rejected]:
-    """The first judgement of each sheet by each expert; a Rejected for the others."""
+    """The first judgement of each sheet by each expert; a Rejected for each further one, and those in `rows`."""
     taken: set[str] = set()
     for row in rows:
         if isinstance(row, Rejected) or row["judgement_id"] not in taken:

@@ -1,8 +1,10 @@
-"""Rules of the offline model for Revision Distance: what is asked for, drafts, edits as JSON, a rating.
+"""The offline model's rules for Revision Distance: it checks requests, writes drafts, lists edits and rates drafts.
 
-Its drafts are made of the request's own words or of sentences of the cited papers, in frames of ours: they state
-no facts of their own. With low effort it leaves out about half. What it edits is in tasks.text.revising (to a
-reference) and tasks.revision_distance.offline_editor (without one); a rating compares words, never meaning.
+Drafts are made of the request's own words or of sentences of the cited papers, in fixed sentence templates: they state
+no facts of their own. With low effort about half is left out. Edits are made by tasks.text.revising (to a reference)
+and tasks.revision_distance.offline_editor (without one). A rating compares words, never meaning. A rule gets the
+prompt's inputs, bytes to draw from (`dice`) and the most characters of its reply (`room`); see
+longform.llm.offline.Rule.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def _check_request(inputs: PromptInputs, dice: bytes, room: int) -> str:
+    """The verdict on a message and the kind of writing it asks for, in tags."""
     return "<verdict>{}</verdict>\n<kind>{}</kind>".format(*asks_for(inputs.one("Message")))
 
 
@@ -69,7 +72,7 @@ _LIST_MARK = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
 
 
 class Frames(NamedTuple):
-    """What stands around the points of a text, by its kind: each point goes into one of `points`."""
+    """Sentence templates for a kind of text. Each point of the request is put into one of `points`, in turn."""
 
     greeting: str
     opening: tuple[str, ...]
@@ -134,7 +137,7 @@ _FOR_READERS = Frames(
 
 
 def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """An e-mail, a letter or an article that says back what it was asked to say: no facts of its own."""
+    """An e-mail, a letter or an article that repeats the points of the writing task in templates; it adds no facts."""
     request = inputs.one("Writing task")[:READ_CHARACTERS]
     kind = asks_for(request)[1]
     low = inputs.effort == "low"
@@ -159,12 +162,13 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _reader(request: str) -> str:
+    """Whom the requested letter is for ("landlord"), as a word of the request; else "reader"."""
     found = _TO.search(request[:ASKED_CHARACTERS])
     return found[1] if found and found[1] not in NO_SUBJECT and found[1] not in COMMON else "reader"
 
 
 def _subject(request: str) -> str:
-    """What stands behind `about`, at most ten words, else the first keywords."""
+    """The subject of a request: at most ten words after `about`, else its first keywords."""
     found = _ABOUT.search(request[:ASKED_CHARACTERS])
     rest = _CUT.split(request[found.end() : found.end() + 2 * POINT_CHARACTERS], maxsplit=1)[0] if found else ""
     words = _SUBJECT_END.split(rest, maxsplit=1)[0].strip(" \"'.,;:!?").split()[:10]
@@ -172,7 +176,10 @@ def _subject(request: str) -> str:
 
 
 def _points(request: str) -> list[str]:
-    """What the request says besides its subject and how to write; its keywords where nothing is left."""
+    """The points of a request: what it says besides its subject and the manner of writing; else its keywords.
+
+    At most MAX_POINTS, each once.
+    """
     found = []
     for piece in _CUT.split(request)[: 4 * MAX_POINTS]:
         bare = _SAY.sub("", _ASK.sub("please ", _beyond_subject(_LIST_MARK.sub("", piece))))
@@ -183,7 +190,7 @@ def _points(request: str) -> list[str]:
 
 
 def _beyond_subject(piece: str) -> str:
-    """What a sentence that asks for the text says behind its subject; any other sentence whole."""
+    """What a sentence that asks for the text says after its subject; any other sentence unchanged."""
     if not (lead := _LEAD.match(piece)):
         return piece.strip()
     rest = piece[lead.end() :]
@@ -194,11 +201,12 @@ def _beyond_subject(piece: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what would be markup, a placeholder or a frame's own field in a text of ours."""
+    """The text without characters of markup, of placeholders and of template fields."""
     return re.sub(r"[\[\]{}<>*`#|\\]", "", text).strip()
 
 
 def _turn(frames: Sequence[str], draw: int) -> str:
+    """The template number `draw`; after the last one the first follows again."""
     return frames[draw % len(frames)]
 
 
@@ -206,6 +214,8 @@ def _turn(frames: Sequence[str], draw: int) -> str:
 
 
 class Paper(NamedTuple):
+    """The paper of a prompt: its title, the sentences of its abstract that can be quoted, and the words of both."""
+
     title: str
     sentences: list[str]
     words: frozenset[str]
@@ -223,29 +233,30 @@ _NO_PAPERS = "No cited paper was given, so there is nothing to relate."
 
 
 def paper(text: str) -> Paper:
-    """Of `title`, a line break, and the abstract, which may be missing."""
+    """The Paper of a text: the title, a line break, and the abstract, which may be missing."""
     title, _, abstract = text[:READ_CHARACTERS].strip().partition("\n")
     return Paper(" ".join(title.split())[:300].replace('"', "'"), _quotable(abstract), _words(text[:READ_CHARACTERS]))
 
 
 def _quotable(text: str) -> list[str]:
-    """Its sentences that can stand alone, each on one line and once."""
+    """The sentences of a text that can stand alone, each on one line and once."""
     least, most = SENTENCE_CHARACTERS
     found = dict.fromkeys(" ".join(text[start:end].split()) for start, end in sentences(text))
     return [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
 
 
 def _words(text: str) -> frozenset[str]:
+    """The words of a text in lower case, without common ones and those of fewer than four letters."""
     return frozenset(word for word in map(str.lower, WORD.findall(text)) if len(word) > 3 and word not in COMMON)
 
 
 def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
-    """Most shared words first; of equals the first."""
+    """The sentences in `among`, those that share most words with `wanted` first, equal ones in their order."""
     return sorted(among, key=lambda sentence: -len(wanted & _words(sentence)))
 
 
 def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """A sentence of each abstract, in their order; with low effort every other paper by its title alone."""
+    """A quoted sentence of each cited paper, in their order; with low effort every second paper by its title alone."""
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     quotes = [_quote(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
@@ -255,6 +266,10 @@ def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _quote(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
+    """A sentence that quotes a cited paper, or names its title alone if none of its sentences can be quoted.
+
+    Quoted is the sentence that shares most words with `wanted`, or with `rank` 1 the next. `draw` chooses the template.
+    """
     among = _nearest(cited.sentences, wanted)
     frame = _turn(_QUOTES, draw) if among else _TITLE_ALONE
     return frame.format(title=cited.title, sentence=among[min(rank, len(among) - 1)] if among else "")
@@ -271,7 +286,7 @@ _GENERAL = (
 
 
 def _recall(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """General sentences around words of the subject: no facts."""
+    """General sentences about words of the subject, which state no facts."""
     subject = paper(inputs.one("Subject"))
     near = _shared_by_most([subject.words, *(paper(text).words for _, text in inputs.numbered("Cited paper"))])
     own = [word for word in keywords(subject.title) if word.lower() in subject.words]
@@ -281,13 +296,13 @@ def _recall(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _shared_by_most(texts: list[frozenset[str]]) -> list[str]:
-    """Words by the number of texts that have them, at least two; of equals by the alphabet."""
+    """The words that at least two of the texts have, those of most texts first, equal ones in alphabetical order."""
     counts = Counter(word for words in texts for word in words)
     return sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
 
 
 def _segment(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """A few sentences: what of the papers, and then of the knowledge, is nearest to the perspective."""
+    """A few sentences: quotations of the cited papers nearest to the perspective, then a sentence of the knowledge."""
     own, perspective = paper(inputs.one("Own paper")), inputs.one("Perspective")[:READ_CHARACTERS]
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     wanted = _words(perspective) or own.words
@@ -309,7 +324,7 @@ _TURNS = ("", "Likewise, ", "Next to it, ", "In the same line, ")
 
 
 def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
-    """Papers that share words together, each group with a sentence that says so, then what segments add to it.
+    """Quotations of the cited papers, in groups that share words, each group introduced; then sentences of segments.
 
     With low effort only the first paper of a group is quoted, and segments are not read.
     """
@@ -333,7 +348,10 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _groups(papers: list[Paper]) -> list[list[int]]:
-    """Each paper to the first group whose first paper it shares enough of its title's words or its words with."""
+    """Positions of papers that share words, in groups, the largest first.
+
+    A paper joins the first group whose first paper shares enough words with it; else it begins a group.
+    """
     groups: dict[int, list[int]] = {}
     for at, each in enumerate(papers):
         first = next((first for first in islice(groups, MAX_COMPARED) if _near(papers[first], each)), at)
@@ -342,11 +360,13 @@ def _groups(papers: list[Paper]) -> list[list[int]]:
 
 
 def _near(one: Paper, other: Paper) -> bool:
+    """Whether two papers share enough words to be in one group."""
     least = max(SHARED_IN_A_GROUP, min(len(one.words), len(other.words)) // 8)
     return len(one.words & other.words) >= least
 
 
 def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
+    """The sentence before a group's quotations. `at`: the group's number, which chooses the template."""
     if len(group) == 1:
         return _turn(_ALONE, at)
     shared = _shared_by_most([papers[each].words for each in group])[:2]
@@ -354,12 +374,13 @@ def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
 
 
 def _turned(sentence: str, place: int) -> str:
+    """A sentence with a connecting phrase in front; the first of a group and each fourth after it unchanged."""
     turn = _turn(_TURNS, place)  # none for the first
     return f"{turn}{sentence[0].lower()}{sentence[1:]}" if turn else sentence
 
 
 def _added(text: list[str], others: Iterable[str]) -> list[str]:
-    """At most four sentences of others that are no near-repeats of the text."""
+    """At most four of the other sentences, none of which nearly repeats a sentence of the text or one before it."""
     words = [_words(sentence) for sentence in text][-MAX_COMPARED:]
     added: list[str] = []
     for sentence, own in ((sentence, _words(sentence)) for sentence in others):
@@ -370,7 +391,7 @@ def _added(text: list[str], others: Iterable[str]) -> list[str]:
 
 
 def _fitting(text: list[str], room: int) -> str:
-    """The sentences of a text up to the first that would not fit, end mark included."""
+    """The first sentences of a text that fit into `room` characters together with the end mark."""
     lengths = accumulate(len(sentence) + 1 for sentence in text)
     return " ".join(text[: sum(length <= room - END_MARK_CHARACTERS for length in lengths)])
 
@@ -389,7 +410,7 @@ def _edit_freely(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
-    """One object on one line; `<` is escaped, so that nothing in it can be taken for a tag."""
+    """The edits as a JSON object on one line; `<` is escaped, so that nothing in it can be taken for a tag."""
     return json.dumps({"edits": edits}, ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -402,7 +423,11 @@ def _rate(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def rating(draft: str, reference: str, request: str) -> int:
-    """0 to 100: mostly the shared words of draft and reference (Dice), and the share of the request's keywords."""
+    """A rating of 0 to 100; 100 only for a draft that equals its reference, apart from white space.
+
+    It is mostly the share of words that draft and reference have in common (Dice), and partly the share of the
+    request's keywords in the draft.
+    """
     if _BLANKS.sub(" ", draft).strip() == _BLANKS.sub(" ", reference).strip():
         return 100
     present, wanted = ({*_TOKEN.findall(text.lower())} for text in (draft, reference))

@@ -1,8 +1,8 @@
 """The offline model as a reader: what a request asks for, and what an editor without a reference would still change.
 
-It finds what an assistant says about itself, doubled words, stock phrases, sentences over 45 words,
-repeated sentences, a missing greeting or closing, a text that breaks off, and words of the request that the text never
-takes up. What it adds says no more than that something is to be said.
+It finds what an assistant says about itself, doubled words, stock phrases, sentences over 45 words, repeated sentences,
+a missing greeting or closing, a text that breaks off, and keywords of the request that are not in the text. Sentences
+that it adds say only that something is to be said.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _CLOSING = re.compile(
 
 
 class _Proposal(NamedTuple):
-    """Draft[start:end] becomes `revised`; added where start is end."""
+    """An edit to be proposed: `draft[start:end]` becomes `revised`, which is only added if start is end."""
 
     start: int
     end: int
@@ -98,13 +98,16 @@ class _Proposal(NamedTuple):
 
 
 def edit(draft: str, request: str) -> list[Edit]:
-    """The seven fields of each edit, in the order of the draft; none overlaps with another. At most 1,000."""
+    """The edits for a draft, with the fields of ProposedEdit, in the order of the draft; none overlaps with another.
+
+    At most 1,000; an edit whose place cannot be told from others is left out.
+    """
     found = sorted(_apart(draft, _proposals(draft, request)), key=lambda proposal: (proposal.start, proposal.end))
     return [placed for proposal in found[:MAX_EDITS] if (placed := _placed(draft, proposal))]
 
 
 def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
-    """The more important first: of two that overlap the first is kept."""
+    """All proposals, the more important ones first; they may overlap."""
     for rule in (_assistant, _repeats, _doubled, _stock, _long):
         yield from islice(rule(draft), MAX_EDITS)
     closing = _closing_at(draft)
@@ -118,7 +121,11 @@ def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
 
 
 def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
-    """Those that overlap with none before them, but for blanks; what is only added lies inside of none."""
+    """The proposals that do not overlap with an earlier one, then those that only add text.
+
+    White space that two proposals share goes to the earlier one. Text to be added inside a span that is removed is
+    added at its end instead.
+    """
     taken: list[tuple[int, int]] = []
     added: list[_Proposal] = []
     for each in proposals:
@@ -139,7 +146,10 @@ def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
 
 
 def _placed(draft: str, proposal: _Proposal) -> Edit | None:
-    """None where no short preceding snippet tells the place from others."""
+    """The fields of an edit, with a preceding snippet if its original snippet does not suffice to find the place.
+
+    None if no short preceding snippet suffices, either.
+    """
     original = draft[proposal.start : proposal.end]
     preceding = None
     if not original or draft.find(original) != proposal.start:
@@ -158,7 +168,7 @@ def _placed(draft: str, proposal: _Proposal) -> Edit | None:
 
 
 def _preceding(draft: str, at: int) -> str | None:
-    """What stands right before, so far back that it stands nowhere earlier."""
+    """The text right before an offset, long enough not to occur earlier in the draft; None if it would be too long."""
     size = FIRST_PRECEDING
     while size <= PRECEDING_CHARACTERS:
         begin = max(0, at - size)
@@ -172,6 +182,7 @@ def _preceding(draft: str, at: int) -> str | None:
 
 
 def _assistant(draft: str) -> Iterator[_Proposal]:
+    """Removals of passages in which the writer speaks as an assistant."""
     for found in _AS_ASSISTANT.finditer(draft):
         yield _Proposal(
             *found.span(),
@@ -184,6 +195,7 @@ def _assistant(draft: str) -> Iterator[_Proposal]:
 
 
 def _repeats(draft: str) -> Iterator[_Proposal]:
+    """Removals of sentences that nearly repeat one of the sentences before them."""
     earlier: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
     seen: set[frozenset[str]] = set()
     for start, end in sentences(draft):
@@ -207,7 +219,7 @@ def _repeats(draft: str) -> Iterator[_Proposal]:
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether they share nearly all words, and all numbers."""
+    """Whether two sentences, given as their words, share nearly all words, and all numbers."""
     least, most = sorted((len(one), len(other)))
     if least < REPEAT * most:
         return False
@@ -216,13 +228,14 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _doubled(draft: str) -> Iterator[_Proposal]:
+    """Removals of a word right after the same word."""
     for found in _DOUBLED.finditer(draft):
         if found[1].lower() not in _MAY_DOUBLE:
             yield _Proposal(*found.span(2), "", "remove", "A word stands there twice.", "word", "fluency")
 
 
 def _stock(draft: str) -> Iterator[_Proposal]:
-    """A capital is kept: where nothing stays of the phrase, the next word takes it."""
+    """Shorter words for stock phrases, or their removal; an initial capital is kept, if need be by the next word."""
     for found in _STOCK_PHRASE.finditer(draft):
         plain = _STOCK[found[1].lower()]
         revised = f"{plain}{found[2]}" if plain else found[2].lstrip()
@@ -239,7 +252,7 @@ def _stock(draft: str) -> Iterator[_Proposal]:
 
 
 def _long(draft: str) -> Iterator[_Proposal]:
-    """The sentence is cut at the comma or conjunction that is nearest to its middle."""
+    """Splits of sentences over LONG_SENTENCE_WORDS words, at the comma or conjunction nearest to their middle."""
     for start, end in sentences(draft):
         if sum(1 for _ in islice(_WORD.finditer(draft, start, end), LONG_SENTENCE_WORDS + 1)) <= LONG_SENTENCE_WORDS:
             continue
@@ -257,7 +270,7 @@ def _long(draft: str) -> Iterator[_Proposal]:
 
 
 def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
-    """Of its body, which ends here."""
+    """A full stop for a text whose body, which ends at `end`, breaks off within a sentence."""
     line = draft[:end].rpartition("\n")[2][-TAIL_CHARACTERS:]
     if len(_WORD.findall(line)) < BROKEN_OFF_WORDS or not (line[-1].isalnum() or line[-1] in ",;-–"):
         return
@@ -271,7 +284,7 @@ def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
 
 
 def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
-    """A sentence for each of the first words of the request that the draft never takes up."""
+    """A sentence, to be added at `at`, on each of the first MAX_MISSING keywords of the request not in the draft."""
     stems = {word[:size] for word in set(_WORD.findall(draft.lower())) for size in range(4, min(len(word), 30) + 1)}
     absent = [word for word in keywords(request) if word.lower()[: max(4, len(word) - 3)] not in stems]
     for word in absent[:MAX_MISSING]:
@@ -288,6 +301,7 @@ def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
 
 
 def _greeting(draft: str) -> Iterator[_Proposal]:
+    """A greeting for a message without one."""
     if not _GREETING.search(draft[:HEAD_CHARACTERS]):
         subject = _SUBJECT_LINE.match(draft)
         at = subject.end() if subject else 0
@@ -352,9 +366,9 @@ _APART, _NEAR = 80, 30
 
 
 def asks_for(message: str) -> tuple[str, str]:
-    """("yes" or "no", kind) of a message: yes if a verb of writing is soon followed by a kind of text.
+    """("yes" or "no", kind of writing) for a message: yes if a verb of writing is soon followed by a kind of text.
 
-    Only the first 2,000 characters are read.
+    Kinds are email, letter, article and other. Only the first 2,000 characters are read.
     """
     asked = message[:ASKED_CHARACTERS]
     found = [
@@ -373,7 +387,7 @@ def asks_for(message: str) -> tuple[str, str]:
 def keywords(request: str) -> list[str]:
     """The words of a request that are neither common nor about writing, each once, in order.
 
-    A word that begins a sentence is in lower case.
+    A word at the beginning of a sentence is put into lower case unless it is all capitals.
     """
     found: dict[str, str] = {}
     for word in WORD.finditer(request):

@@ -1,4 +1,4 @@
-"""The published tables: one row a draft with its case, scores and judgements, one row an edit, and the sources.
+"""The published tables: a row per draft with its case, scores and judgements, a row per edit, and the sources.
 
 DuckDB joins the rows behind the drafts, part by part, with 512 MB and a folder to spill to.
 """
@@ -89,7 +89,7 @@ def publish_edits(context: StageContext, distances: Rows, edits: Rows) -> Iterat
 
 
 def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
-    """The rows of a query, in batches; it names the tables by the keys of `tables`."""
+    """The rows of an SQL query, read in batches. `tables`: name of a table in the query -> its rows."""
     config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=config) as database:
         for name, rows in tables.items():
@@ -129,6 +129,7 @@ def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
 
 
 def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: Row, columns: Row) -> Row:
+    """The row of ORIGINS of a record. `paper`: its metadata, {} if unknown; `columns`: the values of _ORIGIN."""
     return {
         "origin_id": f"o_{fingerprint([case_id, kind, record_id])}",
         "case_id": case_id,
@@ -160,13 +161,14 @@ def _cited_with_texts(case: Row) -> list[Row]:
 
 
 def _paper_ids(case: Row) -> Iterator[str]:
+    """Ids of the papers whose metadata the rows of ORIGINS of a case need."""
     if case["task"] == "hard":
         yield paper_of(case["source_id"])
     yield from (paper["paper_id"] for paper in _cited_with_texts(case))
 
 
 def _papers(tables: Iterable[Rows], ids: set[str]) -> dict[str, Row]:
-    """Paper id -> metadata from the tables; values that one table lacks are taken from the next."""
+    """paper_id -> metadata of the papers with these ids; values that one table lacks are taken from the next."""
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(ids), pa.string())
     for rows in tables:

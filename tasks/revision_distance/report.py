@@ -25,7 +25,10 @@ JUDGEMENTS = [
 
 
 def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgements: Rows) -> list[ReportTable]:
-    """Tables 2, 3 and 5, section 4.2, the expert study, edits and cases. `published` are the drafts."""
+    """The report's tables: tables 2, 3 and 5 and section 4.2 of the paper, the expert study, edits and cases.
+
+    `published`: rows of PUBLISHED_DRAFTS.
+    """
     from tasks.revision_distance.tables import paper_tables as made
 
     scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
@@ -83,7 +86,7 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgem
 
 
 def figures(published: Rows) -> list[Figure]:
-    """How distances are distributed; nothing where there is no distance."""
+    """The plot of how distances are distributed; [] if there is no distance."""
     from tasks.revision_distance.tables.figures import plots
 
     return plots(published.to_pandas(["case_id", "task", "system", "distance"]))
@@ -93,7 +96,7 @@ def figures(published: Rows) -> list[Figure]:
 
 
 def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
-    """Table 2 for a task."""
+    """Table 2 of the paper for the task easy or hard, with a note. `cases`: how many the task has."""
     from tasks.revision_distance.tables import paper_tables as made
 
     weak, strong = made.WEAK_AND_STRONG[task]
@@ -111,7 +114,7 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
 
 
 def order_alone(drafts: pd.DataFrame) -> ReportTable:
-    """Table 5."""
+    """Table 5 of the paper, with a note: texts that differ from their references only in the order of sentences."""
     from tasks.revision_distance.tables import paper_tables as made
 
     own = drafts[drafts.task == "structure"]
@@ -129,7 +132,7 @@ def order_alone(drafts: pd.DataFrame) -> ReportTable:
 
 
 def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
-    """Edits by how they were placed, with the reasons why some were not applied."""
+    """Edits by how they were placed; the note counts the reasons why some were not applied."""
     from tasks.revision_distance.tables import paper_tables as made
 
     measured = edits[edits.draft.isin(drafts.index[drafts.distance.notna()])]
@@ -143,7 +146,7 @@ def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
 
 
 def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[ReportTable]:
-    """What experts chose and what metrics say of it, what they say of each system, and how far they agree."""
+    """Tables of the expert study: what metrics say of the chosen texts, results by system, agreement of experts."""
     from tasks.revision_distance.tables import paper_tables as made
 
     own = made.of_drafts(judgements, drafts)
@@ -178,7 +181,10 @@ def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[Report
 
 
 def edits_of(published: Rows) -> pd.DataFrame:
-    """A row an edit: `draft`, the row of its draft, and the columns EDITS, words as categories: 20 bytes an edit."""
+    """A row per edit of the published drafts: `draft`, the position of its draft's row, and the columns EDITS.
+
+    Texts are categories, so that an edit takes 20 bytes.
+    """
     schema = pa.schema(
         [("draft", pa.int64()), *(published.schema.field("edits").type.value_type.field(name) for name in EDITS)]
     )
@@ -193,7 +199,7 @@ def edits_of(published: Rows) -> pd.DataFrame:
 
 
 def rejected_keys(rows: Rows) -> Iterator[str]:
-    """Keys of what the stage left out."""
+    """The keys of the rows that the stage rejected."""
     import pyarrow.parquet as pq
 
     for part in rows.parts or ():

@@ -1,4 +1,4 @@
-"""Stored model responses to delete when a conversation, an instruction or a paper is taken down.
+"""Finding the stored model responses to delete when a conversation, an instruction or a paper is taken down.
 
     a conversation, an instruction   responses with the check of its request, its drafts, their edits and ratings
     a paper                          the same, and knowledge and segments, of cases from its paragraphs or citing it
@@ -61,7 +61,7 @@ PAPERS = (  # title and abstract of listed papers, which requests show as one te
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses derived from the records with these ids."""
+    """Keys of the stored responses that were made from the source records with these ids; deletes nothing."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "touched", first_column(database, _of(store, TOUCHED)))
@@ -73,5 +73,6 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
 
 
 def _of(store: Store, queries: Iterable[tuple[Collection[str], str]]) -> Iterator[str]:
+    """The SQL queries of these pairs (stages, query), one for each stage that has rows."""
     for stages, query in queries:
         yield from each(store, stages, query.format)

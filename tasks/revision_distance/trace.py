@@ -25,8 +25,8 @@ SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertsc
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The draft, or edit of a draft, with this id, the stage rows it was derived from, and `lines` to print.
 
-    `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row, or more than one,
-    has such an id.
+    `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row has such an id, or
+    more than one.
     """
     beginning, mark, position = row_id.partition("#")
     draft = _draft(version, beginning, row_id)
@@ -45,15 +45,21 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def _config(version: Version, key: str) -> str | None:
+    """The config whose key column is `key`; None if the version has none."""
     return next((config for config in version.tables() if version.key(config) == key), None)
 
 
 def _published(version: Version, key: str, condition: str, value: str) -> list[Record]:
+    """The rows of the config with this key column that meet an SQL condition; [] if there is no such config."""
     config = _config(version, key)
     return rows_where(version.tables()[config], condition, value) if config else []
 
 
 def _draft(version: Version, beginning: str, row_id: str) -> Record:
+    """The published draft whose id is `beginning`, else the only one whose id begins with it; else UsageError.
+
+    `row_id`: what the user asked for, for the message.
+    """
     found = _published(version, "draft_id", "starts_with(draft_id, ?) ORDER BY draft_id LIMIT 2", beginning)
     if not found or not beginning:
         raise _no_row(version, row_id)
@@ -65,6 +71,7 @@ def _draft(version: Version, beginning: str, row_id: str) -> Record:
 
 
 def _edit(version: Version, draft_id: str, position: str, row_id: str) -> Record:
+    """The published edit at this position of a draft; UsageError if there is none."""
     for found in _published(version, "edit_id", "edit_id = ?", f"{draft_id}#{position}"):
         return found
     raise _no_row(version, row_id)
@@ -78,7 +85,7 @@ def _no_row(version: Version, row_id: str) -> UsageError:
 
 
 def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Record]]:
-    """The stage rows that a draft was derived from or that judge it, and its rows of ORIGINS, by name."""
+    """name -> the stage rows that a draft was derived from or that judge it; `origins`: its rows of ORIGINS."""
     stages = {**BEHIND, **(COT if draft["system"] == "cot" else {})}
     judged_by = next((stage for stage in JUDGED if stage in version.stages), JUDGED[0])
     either, origins = "? IN (first, second) ORDER BY expert", [version.folder / "attribution.parquet"]
@@ -172,6 +179,7 @@ def _scores(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mappin
 
 
 def _judgement(draft: Record, row: Record) -> str:
+    """An expert's judgement, as said of this draft: which text is better, and the draft's ratings."""
     place = [row["first"], row["second"]].index(draft["draft_id"])
     rated = [f"{name} {row[name][place]}" for name in ("content", "structure", "argument") if row[name]]
     better = "neither" if row["better"] is None else "this" if row["better"] == draft["draft_id"] else "the other"

@@ -1,8 +1,8 @@
-"""Admission: listed takedowns leave each source's records before anything is made of them; nothing else changes.
+"""Admission: records that are taken down are removed from each source's table before any stage uses it.
 
-One stage a table. `takedowns` are the ids that concern the groups of the input (`taken_down`), so
-that a takedown elsewhere changes nothing. A record is listed by its own id; what hangs on it (the answers to a
-question, the paragraphs of a paper) is left without its parent, and the stage that joins them says so.
+There is one stage per table. `takedowns` are the ids that concern the groups of the input (`taken_down`), so that a
+takedown in another group changes no stage. A record is removed by its own id; what belongs to it (the answers to a
+question, the paragraphs of a paper) stays without its parent, and the stage that joins the two reports that.
 """
 
 from __future__ import annotations
@@ -32,30 +32,33 @@ Admitted = Iterator[pa.RecordBatch | Rejected]
 
 
 def taken_down(home: Path, groups: Collection[str] | None = None) -> list[str]:
-    """The ids of all takedowns, or of those that concern these groups, sorted; under each name of their site."""
+    """The ids of all takedowns, or of those that concern these groups, sorted.
+
+    An id whose site was renamed is also listed under the site's old names.
+    """
     ids = {name for takedown in load(home) for name in names_of(takedown.id)}
     return sorted(name for name in ids if groups is None or name.split("/", 1)[0] in groups)
 
 
 class Admission(Protocol):
-    """A stage that leaves listed records out."""
+    """A stage that removes the rows with the ids in `takedowns`, such as `admit_posts`."""
 
     def __call__(self, builder: Builder, rows: Rows, /, *, takedowns: list[str]) -> Rows: ...
 
 
 def admit(builder: Builder, work: Admission, rows: Rows, groups: Collection[str] | None = None) -> Rows:
-    """The rows without the listed records of these groups, else of all, by a stage; as they are, if none is listed.
+    """The rows without the records of these groups (None: of all) that are taken down, removed by the stage `work`.
 
-    So large sources are not copied for nothing.
+    `rows` itself if no takedown concerns the groups, so that large sources are not copied for nothing.
     """
     listed = taken_down(builder.store.home, groups)
     return work(builder, rows, takedowns=listed) if listed else rows
 
 
 def admitted(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]) -> Admitted:
-    """The rows none of whose `columns` names a listed record, then a Rejected for each other, without its text.
+    """The batch without the rows in which one of `columns` holds one of the ids; then a Rejected for each such row.
 
-    The first column is the key of the rows.
+    The first column is the key of the rows. A Rejected holds no text.
     """
     listed = pa.array(sorted(ids), pa.string())
     hit = pa.array([False] * len(batch), pa.bool_())
@@ -66,6 +69,7 @@ def admitted(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]
 
 
 def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
+    """The batches of a table without the rows that are taken down, and their Rejecteds, by the schema's key column."""
     key = schema.metadata[b"key"].decode()
     for batch in rows.batches():
         yield from admitted(batch.cast(schema), takedowns, [key])
@@ -73,59 +77,59 @@ def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
 
 @stage(POSTS, revision=1, at_most=AtMost(keeps=True))
 def admit_posts(context: StageContext, posts: Rows, *, takedowns: list[str]) -> Admitted:
-    """Stack Exchange posts. The answers to a question that is taken down are orphan answers from here on."""
+    """Stack Exchange posts that are not taken down. Answers to a removed question are orphan answers from here on."""
     yield from _admit(posts, takedowns, POSTS)
 
 
 @stage(ITEMS, revision=1, at_most=AtMost(keeps=True))
 def admit_items(context: StageContext, items: Rows, *, takedowns: list[str]) -> Admitted:
-    """Reddit submissions and comments."""
+    """Reddit submissions and comments that are not taken down."""
     yield from _admit(items, takedowns, ITEMS)
 
 
 @stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
 def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -> Admitted:
-    """Papers with their texts, whatever they were read from."""
+    """Papers that are not taken down, with their texts, whatever they were read from."""
     yield from _admit(papers, takedowns, PAPERS)
 
 
 @stage(METADATA, revision=1, at_most=AtMost(keeps=True))
 def admit_metadata(context: StageContext, metadata: Rows, *, takedowns: list[str]) -> Admitted:
-    """Titles and abstracts."""
+    """Titles and abstracts of papers that are not taken down."""
     yield from _admit(metadata, takedowns, METADATA)
 
 
 @stage(SUBMISSIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_submissions(context: StageContext, submissions: Rows, *, takedowns: list[str]) -> Admitted:
-    """Submissions to conferences."""
+    """Submissions to conferences that are not taken down."""
     yield from _admit(submissions, takedowns, SUBMISSIONS)
 
 
 @stage(PASSAGES, revision=1, at_most=AtMost(keeps=True))
 def admit_passages(context: StageContext, passages: Rows, *, takedowns: list[str]) -> Admitted:
-    """MS MARCO passages."""
+    """MS MARCO passages that are not taken down."""
     yield from _admit(passages, takedowns, PASSAGES)
 
 
 @stage(COMMITS, revision=1, at_most=AtMost(keeps=True))
 def admit_commits(context: StageContext, commits: Rows, *, takedowns: list[str]) -> Admitted:
-    """Commits with their files."""
+    """Commits that are not taken down, with their files."""
     yield from _admit(commits, takedowns, COMMITS)
 
 
 @stage(CONVERSATIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_conversations(context: StageContext, conversations: Rows, *, takedowns: list[str]) -> Admitted:
-    """Conversations with models."""
+    """Conversations with models that are not taken down."""
     yield from _admit(conversations, takedowns, CONVERSATIONS)
 
 
 @stage(COMPARISONS, revision=1, at_most=AtMost(keeps=True))
 def admit_comparisons(context: StageContext, comparisons: Rows, *, takedowns: list[str]) -> Admitted:
-    """Comparisons of two answers."""
+    """Comparisons of two answers that are not taken down."""
     yield from _admit(comparisons, takedowns, COMPARISONS)
 
 
 @stage(COMPLETIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_completions(context: StageContext, completions: Rows, *, takedowns: list[str]) -> Admitted:
-    """Instructions with several models' answers."""
+    """Instructions with several models' answers that are not taken down."""
     yield from _admit(completions, takedowns, COMPLETIONS)

@@ -1,4 +1,6 @@
-"""The body of a paper as a parser saw it, section by section, and the text it becomes, with offsets."""
+"""The body of a paper as a parser gives it, by sections and paragraphs, and the row of PAPERS it becomes: one text, and
+offsets into it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Cite = tuple[int, int, str | None]
 
 
 class UnreadableError(Exception):
-    """A file that is no paper. `reason`: a short fixed phrase, which reports count by."""
+    """Raised for a file that cannot be read as a paper. `reason`: a short fixed phrase, by which reports count."""
 
     def __init__(self, reason: str, detail: str | None = None) -> None:
         super().__init__(reason)
@@ -30,7 +32,7 @@ class UnreadableError(Exception):
 
 
 class Paragraph:
-    """Text, and (start, end, entry of the bibliography) of each citation in it."""
+    """Text, and its citations: (start, end, id of the bibliography's entry or None) each."""
 
     __slots__ = ("citations", "length", "parts")
 
@@ -44,7 +46,7 @@ class Paragraph:
         return self.parts[0]
 
     def append(self, text: str, citations: Iterable[Cite] = ()) -> None:
-        """Put more text behind, after a blank."""
+        """Add text after a space, with citations whose offsets count from the start of the added text."""
         shift = self.length + 1
         self.parts.append(text)
         self.length = shift + len(text)
@@ -53,7 +55,9 @@ class Paragraph:
 
 @dataclass(slots=True)
 class Section:
-    """`role` only where the head does not say it. `alone`: the head speaks for no section after it."""
+    """A section: number and head as printed, and paragraphs. `role`: only set where the head does not say it. `alone`:
+    the role that the head gives does not extend to later sections.
+    """
 
     number: str | None
     head: str | None
@@ -63,10 +67,10 @@ class Section:
 
 
 def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable[Paragraph]) -> Row:
-    """The columns text, sections and paragraphs of PAPERS.
+    """The columns text, sections and paragraphs of a row of PAPERS; all offsets are into the text.
 
-    In the back matter a head speaks for its own section only. `outside` are paragraphs of no section: captions,
-    footnotes; they come last.
+    In the back matter a head gives a role to its own section only. `outside`: paragraphs of no section, such as
+    captions and footnotes, which come last.
     """
     text = _Text()
     led = iter(roles([(section.number, section.head) for section in body if not section.alone]))
@@ -82,19 +86,22 @@ def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable
 
 
 class _Text:
+    """The text of a paper, block by block, with the rows of its paragraphs."""
+
     def __init__(self) -> None:
         self.blocks: list[str] = []
         self.paragraphs: list[Row] = []
         self.end = -len(BREAK)
 
     def block(self, text: str) -> int:
-        """Add a block; where it starts."""
+        """Add a block; return the offset at which it starts."""
         start = self.end + len(BREAK)
         self.blocks.append(text)
         self.end = start + len(text)
         return start
 
     def section(self, section: Section, role: str | None, position: int) -> Row:
+        """Add the head and paragraphs of a section; return its row. `position`: its index among all sections."""
         start = self.end + len(BREAK)
         if section.head:
             self.block(section.head)
@@ -116,7 +123,8 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """As `pa.array`, which takes five times as long for structs in lists; no list and no struct is null.
+    """An Arrow array as from `pa.array`, which takes five times as long for structs in lists. No list and no struct may
+    be null.
 
     `pa.array` also costs every process the import of pandas, where that is installed: hence the buffers.
     """

@@ -1,4 +1,4 @@
-"""Links of records: where a post and its author can be found, and which record a link means."""
+"""Links and ids of records: the addresses of posts and authors, and the id of the record that a link means."""
 
 from __future__ import annotations
 
@@ -39,18 +39,20 @@ _UPSTREAM = {
 
 
 def permalink(post_id: str, kind: str) -> str:
-    """The post's short link, which never changes: https://host/q/4711 or https://host/a/4712."""
+    """The short link of a Stack Exchange post, which never changes: https://host/q/4711 or https://host/a/4712."""
     host, number = post_id.split("/", 1)
     return f"https://{host}/{'q' if kind == 'question' else 'a'}/{number}"
 
 
 def profile(host: str, author_id: str | None) -> str | None:
-    """The author's page, or None for a deleted user."""
+    """The address of the author's page on a Stack Exchange site; None for a deleted user."""
     return None if author_id is None else f"https://{host}/users/{author_id}"
 
 
 def record_of(text: str) -> str:
-    """The id of the record that an id, a passage's id or a link means; UsageError where that is not sure."""
+    """The id of the record that the text means: an id, the id of a passage of it, or a link. UsageError where it names
+    no record, or not certainly.
+    """
     name = text.strip()
     found = _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
     if found is None:
@@ -59,7 +61,9 @@ def record_of(text: str) -> str:
 
 
 def names_of(record: str) -> list[str]:
-    """The id, and what it is under the hosts that its site had before: a dump may have been read as one of those."""
+    """The ids under which a record may have been read: its own and, for a post of a renamed Stack Exchange site, those
+    with the site's former hosts.
+    """
     from tasks.sources.stackexchange.posts import RENAMED
 
     first, _, rest = record.partition(".")
@@ -68,7 +72,9 @@ def names_of(record: str) -> list[str]:
 
 
 def names_of_address(url: str) -> list[str]:
-    """The ids that a takedown of what stands at an address may have: of the page, and of the record that it shows."""
+    """The ids that a takedown of what an address shows may have: that of the web page and, if it shows one, of the
+    record.
+    """
     try:
         record = _of_address(url)
     except UsageError:
@@ -77,12 +83,15 @@ def names_of_address(url: str) -> list[str]:
 
 
 def _of_page(text: str) -> str | None:
-    """A page that shows no record: of the sites above that is not sure."""
+    """The id of a web page that shows no record: web/<address>. None for pages of the sites in _SITES, where that is
+    not certain.
+    """
     page = page_of(text)
     return None if page is None or _SITES.fullmatch(re.split(r"[/?:]", page, maxsplit=2)[1]) else page
 
 
 def _of_id(text: str) -> str | None:
+    """The id as records have it, with the site's present host; None where the text is no id."""
     group, _, rest = text.partition("/")
     if group == "web":
         return page_of(f"https://{rest}")
@@ -92,13 +101,16 @@ def _of_id(text: str) -> str | None:
 
 
 def _of_name(text: str) -> str | None:
-    """What sources call a record by, without a group."""
+    """The id for a source's own name of a record, without a group, such as CorpusID:7 or t3_1abcd; else None."""
     if match := re.fullmatch(r"corpus_?id:\s?([0-9]+)", text, re.IGNORECASE):
         return _of_id(f"s2/{match[1]}")
     return _of_id(f"reddit/{text}") if re.fullmatch(r"t[13]_[0-9a-z]+", text) else None
 
 
 def _of_address(text: str) -> str | None:
+    """The id of the record that a link shows, None where it shows none. UsageError for a comment on a Stack Exchange
+    post, and for a Reddit link that redirects.
+    """
     try:
         url = urlsplit(text if "://" in text else f"https://{text}")
         host = (url.hostname or "").removeprefix("www.")
@@ -121,7 +133,9 @@ def _of_address(text: str) -> str | None:
 
 
 def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> str | None:
-    """/questions/Q, /questions/Q/title/A#A, /questions/Q/title#A, /q/Q, /a/A, /posts/N; a share link ends in a user."""
+    """The id of the post that a link shows, else None. Forms: /questions/Q, /questions/Q/title/A#A,
+    /questions/Q/title#A, /q/Q, /a/A, /posts/N; a share link adds the number of a user.
+    """
     if fragment.startswith("comment"):
         raise UsageError(f'"{text}" names a comment, which is no record here: give the address of its post.')
     if len(path) < 2 or not _NUMBER.fullmatch(path[1]):
@@ -136,7 +150,7 @@ def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> s
 
 
 def _host(host: str) -> str:
-    """The site's host of today, however old the link is."""
+    """The present host of the Stack Exchange site, however old the link is."""
     from tasks.sources.stackexchange.posts import host_of_today
 
     host = host.lower().removeprefix("www.")
@@ -146,7 +160,9 @@ def _host(host: str) -> str:
 
 
 def _of_reddit(host: str, path: list[str], text: str) -> str | None:
-    """…/comments/S/title/C, …/comments/S/comment/C, …/comments/S, redd.it/S, reddit.com/gallery/S."""
+    """The id of the comment C or submission S that a link shows, else None. Forms: /comments/S/title/C,
+    /comments/S/comment/C, /comments/S, redd.it/S, reddit.com/gallery/S. UsageError for links that redirect.
+    """
     if host == "redd.it" and len(path) == 1:
         path = ["comments", *path]
     if "s" in path[2:3] or host in ("i.redd.it", "v.redd.it"):

@@ -36,9 +36,10 @@ _MARKER = re.compile(
 
 
 class Alignment(NamedTuple):
-    """`becomes[i]`: position in the reference of what sentence i of the draft becomes; None: it is removed.
+    """What becomes of each sentence of the draft.
 
-    `stays[i]`: whether it does so in its place. Those that stay are in the reference in the same order.
+    `becomes[i]`: the position in the reference of the sentence that sentence i becomes; None: it is removed.
+    `stays[i]`: whether it keeps its place. Sentences that keep their place have the same order in draft and reference.
     """
 
     becomes: list[int | None]
@@ -46,7 +47,7 @@ class Alignment(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Which pairs stay and which move, and the number of edits of all that."""
+    """The pairs that stay (`kept`) and that move (`moved`), and how many edits it takes to make the reference so."""
 
     edits: int
     kept: Pairs
@@ -54,7 +55,7 @@ class _Plan(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Matched sentences that are neighbours in both texts, in the same order."""
+    """A run of `length` matched sentences that follow each other in both texts."""
 
     start: int
     reference_start: int
@@ -62,19 +63,19 @@ class _Block(NamedTuple):
 
 
 def words_of(sentence: str) -> list[str]:
-    """In small letters; of Chinese, Japanese and Korean each character. No leading "First," or "However,".
+    """The words of a sentence in lower case; of Chinese, Japanese and Korean each character.
 
-    Composed: an É that is a letter and an accent makes no other word.
+    A leading "First," or "However," is left out. An accent as a character of its own (not NFC) makes no other word.
     """
     marker = _MARKER.match(sentence)
     return _WORD.findall(normalize("NFC", sentence[marker.end() if marker else 0 :]).lower())
 
 
 def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Alignment:
-    """Of the sentences of both texts, with white space folded.
+    """The alignment of two texts, each a list of sentences with white space folded.
 
-    `moves`: which sentences may move: all, or only those that the draft has once, as it is hard to say which of two
-    copies is meant, or none.
+    `moves`: which sentences may move: all; single: only those that the draft has once, as it is hard to say which of
+    two copies is meant; none.
     """
     weights = _Weights(draft + reference)
     equal = equal_pairs(draft, reference)
@@ -94,7 +95,7 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
 
 
 def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
-    """One partner for each sentence that both texts have: a longest common subsequence first, then any other copy."""
+    """(i, j) of equal sentences, each in one pair: first a longest common subsequence, then any other copies."""
     tail = common_start(draft[::-1], reference[::-1])
     n, m = len(draft) - tail, len(reference) - tail
     head = common_start(draft[:n], reference[:m])
@@ -109,12 +110,13 @@ def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
 
 
 def common_start(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many signs or sentences both begin with."""
+    """How many characters, or sentences, two sequences have in common at their beginning."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _other_copies(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
+    """(i, j) of equal sentences that are in none of `pairs`, each in one pair, in order."""
     taken, matched = {i for i, _ in pairs}, {j for _, j in pairs}
     free: dict[str, list[int]] = defaultdict(list)
     for j in range(len(reference) - 1, -1, -1):
@@ -124,9 +126,9 @@ def _other_copies(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs
 
 
 def subsequence_rows(first: Sequence[str], second: Sequence[str]) -> Iterator[int]:
-    """The table of the longest common subsequences, a row for each beginning of `first`, the empty one too.
+    """The table of longest common subsequences as bit vectors: one for each prefix of `first`, the empty one included.
 
-    A row is one number with a bit for each of `second`: 0 where the subsequence grows (Hyyrö, 2004).
+    A row is one number with a bit for each item of `second`: 0 where the subsequence grows (Hyyrö, 2004).
     """
     masks: dict[str, int] = defaultdict(int)
     for j, key in enumerate(second):
@@ -140,6 +142,7 @@ def subsequence_rows(first: Sequence[str], second: Sequence[str]) -> Iterator[in
 
 
 def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
+    """(i, j) of the items in a longest common subsequence, in order."""
     rows = list(subsequence_rows(first, second))
     found: Pairs = []
     i, j = len(first), len(second)
@@ -155,26 +158,26 @@ def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
 
 
 class _Weights:
-    """How much a shared word says: little if most sentences of both texts have it."""
+    """Likeness of sentences by their words, which weigh little if most sentences of both texts have them."""
 
     def __init__(self, sentences: list[str]) -> None:
-        """`sentences`: of both texts."""
+        """`sentences`: those of both texts together."""
         self._sentences, self.words = sentences, cache(words_of)
 
     def features(self, sentence: str) -> set[str]:
-        """Its words, and its pairs of words."""
+        """The words of a sentence, and its pairs of neighbouring words."""
         words = self.words(sentence)
         return {*words, *map(" ".join, pairwise(words))}
 
     @cached_property
     def seen(self) -> Counter[str]:
-        """In how many sentences of both texts each feature is."""
+        """For each feature the number of sentences in both texts that have it."""
         return Counter(feature for sentence in self._sentences for feature in self.features(sentence))
 
     def likeness(self, one: str, other: str) -> float:
-        """0 to 1: twice the weight of their common words over that of all their words.
+        """0 to 1: twice the weight of the common words over the weights of both sentences.
 
-        A sentence that stands in the other nearly whole is that sentence with something added.
+        It is SAME_WORDS at least if nearly all of one sentence is in the other, as when something was added to it.
         """
         first, second = set(self.words(one)), set(self.words(other))
         mine, theirs, common = self._weight(first), self._weight(second), self._weight(first & second)
@@ -188,7 +191,10 @@ class _Weights:
 
 
 def _similar_pairs(draft: list[str], reference: list[str], equal: Pairs, weights: _Weights) -> Pairs:
-    """Of sentences without an equal: those that share what no third one has, and most of their weight."""
+    """(i, j) of unequal sentences with a likeness of SAME_WORDS or more, each in one pair, the most alike first.
+
+    Only sentences that are in none of the pairs `equal` are compared, if they share a feature which no third one has.
+    """
     taken, matched = {i for i, _ in equal}, {j for _, j in equal}
     mine = [i for i in range(len(draft)) if i not in taken]
     theirs = [j for j in range(len(reference)) if j not in matched]
@@ -210,9 +216,9 @@ def _similar_pairs(draft: list[str], reference: list[str], equal: Pairs, weights
 def _least_edits(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
     """The pairs that stay in place, so that moved, changed, rewritten, removed and added sentences are fewest together.
 
-    Between two blocks that stay, every matched sentence on either side is half a move, and the others are as many
-    edits as the longer side has. Exact for up to some hundred blocks; beyond, a block looks back at the nearest ones
-    and at the one before it in a longest chain.
+    `pairs`: matched sentences, sorted. Between two blocks that stay, every matched sentence of either text is half a
+    move; the unmatched ones are as many edits as the text with more of them has. Exact for up to some hundred blocks;
+    beyond, a block is only compared with the nearest ones before it, and with the one before it in a longest chain.
     """
     blocks = _blocks(pairs)
     mine, theirs = _counts(len(draft), {i for i, _ in pairs}), _counts(len(reference), {j for _, j in pairs})
@@ -243,17 +249,18 @@ def _least_edits(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
 
 
 def _blocks(pairs: Pairs) -> list[_Block]:
+    """The sorted pairs as blocks."""
     starts = [at for at, (i, j) in enumerate(pairs) if not at or pairs[at - 1] != (i - 1, j - 1)]
     return [_Block(*pairs[start], end - start) for start, end in pairwise([*starts, len(pairs)])]
 
 
 def _counts(number: int, members: set[int]) -> list[int]:
-    """How many of them are before each place."""
+    """For each position from 0 to `number`, how many of `members` are below it."""
     return list(accumulate((place in members for place in range(number)), initial=0))
 
 
 def _longest_chain(blocks: list[_Block]) -> list[int]:
-    """For each block the one before it in a longest chain that is in order in both texts; -1: none."""
+    """For each block the index of the one before it in a longest chain that is in order in both texts; -1: none."""
     ends: list[int] = []
     last: list[int] = []
     found = []
@@ -265,9 +272,10 @@ def _longest_chain(blocks: list[_Block]) -> list[int]:
 
 
 def _settled(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) -> _Plan:
-    """The pairs that move, given those that stay: all, but for those whose two ends are rewritten with fewer edits.
+    """The plan with the pairs that stay (`kept`): which of the other `pairs` move.
 
-    Moving a sentence spares nothing where one that is removed could become it, and it could become one that is added.
+    All move, but for those where it takes fewer edits to rewrite: a move spares nothing if a removed sentence could
+    become the moved one, and the moved one an added sentence.
     """
     mine, theirs = {i for i, _ in kept}, {j for _, j in kept}
     others = sorted(pair for pair in pairs if pair[0] not in mine and pair[1] not in theirs)
@@ -296,8 +304,10 @@ def _settled(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) 
 
 
 def _without_moves(draft: list[str], reference: list[str], most: int) -> Pairs | None:
-    """The equal sentences that stay in a Levenshtein alignment of at most so many edits; None: it has more, or the
-    texts are too long to see. It is better where sentences are repeated, and nothing moves."""
+    """The equal pairs of a Levenshtein alignment of the sentences with at most `most` edits.
+
+    None: it takes more, or the texts are too long for it. It is better where sentences are repeated and nothing moves.
+    """
     head = common_start(draft, reference)
     n, m = len(draft) - head, len(reference) - head
     width = min(m, 2 * most) + 1
@@ -334,7 +344,10 @@ def _without_moves(draft: list[str], reference: list[str], most: int) -> Pairs |
 
 
 def _rewritten(draft: list[str], reference: list[str], plan: _Plan, weights: _Weights) -> Pairs:
-    """Sentences without a partner that share a gap, in order: as many as its shorter side has."""
+    """(i, j) of sentences that are rewritten: in order, those without a partner between the same two that stay.
+
+    There are as many as the text with fewer of them has there.
+    """
     taken, matched = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
     found: Pairs = []
     for (a, b), (c, d) in pairwise([(-1, -1), *plan.kept, (len(draft), len(reference))]):
@@ -349,7 +362,10 @@ def _rewritten(draft: list[str], reference: list[str], plan: _Plan, weights: _We
 
 
 def _in_order(few: list[int], many: list[int], likeness: Callable[[int, int], float]) -> Pairs:
-    """Each of the few with one of the many, in order, so that they are most alike together."""
+    """Each item of `few` with one of `many`, in order, so that the sum of `likeness` is greatest.
+
+    For more than _COMPARED comparisons the first of `many` are taken.
+    """
     spare = len(many) - len(few)
     if not spare or not few or len(few) * (spare + 1) > _COMPARED:
         return list(zip(few, many, strict=False))

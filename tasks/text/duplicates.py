@@ -25,9 +25,9 @@ PAIRS = 2**12  # of which so many are compared at a time
 
 
 def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tuple[int, int]]:
-    """Positions i < j, ascending, of all pairs with Jaccard similarity >= threshold, which is above 0.
+    """(i, j), i < j, ascending, of all texts with Jaccard similarity >= `threshold`, which is above 0.
 
-    Each text's shingles: sorted, each once. A text without shingles is like no other.
+    `shingles`: of each text, sorted, each once. A text without shingles is similar to no other.
     """
     sizes = np.array([one.size for one in shingles], np.int64)
     if not sizes.any():
@@ -44,14 +44,17 @@ def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tupl
 
 
 def _matrix(texts: Integers, ranks: Integers, size: int) -> csr_array:
-    """(texts, ranks) of 0 and 1."""
+    """A sparse matrix of texts by ranks: 1 at each (text, rank), else 0. `size`: the number of texts."""
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(texts.size, np.int32), (texts, ranks)), shape=(size, ranks.max(initial=0) + 1))
 
 
 def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, Integers]:
-    """(text, rank) of every shingle that two texts or more have, by text and rank; the rarest rank first."""
+    """(texts, ranks), an item for every shingle of a text that another has too, sorted by text and rank.
+
+    A rank stands for a shingle: the shingle that the fewest texts have is 0.
+    """
     _, which, counts = np.unique(np.concatenate(shingles), return_inverse=True, return_counts=True)
     by_count = np.argsort(counts, kind="stable")
     ranks = np.empty_like(by_count)
@@ -63,7 +66,10 @@ def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, In
 
 
 def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) -> csr_array:
-    """(texts, ranks) of 0 and 1: all but `least` - 1 of each text's shingles, those of one text only counted first."""
+    """As `_matrix`, with only the rarest shingles of each text: all but `least` - 1 of them.
+
+    Shingles of one text only count as the rarest, though they are not among `texts` and `ranks`.
+    """
     shared = np.bincount(texts, minlength=sizes.size)
     place = np.arange(texts.size) - np.repeat(np.cumsum(shared) - sizes, shared)
     rare = place < (sizes - least + 1)[texts]
@@ -71,7 +77,10 @@ def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) 
 
 
 def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Pairs i < j, ascending, that share a rare shingle and whose sizes do not rule them out, some at a time."""
+    """(i, j), i < j, ascending, in batches: pairs that share a rare shingle and whose sizes do not rule them out.
+
+    `rare`: the matrix of `_rarest`; `least`: how many shingles each text must share with a similar one.
+    """
     texts = rare.T.tocsr()
     cells = np.cumsum(rare @ np.diff(texts.indptr))
     starts = np.unique(cells // CELLS, return_index=True)[1].tolist()

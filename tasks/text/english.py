@@ -1,4 +1,4 @@
-"""spaCy's English tokenizer, walked by its own rules and patterns in time linear in the text.
+"""spaCy's English tokenizer, with its own rules and patterns, but in time linear in the text.
 
 `spacy.blank("en").tokenizer` strips punctuation from both ends of a word one sign at a time and hashes and searches
 what is left each time: a word of 8,000 brackets takes it 5 seconds, one of 100,000 an hour. Here the same
@@ -23,7 +23,10 @@ _USER_ONCE = r"(?:\S+@)?"
 
 
 class English:
-    """The tokenizer: `tokens(text)` are the spans of what spaCy's makes of the text."""
+    """A tokenizer that makes the same tokens of a text as spaCy's.
+
+    `specials`: the tokens of each special word (emoticons, abbreviations); the rest are spaCy's patterns.
+    """
 
     def __init__(self, specials: dict[str, tuple[str, ...]], prefix: Any, suffix: Any, infix: Any, url: Any) -> None:
         self._prefix, self._suffix, self._infix, self._url = prefix, suffix, infix, url
@@ -46,7 +49,7 @@ class English:
         return self.rejoined(text, self.raw(text))
 
     def raw(self, text: str) -> Spans:
-        """Before special words that the patterns cut up are joined again."""
+        """As `tokens`, before special words that the patterns cut up are joined again."""
         found: Spans = []
         for run in _RUNS.finditer(text):
             start, end = run.span()
@@ -58,6 +61,7 @@ class English:
         return found
 
     def _word(self, word: str, at: int) -> Iterator[tuple[int, int]]:
+        """(start, end) in the text of each token of a word that starts at `at`."""
         prefixes, (low, high), suffixes = self._stripped(word)
         core = self._core_tokens(word[low:high], low) if low < high else ()
         for start, end in (*prefixes, *core, *reversed(suffixes)):
@@ -65,7 +69,10 @@ class English:
                 yield at + start, at + end
 
     def _stripped(self, word: str) -> tuple[Spans, tuple[int, int], Spans]:
-        """Prefixes, what is left, suffixes from the outside in: until neither is found or a special word is left."""
+        """(prefixes, what is left, suffixes) as spans in the word; suffixes from the outside in.
+
+        Prefixes and suffixes are taken off until there are none, or a special word is left.
+        """
         prefixes: Spans = []
         suffixes: Spans = []
         low, high = 0, len(word)
@@ -87,6 +94,7 @@ class English:
         return high - low <= self._longest and word[low:high] in self._specials
 
     def _prefix_length(self, word: str, low: int, high: int) -> int:
+        """How many characters at `low` are one prefix; 0: none."""
         match = self._prefix(word[low : min(high, low + WINDOW)])
         end = low + match.end() if match else low
         while low + WINDOW <= end < high and word[end] == ".":
@@ -94,6 +102,7 @@ class English:
         return end - low
 
     def _suffix_length(self, word: str, low: int, high: int) -> int:
+        """How many characters before `high` are one suffix; 0: none."""
         begin = max(low, high - WINDOW)
         match = self._suffix(word[begin:high])
         start = begin + match.start() if match else high
@@ -102,9 +111,10 @@ class English:
         return high - start
 
     def _core_tokens(self, core: str, at: int) -> Iterable[tuple[int, int]]:
-        """(start, end) in the text of each token of a word without its affixes; some may be empty.
+        """(start, end) in the word of each token of `core`, which is the word without its affixes; some may be empty.
 
-        A special word, an address, or cut at infixes. `at` is where `core` starts.
+        A special word has its own tokens, an address is one token, anything else is cut at infixes. `at`: where `core`
+        starts in the word.
         """
         if len(core) <= self._longest and core in self._specials:
             return _laid(self._specials[core], at)
@@ -115,9 +125,9 @@ class English:
         return pairwise([*edges, at + len(core)])
 
     def rejoined(self, text: str, raw: Spans) -> Spans:
-        """The tokens of special words put in the place of what the patterns made of them, longest words first.
+        """The spans `raw`, with special words that the patterns cut up replaced by their own tokens, longest first.
 
-        A match over a blank (`: )`) changes nothing itself, but keeps shorter ones that it overlaps from counting.
+        A match over a blank (`: )`) changes nothing itself, but shorter matches that overlap it do not count.
         """
         chosen = self._chosen([text[start:end] for start, end in raw])
         found, at = [], 0
@@ -129,6 +139,7 @@ class English:
         return found + raw[at:]
 
     def _chosen(self, words: list[str]) -> list[tuple[int, int]]:
+        """(first, last) of each special word among the tokens `words`, in order; `last` is exclusive."""
         matches = [
             (len(phrase), -at)
             for at, word in enumerate(words)
@@ -146,6 +157,7 @@ class English:
 
 
 def _laid(tokens: tuple[str, ...], at: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of tokens that follow each other without blanks from `at`."""
     for token in tokens:
         yield at, at + len(token)
         at += len(token)

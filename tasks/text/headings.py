@@ -1,4 +1,4 @@
-"""What the sections of a paper are for, told by their heads: introduction and related work, with their sub-sections.
+"""The role of a paper's sections by their heads: introduction or related work, each with its sub-sections.
 
 Sections come flat, as every parser of PDFs gives them: (number, head), e.g. ("2.1", "Neural parsers"). Some of what
 parsers take for heads is none: captions ("Figure 2 :"), "Continued", a lone bracket, a sentence of 300 characters.
@@ -98,7 +98,7 @@ _MAIN_TEXT = re.compile(
 
 
 def split_number(head: str) -> Heading:
-    """The printed number of a head and the rest: "2.1. Parsers" -> ("2.1", "Parsers")."""
+    """(number, rest) of a head: "2.1. Parsers" -> ("2.1", "Parsers"). The number is None if none is printed."""
     return _split(head) if len(head) <= MAX_HEAD_CHARS else (None, " ".join(head.split()))
 
 
@@ -112,7 +112,10 @@ def _split(head: str) -> Heading:
 
 
 def _is_number(number: str, printed: str, rest: str) -> bool:
-    """Whether what looks like a number is one: "II Methods" and "A. Proofs" have one, "A Survey" and "E. coli" not."""
+    """Whether what looks like a number is one: "II Methods" and "A. Proofs" have one, "A Survey" and "E. coli" not.
+
+    `printed`: the number with the punctuation after it; `rest`: the head after that.
+    """
     if any(map(str.isdigit, number)):
         return True
     if not (rest[0].isupper() or rest[0].isdigit()):
@@ -127,16 +130,17 @@ def _is_number(number: str, printed: str, rest: str) -> bool:
 
 
 def _known(text: str) -> bool:
-    """Whether a head without a number is one that papers have."""
+    """Whether papers usually have this head, which is without a number."""
     return _is_usual(_joined(text).casefold().strip(_EDGES))
 
 
 def _is_usual(text: str) -> bool:
+    """As `_known`, for a head in the form of `plain`."""
     return bool(_role(text) or _TOP_LEVEL.fullmatch(text) or _END.fullmatch(text))
 
 
 def _joined(text: str) -> str:
-    """Small and spaced capitals put together again: "I NTRODUCTION", "R E S U L T S"."""
+    """The head with small and spaced capitals put together: "I NTRODUCTION", "R E S U L T S"."""
     if text.isupper():
         text = _SPACED.sub(lambda found: found[0].replace(" ", ""), text)
         return _SMALL_CAPITAL.sub(r"\1", text)
@@ -144,17 +148,17 @@ def _joined(text: str) -> str:
 
 
 def plain(head: str) -> str:
-    """A head as far as it is compared: no number, lower case, single blanks, no dots or colons at its ends."""
+    """The head in the form that is compared: no number, lower case, single blanks, no dots or colons at its ends."""
     return _joined(split_number(head)[1] or "").casefold().strip(_EDGES)
 
 
 def is_front(head: str) -> bool:
-    """Whether this stands before a paper begins: Abstract, Keywords, Highlights."""
+    """Whether a head is of the front matter: Abstract, Keywords, Highlights."""
     return _FRONT.fullmatch(plain(head)) is not None
 
 
 def is_noise(head: str) -> bool:
-    """Whether this is no head of a section: a caption, a leftover of one, a bare "Theorem 1.", a long sentence."""
+    """Whether a text is no head of a section: a caption, a leftover of one, a bare "Theorem 1.", a long sentence."""
     return len(head) > MAX_HEAD_CHARS or _is_noise(head)
 
 
@@ -165,7 +169,10 @@ def _is_noise(head: str) -> bool:
 
 
 def role_of(head: str | None) -> str | None:
-    """What a head says its section is for, by itself. Of a merged head ("2 Model 2.1 Related work"), its last part."""
+    """The role that the head alone says: introduction, related_work or None.
+
+    Of a merged head ("2 Model 2.1 Related work") the last part with a role counts.
+    """
     return None if not head or is_noise(head) else _own_role(head)
 
 
@@ -179,6 +186,7 @@ def _own_role(head: str) -> str | None:
 
 
 def _role(text: str) -> str | None:
+    """The role of a head in the form of `plain`; None if it has none."""
     letters = "".join(filter(str.isalpha, text))  # "introduc tion", "relatedwork", "introduction 1"
     if letters == "introduction" or _INTRODUCTION.fullmatch(text):
         return INTRODUCTION
@@ -188,7 +196,7 @@ def _role(text: str) -> str | None:
 
 
 def _parts(head: str) -> list[str]:
-    """The heads that were merged into one; most are one."""
+    """The one or two heads in a head: "2 Model 2.1 Related work" is two that were merged."""
     return _MERGED.split(" ".join(head.split()), maxsplit=1)
 
 
@@ -197,7 +205,7 @@ def _parts(head: str) -> list[str]:
 
 @dataclass(slots=True)
 class _Open:
-    """A section with a role that later ones may stand in."""
+    """A section with a role, to which later sections may belong as its sub-sections."""
 
     role: str
     number: str | None
@@ -205,12 +213,12 @@ class _Open:
 
 
 def roles(headings: Sequence[Heading]) -> list[str | None]:
-    """The role of each section; a sub-section has that of the section it stands in.
+    """introduction, related_work or None for each section; a sub-section has the role of the section it belongs to.
 
-    A numbered section reaches to the next number that is not below its own; one without a number to the next that
-    names a section of the top level itself, or has a number. Where no head says Introduction, the text before the
-    first head is taken for it, or a first section Background, as medical journals have it. No paper has more than
-    MAX_HEADS sections; what comes after them has no role.
+    A numbered section ends at the next number that is not below its own; one without a number at the next head that is
+    usual for a main section, or has a number. If no head says Introduction, the text before the first head counts as
+    introduction, or a first section Background, as in medical journals. Sections after the first MAX_HEADS have no
+    role.
     """
     numbered = [_numbered(number, head) for number, head in headings[:MAX_HEADS]]
     found = _walk(numbered, introduction=None)
@@ -220,7 +228,7 @@ def roles(headings: Sequence[Heading]) -> list[str | None]:
 
 
 def _numbered(number: str | None, head: str | None) -> Heading:
-    """With the number from the head where it has none of its own; heads that are none, as None."""
+    """(number, head), with the number printed in the head if there is no other; (None, None) if the head is noise."""
     if head is None or is_noise(head):
         return None, None
     number = (number or "").strip(" .):") or None
@@ -228,7 +236,7 @@ def _numbered(number: str | None, head: str | None) -> Heading:
 
 
 def _instead(headings: Sequence[Heading]) -> int | None:
-    """The section that stands where the introduction does, if none is called so."""
+    """The index of the section that serves as introduction where none is called so; None if there is none."""
     heads = [(i, plain(head)) for i, (_, head) in enumerate(headings) if head is not None]
     body = [(i, text) for i, text in heads if not _FRONT.fullmatch(text)]
     if not body:
@@ -241,6 +249,10 @@ def _instead(headings: Sequence[Heading]) -> int | None:
 
 
 def _walk(headings: Sequence[Heading], introduction: int | None) -> list[str | None]:
+    """The role of each section.
+
+    `introduction`: the index of the section that counts as introduction whatever its head.
+    """
     found: list[str | None] = []
     inside: list[_Open] = []
     for i, (number, head) in enumerate(headings):
@@ -255,13 +267,16 @@ def _walk(headings: Sequence[Heading], introduction: int | None) -> list[str | N
 
 
 def _inner_number(head: str, role: str) -> str | None:
-    """The number of the last part of a merged head, where the role is that part's."""
+    """The number of the second part of a merged head, if that part has this role; else None."""
     parts = _parts(head)
     return split_number(parts[1])[0] if len(parts) > 1 and _role(plain(parts[1])) == role else None
 
 
 def _within(headings: Sequence[Heading], i: int, above: _Open) -> bool:
-    """Whether section i stands in the open one."""
+    """Whether section i belongs to the section `above`.
+
+    Sets the number of `above` if that was lost but can be inferred.
+    """
     number, head = headings[i]
     if number is None:
         return _unnumbered_within(headings, i, above, head or "")
@@ -275,7 +290,7 @@ def _within(headings: Sequence[Heading], i: int, above: _Open) -> bool:
 
 
 def _below_roman(headings: Sequence[Heading], i: int, number: str, above: str) -> bool:
-    """Levels of the kind I, A, 1: sections in Roman numbers, then letters, then digits."""
+    """Whether `number` is below `above` in a paper numbered I, A, 1: Roman numbers, then letters, then digits."""
     if not any(len(other) > 1 and _ROMAN.fullmatch(other) for other, _ in headings if other):
         return False
     if number.isdigit():
@@ -286,7 +301,7 @@ def _below_roman(headings: Sequence[Heading], i: int, number: str, above: str) -
 
 
 def _is_roman(number: str, headings: Sequence[Heading]) -> bool:
-    """Whether a number is one of the top level in a paper with Roman numbers."""
+    """Whether a number is of the top level in a paper with Roman numbers, not a letter below it."""
     if len(number) > 1:
         return _ROMAN.fullmatch(number) is not None
     letters = [other for other, _ in headings if other]
@@ -294,6 +309,7 @@ def _is_roman(number: str, headings: Sequence[Heading]) -> bool:
 
 
 def _unnumbered_within(headings: Sequence[Heading], i: int, above: _Open, head: str) -> bool:
+    """As `_within`, for a section without a number."""
     text = plain(head)
     if _END.fullmatch(text) or _is_next_letter(head, above.number):
         return False
@@ -306,12 +322,12 @@ def _unnumbered_within(headings: Sequence[Heading], i: int, above: _Open, head: 
 
 
 def _is_next_letter(head: str, number: str | None) -> bool:
-    """Whether "B Proofs" follows an appendix A."""
+    """Whether a head begins with the letter after `number`: "B Proofs" after an appendix A."""
     return bool(number and len(number) == 1 and head[:2] == chr(ord(number) + 1) + " ")
 
 
 def _goes_on(headings: Sequence[Heading], i: int, above: str) -> bool:
-    """Whether the next number says that none was lost between: 2, unnumbered, 2.1 or 3."""
+    """Whether the next number after section i follows `above` directly, so that none was lost: 2.1 or 3 after 2."""
     following = next((number for number, _ in headings[i:] if number), None)
     *outer, last = above.split(".")
     after = ".".join([*outer, str(int(last) + 1)]) if last.isdigit() else None

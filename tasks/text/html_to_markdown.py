@@ -31,7 +31,7 @@ _INLINE = re.compile(r"a|abbr|b|big|cite|code|del|em|font|ins?|i|kbd|q|s|small|s
 
 
 def to_markdown(html: str) -> str:
-    """GitHub-flavoured Markdown without blanks at its ends; "" where nothing but white space is left."""
+    """The HTML as GitHub-flavoured Markdown, or as plain text if it nests too deep; "" if there is only white space."""
     guarded = _guard(html)
     convert, options, refused = _converter(_deepest(html))
     try:
@@ -45,6 +45,7 @@ def to_markdown(html: str) -> str:
 
 
 def _guard(html: str) -> str:
+    """The HTML with STAND_IN for every backslash, and with hints at the language of code as classes of <pre>."""
     html = html.replace(STAND_IN, "").replace("\\", STAND_IN)
     if "&#" in html or "&bsol;" in html:
         html = _BACKSLASH.sub(STAND_IN, _STAND_IN.sub("", html))
@@ -54,12 +55,16 @@ def _guard(html: str) -> str:
 
 
 def _deepest(html: str) -> int:
+    """How deep HTML of this length may nest, from LEAST_DEEPEST to DEEPEST."""
     return max(LEAST_DEEPEST, min(DEEPEST, isqrt(LARGEST_NESTED // (len(html) + 1))))
 
 
 @cache
 def _converter(deepest: int) -> tuple[Callable[..., Any], Any, type[Exception]]:
-    """The native function, its options and its error; the public wrapper builds options anew on every call."""
+    """(convert, options, error class) of the native library; its public wrapper builds options anew on every call.
+
+    `deepest`: how deep HTML may nest.
+    """
     from html_to_markdown import _html_to_markdown as native
 
     options = native.ConversionOptions(
@@ -76,6 +81,6 @@ def _converter(deepest: int) -> tuple[Callable[..., Any], Any, type[Exception]]:
 
 
 def _plain(html: str) -> str:
-    """Text with a line a block; linear in time on any input."""
+    """The text of the HTML, a line for each block; linear in time on any input."""
     text = unescape(_TAG.sub(lambda tag: "" if _INLINE.fullmatch(tag[1].lower()) else "\n", html))
     return "\n".join(line.strip() for line in text.split("\n") if line.strip())

@@ -1,8 +1,8 @@
-"""Sentences of text that holds lists and tables: items and rows apart, marks of items left out.
+"""Sentences of text with lists and tables: no sentence goes beyond an item or row; marks of items are left out.
 
 The plain splitter runs over line ends: `includes: 1. A wire 2. A coil` is one sentence or ends in a bare `1.`, and
-items without a full stop become one sentence of 600 signs. Here lines say what belongs together; lists that were folded
-into one line are known by their running numbers, or by bullets after a colon or a full stop.
+items without a full stop become one sentence of 600 characters. Here text is cut at lines first; lists that were folded
+into one line are recognised by their running numbers, or by bullets after a colon or a full stop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEMICOLON = re.compile(r"; ")
 
 
 class Block(NamedTuple):
-    """A paragraph, item, head or row: what is in it belongs together."""
+    """Where a paragraph, list item, heading or table row is in the text: no sentence reaches beyond one."""
 
     start: int
     end: int
@@ -38,9 +38,10 @@ class Block(NamedTuple):
 
 
 def listed_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
-    """(start, end) of each sentence, item and row, in order, as offsets into the text as it is.
+    """(start, end) in `text` of each sentence and table row, in order. No sentence reaches beyond its list item.
 
-    `hidden` spans (sorted, not overlapping: citation marks) are not looked at and stay with what is before them.
+    `hidden` spans (sorted, not overlapping: citation marks) are ignored when text is cut, and go with what precedes
+    them.
     """
     found: Spans = []
     for block in _blocks(text):
@@ -52,9 +53,9 @@ def listed_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
 
 
 def _blocks(text: str) -> list[Block]:
-    """What lines say belongs together; marks of items and heads, rules and bars of tables are in none.
+    """The blocks of a text, by its lines; marks of items and headings, rules and bars of tables are in none.
 
-    A line after an item's is part of it if it is indented, or in the middle of a sentence.
+    A line after that of an item belongs to the item if it is indented, or begins in the middle of a sentence.
     """
     found: list[Block] = []
     begun_by = "none"
@@ -69,7 +70,10 @@ def _blocks(text: str) -> list[Block]:
 
 
 def _read(line: str, at: int) -> tuple[str, int, int]:
-    """none, row, head, item or text; and where what it says begins and ends."""
+    """(kind, start, end) of the content of a line; kind is none, row, head, item or text.
+
+    `at`: where the line starts.
+    """
     end = at + len(line.rstrip())
     if _RULE.match(line):
         return "none", at, end
@@ -87,14 +91,17 @@ def _read(line: str, at: int) -> tuple[str, int, int]:
 
 
 def _pieces(text: str) -> Spans:
-    """Sentences of a block, cut at the items of lists that were folded into it."""
+    """Sentences of the text of a block, cut also at the items of lists that were folded into it."""
     marks = sorted({*_running_numbers(text), *_bullets(text)})
     bounds = [(0, 0), *marks, (len(text), len(text))]
     return [span for (_, start), (end, _) in pairwise(bounds) for span in _sentences(text, start, end)]
 
 
 def _running_numbers(text: str) -> Spans:
-    """Marks of items numbered from 1, two or more: `1.` after a colon or the end of a sentence, `2.` … anywhere."""
+    """Spans of the numbers of items in a folded list: from 1, two or more, in order.
+
+    `1.` counts after a colon or the end of a sentence, `2.` and so on anywhere.
+    """
     found: Spans = []
     for mark in _NUMBER.finditer(text):
         number = int(mark[1] or mark[2])
@@ -106,11 +113,15 @@ def _running_numbers(text: str) -> Spans:
 
 
 def _may_open(text: str, at: int) -> bool:
+    """Whether a list may begin at `at`: at the start of the text, after a colon, or after the end of a sentence."""
     return at == 0 or _OPENS_LIST.search(text, max(0, at - 5), at) is not None
 
 
 def _bullets(text: str) -> Spans:
-    """Marks of items with bullets of one kind: two or more, the first after a colon or the end of a sentence."""
+    """Spans of the bullets of items in a folded list: two or more of one kind.
+
+    The first must be after a colon or the end of a sentence.
+    """
     found: dict[str, Spans] = {}
     for mark in _BULLET.finditer(text):
         if mark[1] in found or _may_open(text, mark.start()):
@@ -119,7 +130,7 @@ def _bullets(text: str) -> Spans:
 
 
 def _sentences(text: str, start: int, end: int) -> Spans:
-    """Of a piece: what opens the next sentence (a quote, `**`) goes with it, and very long ones are cut."""
+    """Sentences of text[start:end], with over-long ones cut; what opens a sentence (a quote, `**`) goes with it."""
     region = text[start:end]
     start += len(region) - len(region.lstrip())
     spans = [(start + low, start + high) for low, high in sentence_spans(region.strip())]
@@ -127,6 +138,7 @@ def _sentences(text: str, start: int, end: int) -> Spans:
 
 
 def _opened(text: str, spans: Spans) -> Spans:
+    """The spans, with an opening quote, bracket or `**` at the end of one moved to the next."""
     found: Spans = []
     begin = None
     for place, (start, end) in enumerate(spans):
@@ -138,7 +150,7 @@ def _opened(text: str, spans: Spans) -> Spans:
 
 
 def _cut_at_semicolons(text: str, start: int, end: int) -> Spans:
-    """The span, cut at its semicolons if it is over-long and has two or more."""
+    """The span, or its parts if it has more than OVER_LONG characters and two or more semicolons."""
     cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)] if end - start > OVER_LONG else []
     bounds = [(start, start), *((low + 1, high) for low, high in cuts), (end, end)]
     return [(begin, stop) for (_, begin), (stop, _) in pairwise(bounds)] if len(cuts) > 1 else [(start, end)]

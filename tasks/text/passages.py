@@ -16,7 +16,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s++")
 
 
 class _Span(NamedTuple):
-    """A slice that is cut no further: its number of words, and whether it heads what follows."""
+    """A slice of the text that is cut no further. `words`: how many it has; `heads`: whether it is a heading."""
 
     start: int
     end: int
@@ -25,11 +25,11 @@ class _Span(NamedTuple):
 
 
 def cut(text: str, *, words: int = 120) -> list[str]:
-    """Passages of at most `words` words (runs between white space), as long as their bounds allow.
+    """The text as passages of at most `words` words (runs between white space), as long as that allows.
 
-    Cut between paragraphs; where one is too long between its lines, else sentences, else words.
-    Two things may make a passage longer: a fenced code block stays whole up to CODE_LIMIT times
-    `words`, and a heading stays with what it heads. White space at a passage's end is dropped.
+    Cut between paragraphs; where one is too long between its lines, else sentences, else words. Two things may make a
+    passage longer: a fenced code block stays whole up to CODE_LIMIT times `words`, and a heading stays with the text
+    after it. White space at a passage's end is dropped.
     """
     if 0 < len(text.split()) <= words:
         return [text[_LEADING.match(text).end() :].rstrip()]  # type: ignore[union-attr]
@@ -54,7 +54,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _spans(text: str, start: int, end: int, code: bool, words: int) -> Iterator[_Span]:
-    """The block, or what it is cut into where it is too long; blank lines are left out."""
+    """The block as one slice, or as several if it has too many words; blank lines are left out."""
     whole = _span(text, start, end)
     if whole.words <= words * (CODE_LIMIT if code else 1):
         parts = [whole]
@@ -64,7 +64,7 @@ def _spans(text: str, start: int, end: int, code: bool, words: int) -> Iterator[
 
 
 def _parts(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
-    """A line, or where it is too long its sentences, and of those too long runs of words."""
+    """A line as one slice; if it has too many words its sentences, and of long sentences runs of words."""
     line = _span(text, start, end)
     if line.words <= words:
         yield line
@@ -76,6 +76,7 @@ def _parts(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
 
 
 def _runs(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
+    """Slices of at most `words` words."""
     run = re.compile(rf"(?:\S++\s*+){{1,{words}}}+")
     return (_span(text, *found.span()) for found in run.finditer(text, start, end))
 
@@ -86,7 +87,7 @@ def _span(text: str, start: int, end: int) -> _Span:
 
 
 def _packed(spans: Iterator[_Span], words: int) -> Iterator[list[_Span]]:
-    """The spans in groups of at most `words`; a heading that would end a group starts the next one."""
+    """The slices in groups of at most `words` words; a heading that would end a group starts the next one."""
     group: list[_Span] = []
     count = 0
     for span in spans:

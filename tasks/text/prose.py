@@ -32,7 +32,10 @@ _WORD = re.compile(r"\w+")
 
 
 class Block(NamedTuple):
-    """`kind`: prose (a paragraph), list, code, or other (heading, table, quotation, HTML, reference)."""
+    """Where a block of a Markdown text is.
+
+    `kind`: prose (a paragraph), list, code, or other (heading, table, quotation, HTML, reference).
+    """
 
     kind: str
     start: int
@@ -45,11 +48,12 @@ class Span(NamedTuple):
 
 
 def words(text: str) -> set[str]:
+    """The words of a text in lower case, each once."""
     return set(_WORD.findall(text.lower()))
 
 
 def shared_words(wanted: set[str], text: str) -> int:
-    """How many of the wanted words a text has."""
+    """How many of the words `wanted`, in lower case, a text has."""
     return len(wanted.intersection(_WORD.findall(text.lower())))
 
 
@@ -82,7 +86,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def sentences(text: str) -> list[Span]:
-    """Where the sentences of its paragraphs and list items are, in order; nothing of code, tables, headings."""
+    """The spans of the sentences in paragraphs and list items, in order; nothing of code, tables or headings."""
     found: list[Span] = []
     for block in blocks(text):
         if block.kind == "prose":
@@ -93,14 +97,14 @@ def sentences(text: str) -> list[Span]:
 
 
 def sentences_of(text: str, start: int, end: int) -> list[Span]:
-    """The sentences of one paragraph, trimmed of white space."""
+    """The spans of the sentences of one paragraph, text[start:end], without white space at their ends."""
     bounds = [start, *(mark.end() for mark in _SENTENCE_END.finditer(text, start, end)), end]
     spans = (_trimmed(text, *bound) for bound in pairwise(bounds))
     return [span for span in spans if span.start < span.end]
 
 
 def balanced(sentence: str) -> bool:
-    """Whether it can stand without its neighbours: no code, emphasis, link or bracket begins or ends elsewhere."""
+    """Whether a sentence is complete by itself: no code, emphasis, link or bracket begins or ends outside of it."""
     return (
         sentence.count("`") % 2 == 0
         and sentence.count("*") % 2 == 0
@@ -110,7 +114,10 @@ def balanced(sentence: str) -> bool:
 
 
 def _kind(line: str, before: str, gap: bool, fence: str) -> str:
-    """The kind of block a line belongs to, after a block of kind `before`, with or without a blank line between."""
+    """The kind of block that a line belongs to, or "heading of the line before" for a line of = or -.
+
+    `before`: the kind of the block before it, after a blank line if `gap`; `fence`: the fence that it opens, or "".
+    """
     bare = line.lstrip()
     if fence:
         return "list" if before == "list" and line[0] in " \t" else "code"
@@ -128,18 +135,19 @@ def _kind(line: str, before: str, gap: bool, fence: str) -> str:
 
 
 def _opened_fence(line: str) -> str:
-    """The marks that open a fenced block here, e.g. ```, else nothing."""
+    """The fence that the line opens, e.g. ```; "" if it opens none."""
     fence = _FENCE.match(line)
     return fence[1] if fence else ""
 
 
 def _closes(line: str, fence: str) -> bool:
+    """Whether the line closes the code block that `fence` opened."""
     bare = line.strip()
     return bare.startswith(fence) and not bare.strip(fence[0])
 
 
 def _item_sentences(text: str, block: Block) -> Iterator[Span]:
-    """Of the first line of each item; none where the list holds code."""
+    """The spans of the sentences in the first line of each list item; none if the list holds code."""
     if "```" in text[block.start : block.end] or "~~~" in text[block.start : block.end]:
         return
     for marker in _ITEM.finditer(text, block.start, block.end):
@@ -148,15 +156,15 @@ def _item_sentences(text: str, block: Block) -> Iterator[Span]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
-    """Without white space at its ends; of nothing else, one that ends where it begins or before."""
+    """The span without white space at its ends. Of white space alone, one that ends where it begins, or before."""
     shown = text[start:end]
     return Span(start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip()))
 
 
 def fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Of (score, passage number, sentence) those that can stand alone, on one line, each once.
+    """Of (score, passage number, sentence) those whose sentence can stand alone; it is put on one line, each once.
 
-    No questions, announcements, images or HTML.
+    Questions, what ends in a colon or comma, images and HTML are left out.
     """
     seen = set()
     for score, number, raw in ranked:

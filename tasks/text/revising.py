@@ -46,7 +46,10 @@ _SAYS = {
 
 
 class _Piece(NamedTuple):
-    """What an edit does: cuts draft[start:end] out, and puts `text` in at `at`."""
+    """One edit by offsets: cuts draft[start:end] out, and puts `text` in at `at`.
+
+    `old` and `new`: the sentence before and after, for the description.
+    """
 
     action: str
     start: int
@@ -58,14 +61,17 @@ class _Piece(NamedTuple):
 
 
 class _Seam(NamedTuple):
+    """Where white space and list marks between two sentences are in a text."""
+
     start: int
     end: int
 
 
 class _Stay(NamedTuple):
-    """The seam that stays, and after how many of its signs new text comes in.
+    """The seam of the draft that is kept, by its index (`place`); new text goes in after its first `split` characters.
 
-    `head` and `tail`: how much of the wanted seams' beginning and end is not put in, as it stands there.
+    `head` and `tail`: how many characters at the beginning and end of the wanted seams are not put in: the kept seam
+    provides them.
     """
 
     place: int
@@ -76,10 +82,11 @@ class _Stay(NamedTuple):
 
 @dataclass
 class _Gap:
-    """What is between two sentences that stay: `mine` go from it, `theirs` come into it; `anchor` changes the second.
+    """What is between two sentences that stay: `mine` are removed from it, `theirs` come into it.
 
-    `seams` are the white space and list marks before, between and after `mine` in the draft, `wanted` those of the
-    reference around `theirs`. `whole`: all the text of the gap in the reference is put in, none of its own seams stays.
+    `seams`: white space and list marks before, between and after `mine` in the draft; `wanted`: those of the reference
+    around `theirs`. `cuts`: the span to cut for each of `mine`; `chunks`: the text to put in at `at` for each of
+    `theirs`; `instead`: text in place of what is removed; `anchor`: the edit of the second of the two sentences.
     """
 
     mine: list[int]
@@ -94,11 +101,11 @@ class _Gap:
 
 
 def revise(draft: str, reference: str) -> list[Edit]:
-    """The edits in the order of the reference, each with the seven fields of an edit; none if the words are the same.
+    """The edits that make the draft the reference, in the order of the reference; none if the words are the same.
 
-    All refer to the draft as it is. `preceding_snippet` is null where original_snippet stands first in the draft where
-    it is meant; otherwise it is the text right before the place, as much as is needed to find it. Raises UsageError
-    for more than MAX_SENTENCES on a side, which are no one text.
+    Each has the seven fields of an edit, and refers to the draft before any edit. `preceding_snippet` is the text right
+    before the place, as much as is needed to find it; null if original_snippet is replaced where it first occurs
+    outside earlier edits. Raises UsageError if a text has more than MAX_SENTENCES sentences.
     """
     if folded(draft) == folded(reference):
         return []
@@ -119,7 +126,10 @@ def revise(draft: str, reference: str) -> list[Edit]:
 
 
 def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
-    """The best first; the next ones are for copies of a sentence, whose move snippets cannot always show."""
+    """Lists of edits by offsets, the best list first.
+
+    In later ones fewer sentences move: snippets cannot always show the move of a sentence that has copies.
+    """
     last = None
     for moves in MOVES:
         alignment = align([each.key for each in mine], [each.key for each in theirs], moves=moves)
@@ -133,7 +143,10 @@ def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Senten
 def _pieces(
     draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> Iterator[_Piece]:
-    """Gap by gap: what is removed, what comes in, and the sentence that stays behind it, if it is changed."""
+    """The edits of an alignment, gap by gap: removals, what comes in, and the sentence after the gap, if it changes.
+
+    `by_lines`: in lists, whole items with their marks are cut and put in where possible.
+    """
     gaps = list(_gaps(draft, reference, mine, theirs, alignment, by_lines=by_lines))
     source = {j: i for i, j in enumerate(alignment.becomes) if j is not None}
     cuts = {i: span for gap in gaps for i, span in gap.cuts.items()}
@@ -159,7 +172,7 @@ def _pieces(
 def _gaps(
     draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> Iterator[_Gap]:
-    """The gaps before, between and after the sentences that stay."""
+    """The gaps before, between and after the sentences that stay, each with what is cut from it and put into it."""
     last, reference_last = -1, -1
     staying = [(i, j) for i, j in enumerate(alignment.becomes) if alignment.stays[i] and j is not None]
     for i, j in [*staying, (len(mine), len(theirs))]:
@@ -185,7 +198,7 @@ def _gaps(
 
 
 def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]:
-    """What stands between the sentences `first` to `last`; -1 is the beginning of the text, len(own) its end."""
+    """The seams from sentence `first` to sentence `last`; -1 is the beginning of the text, len(own) its end."""
     begin = own[first].end if first >= 0 else len(text) - len(text.lstrip())
     starts = [begin, *(sentence.end for sentence in own[first + 1 : last])]
     ends = [sentence.start for sentence in own[first + 1 : last + 1]]
@@ -195,7 +208,10 @@ def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]
 def _fill(
     gap: _Gap, draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
 ) -> bool:
-    """Decides which seam of the draft stays, what is cut around it, and what is put in; False: no seam will do."""
+    """Decides which seam of the draft is kept, and sets what is cut and put in.
+
+    Returns False, without a change to `gap`, if none can be kept.
+    """
     stays = _staying(gap, draft)
     if stays is None and (ends := _ends_that_stay(gap, draft)):
         _cut(gap, mine, None)
@@ -217,7 +233,10 @@ def _fill(
 
 
 def _fill_by_lines(gap: _Gap, draft: str, reference: str, theirs: list[Sentence]) -> bool:
-    """Likewise, for a list: what goes and what comes are whole items with their marks ("- a warm coat\\n")."""
+    """As `_fill`, for a list: whole items with their marks ("- a warm coat\\n") are cut and put in.
+
+    Returns False, without a change, if that is not possible.
+    """
     lines = _line_starts(gap, draft)
     if not lines:
         return False
@@ -228,7 +247,10 @@ def _fill_by_lines(gap: _Gap, draft: str, reference: str, theirs: list[Sentence]
 
 
 def _put(gap: _Gap, reference: str, theirs: list[Sentence], head: int, tail: int) -> None:
-    """What comes in, with its seams but for the first `head` signs of them and the last `tail`: the draft has these."""
+    """Sets `gap.chunks`: the sentences that come in, with their seams.
+
+    Of these the first `head` and the last `tail` characters are left out, as the draft has them.
+    """
     if gap.theirs:
         bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
         last = gap.wanted[-1]
@@ -237,7 +259,10 @@ def _put(gap: _Gap, reference: str, theirs: list[Sentence], head: int, tail: int
 
 
 def _line_starts(gap: _Gap, draft: str) -> list[int] | None:
-    """In each seam of a list where its mark begins; None: it is no list, or what this leaves is not the reference's."""
+    """For each seam of a list the offset at which the line of its list mark begins.
+
+    None: it is no list, or what would be left of the first and last seam is not as in the reference.
+    """
     starts = [_line_start(seam, draft) for seam in gap.seams]
     if None in (starts[0], starts[-1]) or any(start == end for start, end in gap.seams[1:-1]):
         return None
@@ -249,14 +274,14 @@ def _line_starts(gap: _Gap, draft: str) -> list[int] | None:
 
 
 def _line_start(seam: _Seam, draft: str) -> int | None:
-    """Where the line of its list mark begins; None: it has none."""
+    """The offset of the line that the seam's list mark is on; None: the seam has no list mark."""
     text = draft[seam.start : seam.end]
     start = max(text.rfind("\n"), text.rfind("\r")) + 1
     return seam.start + start if text[start:].strip() else None
 
 
 def _staying(gap: _Gap, draft: str) -> _Stay | None:
-    """The seam that is left of the draft, and where the new text divides it, so that all seams are the reference's."""
+    """The seam of the draft to keep, so that all seams become those of the reference; None if no seam does."""
     first, last = gap.wanted[0], gap.wanted[-1]
     for place, (start, end) in enumerate(gap.seams):
         seam = draft[start:end]
@@ -267,7 +292,10 @@ def _staying(gap: _Gap, draft: str) -> _Stay | None:
 
 
 def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
-    """Where nothing comes in: how much of the first seam's beginning and of the last one's end make the wanted one."""
+    """How much of the beginning of the first seam and of the end of the last one make up the wanted seam together.
+
+    None: nothing does, or sentences come in.
+    """
     if gap.theirs or not gap.mine:
         return None
     wanted = gap.wanted[0]
@@ -280,7 +308,7 @@ def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
 
 
 def _staying_in_words(gap: _Gap, draft: str) -> _Stay | None:
-    """Likewise, with other white space."""
+    """As `_staying`, but the white space of the seam may differ from the reference's."""
     for place, (start, end) in enumerate(gap.seams):
         seam = folded(f"x{draft[start:end]}x")
         if seam == folded(f"x{gap.wanted[-1]}x"):
@@ -291,7 +319,10 @@ def _staying_in_words(gap: _Gap, draft: str) -> _Stay | None:
 
 
 def _cut(gap: _Gap, mine: list[Sentence], stays: int | None) -> None:
-    """Each sentence that goes takes the seam on its far side from the one that stays; without one, the first both."""
+    """Sets `gap.cuts`: each sentence with the seam on its side away from the kept one, whose index is `stays`.
+
+    If `stays` is None, each with the seam after it, and the first also with the seam before it.
+    """
     for place, i in enumerate(gap.mine):
         before = stays is not None and place < stays
         start = gap.seams[place].start if before or (stays is None and not place) else mine[i].start
@@ -299,7 +330,7 @@ def _cut(gap: _Gap, mine: list[Sentence], stays: int | None) -> None:
 
 
 def _chunks(bodies: list[str], seams: list[str]) -> list[str]:
-    """Each sentence with the seam behind it, or, if there is one before the first, with that before it."""
+    """Each sentence with the seam after it; but if there is text before the first, each with the seam before it."""
     if not seams[0]:
         return [body + seam for body, seam in zip(bodies, seams[1:], strict=True)]
     chunks = [seam + body for seam, body in zip(seams, bodies, strict=False)]
@@ -307,7 +338,10 @@ def _chunks(bodies: list[str], seams: list[str]) -> list[str]:
 
 
 def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
-    """Leaves the last seams what is the same in both, e.g. a line break; the lengths that the next sentence takes."""
+    """Shortens the last seams to the white space they both begin with; the rest is edited with the next sentence.
+
+    Returns the lengths of that rest in draft and reference.
+    """
     (start, end), wanted = gap.seams[-1], gap.wanted[-1]
     shared = wanted[: common_start(draft[start:end], wanted)]
     same = len(shared) - len(shared.lstrip())
@@ -316,13 +350,14 @@ def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
 
 
 def _renamed(old: str, new: str) -> str:
+    """The action for a sentence that changes: change if old and new share enough words, else rewrite."""
     mine, theirs = Counter(words_of(old)), Counter(words_of(new))
     shared = 2 * (mine & theirs).total()
     return "change" if shared >= _CHANGED * (mine.total() + theirs.total()) else "rewrite"
 
 
 def _applied(draft: str, pieces: list[_Piece]) -> str:
-    """The draft with all of them applied."""
+    """The draft after all these edits."""
     steps = [(piece.at, 0, order, piece.at, piece.text) for order, piece in enumerate(pieces)]
     steps += [(piece.start, 1, 0, piece.end, "") for piece in pieces if piece.end > piece.start]
     parts, at = [], 0
@@ -333,7 +368,7 @@ def _applied(draft: str, pieces: list[_Piece]) -> str:
 
 
 class _Describer:
-    """Names the place of each edit by words of the draft."""
+    """Turns edits by offsets into edits whose place is named by snippets of the draft."""
 
     def __init__(self, draft: str) -> None:
         self._draft = draft
@@ -342,7 +377,10 @@ class _Describer:
         self._next: dict[str, int] = {}
 
     def edits(self, pieces: list[_Piece]) -> list[Edit] | None:
-        """None: it would take too much text, or a place cannot be named."""
+        """The edits in order; None: their snippets would take too much text.
+
+        A move that snippets cannot show becomes a removal and an addition.
+        """
         found = []
         for piece in pieces:
             steps = [piece]
@@ -365,21 +403,21 @@ class _Describer:
         return found
 
     def _movable(self, piece: _Piece) -> bool:
-        """Whether the sentence is found where it is, and is not taken for a copy that stands where it goes."""
+        """Whether a move can be shown: the sentence is found where it is, and has no copy already where it goes."""
         original = self._draft[piece.start : piece.end]
         here = _BLANKS.match(self._draft, piece.at)
         taken = here is not None and self._draft.startswith(original.strip(), here.end())
         return not taken and self._first(original, piece.start)
 
     def _is_found(self, step: _Piece, original: str) -> bool:
-        """Whether it needs no preceding words: it takes the place of the first text like it that is still free."""
+        """Whether an edit needs no preceding snippet: it replaces the first `original` that no earlier edit covers."""
         if not original or step.action.startswith("move"):
             return False
         is_first = self._draft.find(original) == step.start
         return is_first or (self._tail(step.at, 8 * _CONTEXT) is None and self._first(original, step.start))
 
     def _first(self, original: str, start: int) -> bool:
-        """Whether every text like it before `start` is in the span of an edit before this one."""
+        """Whether every `original` before `start` is in the span of an earlier edit; False if there are a hundred."""
         at = self._draft.find(original, self._next.get(original, 0))
         for _ in range(100):
             if at >= start or at < 0:
@@ -392,7 +430,10 @@ class _Describer:
         return False
 
     def _tail(self, at: int, limit: int) -> str | None:
-        """The words right before, as few as are found there first; None: none of up to `limit` characters are."""
+        """The text right before `at`, as short as possible, that occurs nowhere earlier in the draft.
+
+        None: no text of up to `limit` characters does.
+        """
         length = _CONTEXT
         while length < at and length <= limit:
             start = at - length
@@ -419,14 +460,17 @@ def _edit(action: str, original: str, revised: str, preceding: str | None, old: 
 
 
 def _quote(text: str) -> str:
-    """Its beginning, without control characters; joiners stay where they are of a word or an emoji."""
+    """The beginning of a text for a description, with blanks for control characters.
+
+    Zero-width joiners are kept within words and emoji.
+    """
     text = folded(text[: 2 * _QUOTED])
     quote = "".join(sign if sign.isprintable() or _joins(text, at) else " " for at, sign in enumerate(text))
     return quote if len(quote) <= _QUOTED else quote[: _QUOTED - 1].rstrip(" " + _JOINERS) + "…"
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether there is a joiner between two letters or emoji, or behind a letter that has lost its vowel."""
+    """Whether the character at `at` is a joiner between two letters or emoji, or behind a letter without its vowel."""
     if text[at] not in _JOINERS or not at:
         return False
     return _is_joined(text[at - 1]) and (_is_joined(text[at + 1 : at + 2]) or combining(text[at - 1]) == _VIRAMA)
@@ -437,8 +481,10 @@ def _is_joined(sign: str) -> bool:
 
 
 def _intention(old: str, new: str) -> str:
-    """Of a changed sentence: fluency if only case, punctuation or the spelling of one or two words differs; clarity if
-    up to three words are added or dropped, none of them a number or a name; else meaning."""
+    """fluency if only case, punctuation or the spelling of one or two words differs; else clarity or meaning.
+
+    clarity: up to three words are added or dropped, none of them a number or a name.
+    """
     mine, theirs = (re.findall(r"\w+", normalize("NFC", text)) for text in (old, new))
     if len(mine) + len(theirs) > _COMPARED_WORDS:
         return "meaning"
@@ -453,6 +499,7 @@ def _intention(old: str, new: str) -> str:
 
 
 def _misspelt(mine: list[str], theirs: list[str]) -> bool:
+    """Whether at most two words differ, each only in its spelling. Both texts have the same number of words."""
     others = [(one, other) for one, other in zip(mine, theirs, strict=True) if one != other]
     return len(others) <= 2 and all(
         one.isalpha() and other.isalpha() and SequenceMatcher(None, one, other, False).ratio() >= _SPELLING

@@ -31,7 +31,7 @@ SUSPECT = (
 
 @dataclass(frozen=True, slots=True)
 class Scrubbed:
-    """The text, and how many marks were put into it."""
+    """A text after scrubbing, and how many marks of each kind were put into it."""
 
     text: str
     mails: int = 0
@@ -44,7 +44,10 @@ class Scrubbed:
 
 
 def scrub(text: str, regions: Sequence[str] = REGIONS) -> Scrubbed:
-    """`regions`: countries whose way of writing national telephone numbers is known, as ISO 3166 codes."""
+    """The text with marks in place of mail addresses, phone numbers and handles.
+
+    `regions`: countries whose way of writing national telephone numbers is known, as ISO 3166 codes.
+    """
     counts = [0, 0, 0]
     for _ in range(ROUNDS):  # a mark can set free what stood beside it; most often the second round finds nothing
         text, mails = _without(text, _mails)
@@ -60,7 +63,7 @@ Span = tuple[int, int, str]
 
 
 def _without(text: str, find: Callable[[str], Iterator[Span]]) -> tuple[str, int]:
-    """The text with a mark in place of each span, which come in order and do not overlap; and their number."""
+    """The text with marks in place of the spans that `find` yields, and their number. Spans do not overlap."""
     pieces, end = [], 0
     for start, stop, mark in find(text):
         pieces += [text[end:start], mark]
@@ -110,17 +113,22 @@ def _mails(text: str) -> Iterator[Span]:
 
 
 def _has_sign(text: str) -> bool:
-    """Single characters are looked for first: that costs next to nothing."""
+    """Whether the text may have an @ in any notation.
+
+    Single characters are looked for first: that costs next to nothing.
+    """
     return "@" in text or "＠" in text or ("%" in text and "%40" in text) or ("&" in text and "&#" in text)
 
 
 def _has_words(text: str) -> bool:
+    """Whether the text may spell out a mail address: has " dot ", or at or dot before a closing bracket."""
     lower = text.lower()
     closed = (f"{word}{mark}" for mark in ")]" if mark in lower for word in ("at", "dot"))
     return " dot " in lower or any(word in lower for word in closed)
 
 
 def _written_mails(text: str) -> Iterator[Span]:
+    """Mail addresses with an @ in any notation; @user@host is a handle."""
     end = floor = 0
     for sign in _SIGN.finditer(text):
         local = _LOCAL.search(text, max(end, floor, sign.start() - 64), sign.start())
@@ -134,7 +142,10 @@ def _written_mails(text: str) -> Iterator[Span]:
 
 
 def _is_no_mail(text: str, start: int, local: str, domain: re.Match[str]) -> bool:
-    """Whether it is nobody's: an example's, a machine's, a file's, or part of a URL or of ssh's user@host:path."""
+    """Whether an address is nobody's: an example's, a machine's, a file's, or part of a URL or of ssh's user@host:path.
+
+    `local`: what is before the @, which begins at `start`; `domain`: the match of what follows it.
+    """
     return bool(
         _EXAMPLE.fullmatch(domain[0])
         or _MACHINE.fullmatch(local)
@@ -145,7 +156,10 @@ def _is_no_mail(text: str, start: int, local: str, domain: re.Match[str]) -> boo
 
 
 def _spelt_mails(text: str) -> Iterator[Span]:
-    """`jo at mail dot test` in all its forms; with the bare words only where more than they speaks for it."""
+    """Mail addresses in words, `jo at mail dot test` in all its forms.
+
+    With bare words, not in brackets, only if something else speaks for an address too.
+    """
     for match in _SPELT_MAIL.finditer(text):
         bare_at, bare_dot, point = (match[name] is not None for name in ("plain", "spelt1", "point"))
         plain_words = bare_at and (bare_dot or point)
@@ -155,6 +169,7 @@ def _spelt_mails(text: str) -> Iterator[Span]:
 
 
 def _is_announced(text: str, match: re.Match[str]) -> bool:
+    """Whether more than at and dot speaks for an address: its provider, digits in its name, a cue such as "write"."""
     return bool(
         _PROVIDERS.fullmatch(match["host"])
         or re.search(r"[\d._]", match["local"])
@@ -163,7 +178,7 @@ def _is_announced(text: str, match: re.Match[str]) -> bool:
 
 
 def _apart(spans: list[Span]) -> list[Span]:
-    """In order, without those that overlap an earlier one."""
+    """The spans in order, without those that overlap an earlier one."""
     kept: list[Span] = []
     for span in sorted(spans):
         if not kept or span[0] >= kept[-1][1]:
@@ -211,6 +226,7 @@ _IN_URL = re.compile(r"(?:https?://|www\.)\S*\Z")
 
 
 def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
+    """Telephone numbers of at least MIN_DIGITS digits. `regions`: see `scrub`."""
     end = 0
     for run in _RUN.finditer(text):
         if len(_NO_DIGITS.sub("", run[0])) >= MIN_DIGITS:
@@ -225,15 +241,15 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
 
 
 def _after_group(match: re.Match[str]) -> int:
-    """Behind the first digits of what was no number, or behind the sign or bracket before them."""
+    """The offset after a match that is no number: behind its first digits, or the sign or bracket before them."""
     first = _GROUP.match(match[0])
     return match.start() + (first.end() if first else 1)
 
 
 def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence[str]) -> int:
-    """Where the telephone number ends that begins here; where it begins if there is none.
+    """The end of the telephone number that begins where the match does; the start of the match if there is none.
 
-    Before `floor` stands what will be a mark.
+    `floor`: the end of the last number that was found; text before it is ignored.
     """
     start, shape = match.start(), match.lastgroup or ""
     before = text[max(floor, start - 48) : start]
@@ -251,13 +267,20 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
 
 
 def _ends(match: re.Match[str]) -> Iterator[int]:
-    """The end, then that of each group of digits before it: what follows a number may look like a part of it."""
+    """Where a number may end: the end of the match, then that of each earlier group of digits but the first.
+
+    What follows a number may look like a part of it.
+    """
     groups = [group.end() for group in _GROUP.finditer(match[0])]
     yield match.end()
     yield from (match.start() + end for end in reversed(groups[1:-1]))
 
 
 def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) -> bool:
+    """Whether a number is a telephone number.
+
+    `shape`: the group of _SHAPES that it matches; `announced`: a cue such as "tel" is before it.
+    """
     digits = _NO_DIGITS.sub("", number)
     if not MIN_DIGITS <= len(digits) <= 17 or number.count("(") != number.count(")") or _is_other(number, digits):
         return False
@@ -272,12 +295,15 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
 
 
 def _dialled(number: str) -> str:
-    """With a plus where 00 stands for it; without the 0 that is left out from abroad."""
+    """The number as dialled from abroad: + in place of 00, and no "(0)"."""
     return re.sub(r"\A00 ?(?=[1-9])", "+", number).replace("(0)", "")
 
 
 def _is_within(text: str, start: int, before: str, number: str) -> bool:
-    """Whether what begins here is a piece of something longer: a word, a sum, a row of numbers, a URL."""
+    """Whether a match is a piece of something longer: a word, a sum, a row of numbers, a URL.
+
+    `before`: the text before `start`, from the last number that was found.
+    """
     last = before[-1:]
     separator = next((mark for mark in number if mark in " .-/"), "")
     return bool(
@@ -289,6 +315,7 @@ def _is_within(text: str, start: int, before: str, number: str) -> bool:
 
 
 def _continues(text: str, end: int, shape: str, number: str) -> bool:
+    """Whether what is matched up to `end` goes on after it: a longer number, a word, a unit."""
     after = text[end : end + 3]
     if _EXTENSION.match(text, end):
         return False
@@ -297,20 +324,21 @@ def _continues(text: str, end: int, shape: str, number: str) -> bool:
 
 
 def _is_other(number: str, digits: str) -> bool:
-    """Dates, ranges of years, ISBNs, IP addresses and versions."""
+    """Whether a number is something else: a date, a range of years, an ISBN, an IP address, a version."""
     if _DATE.search(number) or (_ADDRESS.fullmatch(number) and not _PAIRS.fullmatch(number)):
         return True
     return bool(_ISBN.fullmatch(number)) and _is_isbn(digits)
 
 
 def _is_isbn(digits: str) -> bool:
+    """Whether the check digit of an ISBN of 10 or 13 digits is right."""
     if len(digits) == 13:
         return sum(int(digit) * (1, 3)[place % 2] for place, digit in enumerate(digits)) % 10 == 0
     return digits[0] in "013" and sum(int(digit) * (10 - place) for place, digit in enumerate(digits)) % 11 == 0
 
 
 def _is_possible(number: str, regions: Sequence[str]) -> bool:
-    """Whether one of these countries, or the one that the number names, has numbers of this length."""
+    """Whether one of the regions, or the country that + and a code name, has telephone numbers of this length."""
     import phonenumbers
 
     for region in regions if not number.startswith("+") else (None,):
@@ -324,7 +352,7 @@ def _is_possible(number: str, regions: Sequence[str]) -> bool:
 
 
 def _counts_up(number: str) -> bool:
-    """01 02 03 04 05 is a list."""
+    """Whether the groups of digits go up or down by one, as in a list: 01 02 03 04 05."""
     groups = [int(group) for group in _GROUP.findall(number)]
     return len(groups) > 2 and {second - first for first, second in pairwise(groups)} in ({1}, {-1})
 
@@ -363,6 +391,7 @@ _NOBODY = frozenset(_NO_NAMES.split())
 
 
 def _handles(text: str) -> Iterator[Span]:
+    """Handles (@name, u/name) outside of code."""
     if "@" not in text and "u/" not in text:
         return
     found = [(match.start(), match.end("name"), HANDLE) for match in _HANDLE.finditer(text) if _is_handle(match)]
@@ -374,6 +403,7 @@ def _handles(text: str) -> Iterator[Span]:
 
 
 def _is_handle(match: re.Match[str]) -> bool:
+    """Whether a match is the handle of a person: no decorator, CSS rule, annotation or citation key."""
     name = match["name"].lower()
     cited = _CITATION_KEY.fullmatch(name) and match.string[match.start() - 1 : match.start()] in ("[", "-")
     return not cited and _NOBODY.isdisjoint((name, name.split(".")[0])) and match["after"] in ("", "'")
@@ -412,13 +442,14 @@ def _unfenced_code(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _inline(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Between runs of backticks of one length, within a paragraph."""
+    """Spans of inline code: from a run of backticks to the next of the same length, within a paragraph."""
     bounds = [start, *(blank.end() for blank in _BLANK_LINE.finditer(text, start, end)), end]
     for first, last in pairwise(bounds):
         yield from _paired(list(_TICKS.finditer(text, first, last)))
 
 
 def _paired(runs: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Spans from each run of backticks to the next of the same length, without overlap."""
     closing: list[int | None] = []
     nearest: dict[int, int] = {}
     for place in reversed(range(len(runs))):

@@ -1,9 +1,9 @@
 """Sentences as spaCy 3.8 finds them (`spacy.blank("en")` with its `sentencizer`), 11 times as fast.
 
 spaCy cuts each word by itself, and a sentence begins at the first token after a sentence mark that is no punctuation.
-So only words that hold a mark, and those right after them, are cut into tokens at all, and each is remembered.
-What one word does to another: emoticons and abbreviations that seem to reach over a blank (`o. O`). They are rare;
-a text that holds one beside a word that matters is cut whole.
+So only words that hold a mark, and the words right after them, are cut into tokens at all, and each word is cached.
+Words depend on each other only in emoticons and abbreviations that seem to reach over a blank (`o. O`). They are rare;
+a text that holds one beside a word with a mark is cut into tokens as a whole.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ REACH = 24  # signs; no emoticon with blanks in it is longer
 
 
 class Word(NamedTuple):
-    """What a word does: where sentences begin in it, and whether a mark is open at its end.
+    """What one word means for the sentences around it. `starts`: offsets in the word at which sentences begin.
 
-    `joins`: it holds an emoticon or abbreviation that the words beside it may break.
+    `marked`: a sentence has ended in it, and the next has not begun. `joins`: it holds an emoticon or abbreviation,
+    whose tokens may depend on the words beside it.
     """
 
     starts: tuple[int, ...]
@@ -49,7 +50,7 @@ def sentence_spans(text: str) -> Spans:
 
 
 def splitter() -> Sentences:
-    """A splitter that remembers no word yet."""
+    """A new splitter, which has no words cached."""
     from spacy.pipeline import Sentencizer
 
     return Sentences(english(), frozenset(Sentencizer.default_punct_chars))
@@ -59,7 +60,10 @@ _shared = cache(splitter)
 
 
 class Sentences:
-    """Where sentences begin. It remembers up to `max_words` words, so one is kept for the process."""
+    """Splits texts into sentences. It caches up to `max_words` words, so a process should keep one.
+
+    `marks`: the characters that end sentences.
+    """
 
     def __init__(self, cutter: English, marks: frozenset[str], max_words: int = REMEMBERED_WORDS) -> None:
         self._cutter, self._marks = cutter, marks
@@ -70,7 +74,7 @@ class Sentences:
         self._remembered = lru_cache(max_words)(self._read_word)
 
     def spans(self, text: str) -> Spans:
-        """(start, end) of each sentence; a single blank is in none."""
+        """(start, end) of each sentence; a single blank between two belongs to neither."""
         starts = self._starts(text)
         ends = [start - 1 if text[start - 1] == " " else start for start in starts[1:]]
         single = len(text) > 1 and text[-1] == " " and not text[-2].isspace()
@@ -89,7 +93,10 @@ class Sentences:
         return starts
 
     def _follow(self, text: str, begin: int, end: int, starts: list[int]) -> int:
-        """Note where sentences begin in a marked word and after it; where to look on, or -1: cut the text whole."""
+        """Append to `starts` where sentences begin in text[begin:end], a word with a mark, and after it.
+
+        Returns where to look for the next mark; -1: the text must be cut into tokens as a whole.
+        """
         marked, size = False, len(text)
         while True:
             read = self._remembered if end - begin <= REMEMBERED_SIGNS else self._read_word
@@ -117,14 +124,21 @@ class Sentences:
             end = following.end()
 
     def _read_word(self, word: str, marked: bool) -> Word:
-        """What one word does to the sentences around it. `marked`: a mark stands open before it."""
+        """What a word means for the sentences around it.
+
+        `marked`: a sentence has ended before it, and the next has not begun.
+        """
         raw = self._cutter.raw(word)
         tokens = self._cutter.rejoined(word, raw)
         starts, marked = self._of_tokens(word, tokens, marked=marked)
         return Word(tuple(starts), marked, tokens != raw)
 
     def _of_tokens(self, text: str, tokens: Spans, *, marked: bool) -> tuple[list[int], bool]:
-        """The sentencizer's own rule: after a mark, the first token that is neither mark nor punctuation."""
+        """(offsets at which sentences begin, whether a sentence has ended and the next has not begun).
+
+        By the sentencizer's rule: after a mark a sentence begins at the first token that is neither mark nor
+        punctuation.
+        """
         starts = []
         for start, end in tokens:
             token = text[start:end]
@@ -136,29 +150,32 @@ class Sentences:
         return starts, marked
 
     def _reaches(self, text: str, begin: int, end: int) -> bool:
-        """Whether an emoticon or abbreviation seems to reach over the blank before or after a word."""
+        """Whether an emoticon or abbreviation may reach over the blank before or after text[begin:end], a word."""
         return any(self._reaching.search(text, max(0, blank - REACH), blank + 1 + REACH) for blank in (begin - 1, end))
 
 
 def _from_mark(marks: Iterable[str]) -> re.Pattern[str]:
-    """A mark and the rest of its word."""
+    """A pattern for a mark and the rest of its word."""
     return re.compile(f"[{''.join(map(re.escape, sorted(marks)))}]\\S*+")
 
 
 def _word_start(text: str, at: int, mark: int) -> int:
-    """Where the word begins that holds a mark; `at` or later."""
+    """Where the word begins that has a mark at `mark`; `at` at the earliest."""
     if mark == at or text[mark - 1].isspace():
         return mark
     return mark - len(text[at:mark].rsplit(None, 1)[-1])
 
 
 def _reaching(phrases: list[tuple[str, ...]]) -> re.Pattern[str]:
-    """Phrases with a blank, or none, between any two of their tokens, and at least one."""
+    """A pattern for phrases with a blank between at least two of their tokens, and one blank or none between the
+    others.
+    """
     splits = ((phrase[:at], phrase[at:]) for phrase in phrases for at in range(1, len(phrase)))
     return re.compile("|".join(f"{_spaced(before)} {_spaced(after)}" for before, after in splits))
 
 
 def _spaced(tokens: tuple[str, ...]) -> str:
+    """A pattern for tokens with one blank or none between two of them."""
     return " ?".join(map(re.escape, tokens))
 
 
@@ -166,7 +183,10 @@ def _spaced(tokens: tuple[str, ...]) -> str:
 
 
 class Folded:
-    """A text with white space folded to single blanks and some spans left out, which knows where each sign was."""
+    """`text`: a text with white space folded to single blanks and `hidden` spans left out; offsets can be mapped back.
+
+    Only the part from `start` to `end` of the original is in it.
+    """
 
     def __init__(self, text: str, hidden: Sequence[Span], start: int = 0, end: int | None = None) -> None:
         parts = _visible(hidden, start, len(text) if end is None else end)
@@ -179,7 +199,7 @@ class Folded:
         self.text = " ".join(word[0] for word in words)
 
     def span(self, start: int, end: int) -> Span:
-        """Where `text[start:end]` was, which neither begins nor ends with a blank."""
+        """The span in the original of self.text[start:end], which must not begin or end with a blank."""
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, at: int) -> int:
@@ -190,17 +210,17 @@ class Folded:
 
 
 def _visible(hidden: Sequence[Span], start: int, end: int) -> Spans:
-    """What is left of start to end; `hidden` is sorted and does not overlap."""
+    """The parts of start to end that no hidden span covers; `hidden` is sorted and does not overlap."""
     inside = [(max(low, start), min(high, end)) for low, high in hidden if high > start and low < end]
     bounds = [(start, start), *inside, (end, end)]
     return [(low, high) for (_, low), (high, _) in pairwise(bounds) if low < high]
 
 
 def folded_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
-    """Sentences of the text with white space folded first, as offsets into the text as it is.
+    """(start, end) in `text` of its sentences, which are found after white space is folded to single blanks.
 
     ExpertQA's claims were found so (newlines replaced by blanks): a newline after a full stop is no token then.
-    What is `hidden` (sorted, not overlapping: citation marks) is not looked at and stays with the sentence before it.
+    `hidden` spans (sorted, not overlapping: citation marks) are ignored for that, and go with the sentence before them.
     """
     folded = Folded(text, hidden)
     spans = [folded.span(start, end) for start, end in sentence_spans(folded.text)]
@@ -208,7 +228,7 @@ def folded_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
 
 
 def with_what_follows(text: str, spans: Spans, hidden: Sequence[Span]) -> Spans:
-    """Each span with the hidden ones right after it."""
+    """The spans, each extended by the hidden spans right after it."""
     found = []
     for start, end in spans:
         mark = bisect_left(hidden, (end, 0))

@@ -50,7 +50,10 @@ _GOES_ON = _set("the a an of by and in to for with that as on is are was were fr
 
 
 class Sentence(NamedTuple):
-    """`key`: its words with white space folded, by which it is compared. Before `start` may stand a list mark."""
+    """A sentence, without the list mark that may be before it.
+
+    `key`: its words with white space folded, to compare it by.
+    """
 
     start: int
     end: int
@@ -58,11 +61,12 @@ class Sentence(NamedTuple):
 
 
 def folded(text: str) -> str:
+    """The text with every run of white space as one blank, and none at its ends."""
     return " ".join(text.split())
 
 
 def sentences(text: str) -> list[Sentence]:
-    """All sentences in order: what is between them is white space and list marks."""
+    """All sentences of a text in order. Between them are only white space and list marks."""
     return [
         Sentence(start, end, folded(text[start:end]))
         for begin, stop, whole in _runs(text)
@@ -73,8 +77,8 @@ def sentences(text: str) -> list[Sentence]:
 def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[Sentence]:
     """`own`, the sentences of `text`, cut also where one begins or ends with a whole sentence that only `other` has.
 
-    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. "First,"
-    is no sentence.
+    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. A few
+    opening words such as "First," are not cut off.
     """
     theirs = {sentence.key for sentence in other}
     wanted = {key for key in theirs - {sentence.key for sentence in own} if len(key) >= _EDGE}
@@ -91,6 +95,7 @@ _EDGE = 16
 
 
 def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
+    """The lengths of the keys, by their beginning or end, which `edge` slices out."""
     found: dict[str, set[int]] = {}
     for key in keys:
         found.setdefault(key[edge], set()).add(len(key))
@@ -98,7 +103,10 @@ def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
 
 
 def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[str, set[int]]) -> int | None:
-    """Where in `key` a blank stands before its last, or after its first, wanted sentence."""
+    """The position in `key` of the blank before the wanted sentence at its end, or after the one at its beginning.
+
+    None: it neither begins nor ends with one. `tails` and `heads`: see `_lengths`.
+    """
     for length in sorted(tails.get(key[-_EDGE:], ()), reverse=True):
         if len(key) > length and key[-length - 1] == " " and key[-length:] in wanted and not _opens(key[: -length - 1]):
             return len(key) - length - 1
@@ -109,11 +117,12 @@ def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[st
 
 
 def _opens(words: str) -> bool:
+    """Whether the words only open a sentence, such as "First," or "In this work,"."""
     return words.endswith(",") and words.count(" ") < 3
 
 
 def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
-    """The two parts of it around a blank of its key."""
+    """The sentence as two, cut at a blank of its key. `blank`: the position of that blank in the key."""
     before = sentence.key.count(" ", 0, blank) + 1
     places = [match.span() for match in re.finditer(r"\S+", text[sentence.start : sentence.end])]
     first, second = sentence.start + places[before - 1][1], sentence.start + places[before][0]
@@ -124,7 +133,7 @@ def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
 
 
 class _Run(NamedTuple):
-    """`whole`: a fenced block, which is one sentence."""
+    """Text that is cut into sentences by itself. `whole`: it is a fenced block, which is one sentence."""
 
     start: int
     end: int
@@ -132,7 +141,7 @@ class _Run(NamedTuple):
 
 
 def _runs(text: str) -> list[_Run]:
-    """Lines without their marks, those joined that are one wrapped paragraph or one fenced block."""
+    """The lines of a text without their list marks; those of one wrapped paragraph or one fenced block are joined."""
     found: list[_Run] = []
     unclosed: set[str] = set()
     line_end = -1
@@ -156,9 +165,9 @@ def _runs(text: str) -> list[_Run]:
 
 
 def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int | None:
-    """Where the fenced block ends that the line opens; None: it opens none, or one that nothing closes.
+    """The end of the fenced block that a line opens; None: the line opens none, or nothing closes it.
 
-    `unclosed` are the fences that nothing closes from here on; this one may join them.
+    `unclosed`: fences that nothing closes from here on; that of this line is added if so.
     """
     fence = _FENCE.match(text, start, line_end) if text[start] in "`~" else None
     sign = fence[1] or fence[2] if fence else ""
@@ -171,7 +180,7 @@ def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int 
 
 
 def _wrapped(text: str, run: _Run, start: int) -> bool:
-    """Whether the line that begins at `start` continues the last line of the run."""
+    """Whether the line that begins at `start` continues the last line of the run, in the same paragraph."""
     line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
     if run.whole or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
         return False
@@ -180,6 +189,7 @@ def _wrapped(text: str, run: _Run, start: int) -> bool:
 
 
 def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """(start, end) of the sentences in text[start:end], which is one run."""
     found = []
     at = start
     for mark in _STOP.finditer(text, start, end):
@@ -193,7 +203,7 @@ def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
-    """Whether a stop before white space ends the sentence that began at `start`."""
+    """Whether a stop (`mark`) before white space ends the sentence that began at `start`. `end`: that of the run."""
     after = normalize("NFC", text[mark.end() : min(end, mark.end() + 80)])
     following = after.lstrip()
     small = following[:1].islower()
@@ -207,7 +217,10 @@ def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
 
 
 def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool:
-    """Whether a stop ends the sentence that has `word` right before it; `cited`: [3] stands in between."""
+    """Whether a full stop after `word` ends the sentence.
+
+    `before`: the words before it; `after`: the text after the stop; `cited`: a citation such as [3] follows the stop.
+    """
     following = after.lstrip()
     low, letter = word.lower(), _letter_before(before)
     if low in _NEVER or (letter and low in _RESTS):
@@ -230,13 +243,17 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
 
 
 def _letter_before(before: list[str]) -> str:
-    """The single letter with a stop that the words before end with; empty: they end with another."""
+    """The letter, if the last of the words is a single letter with a full stop; else ""."""
     last = before[-1].lstrip(_OPENING) if before else ""
     return last[0] if len(last) == 2 and last[0].isalpha() and last[1] == "." else ""
 
 
 def _small_letter_ends(before: list[str], after: str) -> bool:
-    """Whether a single small letter is an end ("Solve for x. Then stop.") and no abbreviation ("u. a.", "p. ex.")."""
+    """Whether a single small letter ends the sentence ("Solve for x. Then stop."), rather than an abbreviation ("u.
+    a.").
+
+    `before`: the words before the letter; `after`: the text after its full stop.
+    """
     if _letter_before(before) or _LETTER_FOLLOWS.match(after):
         return False
     following = after.lstrip().lstrip(_OPENING)
@@ -247,7 +264,10 @@ def _small_letter_ends(before: list[str], after: str) -> bool:
 
 
 def _letter_ends(letter: str, before: list[str], after: str) -> bool:
-    """Whether a single capital is the end of a sentence ("Take vitamin C.") and no initial ("J. R. Vane")."""
+    """Whether a single capital ends the sentence ("Take vitamin C."), and is no initial ("J. R. Vane").
+
+    `before`: the words before the letter; `after`: the text after its full stop.
+    """
     name, next_letter = _NAME.match(after), _LETTER_FOLLOWS.match(after)
     first = next_letter and (before or next_letter[1].islower())
     if first or (_letter_before(before).islower() and (letter == "B" or not name)):

@@ -31,9 +31,11 @@ _RUN = re.compile(r"\S++|\s++")
 
 
 def windows(text: str, *, tokenizer: str, size: int = 1000, overlap: int = 200) -> list[Span]:
-    """(start, end) in characters of windows of `size` tokens, of which each shares `overlap` with the next.
+    """(start, end) in characters of windows of `size` tokens, each of which shares `overlap` with the next.
 
-    Every token is in some window; the last window may be shorter. A short text is one window, an empty one none.
+    Every token is in some window; the last window may be shorter. A short text is one window, an empty one has none.
+    `tokenizer`: spacy-en or an encoding of tiktoken. Raises UsageError if it is not there, or the overlap is not less
+    than the size.
     """
     check_windows(size, overlap)
     if tokenizer == SPACY and 0 < len(text) <= size:
@@ -51,7 +53,7 @@ def windows(text: str, *, tokenizer: str, size: int = 1000, overlap: int = 200) 
 
 
 def check_windows(size: int, overlap: int) -> None:
-    """Raise UsageError where windows would not move on."""
+    """Raises UsageError unless the overlap is at least 0 and less than the size."""
     if not 0 <= overlap < size:
         raise UsageError(
             f"Windows of {size:,} tokens cannot share {overlap:,}: the overlap must be less than the size."
@@ -59,7 +61,10 @@ def check_windows(size: int, overlap: int) -> None:
 
 
 def check_tokenizer(name: str) -> Tokens:
-    """The tokens of a text as spans of characters; UsageError where there is no such tokenizer here."""
+    """The function that yields (start, end) of each token of a text.
+
+    Raises UsageError if there is no such tokenizer here.
+    """
     return _spacy_tokens if name == SPACY else _tiktoken(name)
 
 
@@ -67,7 +72,10 @@ def check_tokenizer(name: str) -> Tokens:
 
 
 def _spacy_tokens(text: str) -> Iterator[Span]:
-    """A run of white space is a token too, but for the one blank that ends the word before it."""
+    """(start, end) of each token. White space is a token too, except for the one blank that ends a word.
+
+    Of a run over RUN_CHARACTERS every RUN_TOKEN characters are a token.
+    """
     for run in _RUN.finditer(text):
         start, end = run.span()
         if text[start].isspace():
@@ -90,6 +98,7 @@ def _word(run: str) -> Spans:
 
 @cache
 def _tiktoken(name: str) -> Tokens:
+    """As `check_tokenizer`, for an encoding of tiktoken."""
     try:
         encoding = import_module("tiktoken").get_encoding(name)
     except ImportError:
@@ -107,5 +116,8 @@ def _tiktoken(name: str) -> Tokens:
 
 
 def _spans(starts: list[int], length: int) -> Iterator[Span]:
-    """From where tokens start to where the next one does; tokens that share a character each have all of it."""
+    """From the start of each token to that of the next; tokens that share a character each have all of it.
+
+    `length`: that of the text.
+    """
     return ((start, max(start + 1, after)) for start, after in pairwise([*starts, length]))

@@ -1,9 +1,9 @@
 """The draw of cases: a number for each task, by hash.
 
 The cases of a task are ordered by a hash of the seed and case_id, so that an additional case replaces at most one
-other. Cases that a model checks are first drawn in this order with a reserve; the confirmed ones are then the same as
-if the model had checked all cases. Of repeated requests the first in this order is kept. Between the two draws a model
-checks, optionally, the writing requests that the rules selected (appendix A).
+other. Where a model checks cases, more are drawn in this order than are wanted; the accepted ones are then the same as
+if the model had checked all cases. Of cases with the same request, the first in this order is kept. Between the two
+draws a model checks, optionally, the writing requests that the rules selected (appendix A).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def order(case_id: str, seed: int) -> tuple[int, str]:
 
 
 def drawn(case_ids: Iterable[str], number: int | None, seed: int) -> set[str]:
-    """The first `number` case ids in the order of the draw; all if it is None."""
+    """The `number` case ids that come first in the order of the draw; all if it is None."""
     return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[:number])
 
 
@@ -53,7 +53,7 @@ def with_reserve(number: int | None, spare: float) -> int | None:
 
 
 def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
-    """Upper bound of the number of candidates of a task."""
+    """Upper bound of the number of candidates of a task; infinite if its number of cases is None."""
     number = numbers.get(task)
     return bound_by(with_reserve(number, spare) if task in CHECKED_TASKS else number)
 
@@ -76,7 +76,7 @@ def draw_candidates(
     spare: float,
     seed: int,
 ) -> Iterator[Row | Rejected]:
-    """`numbers[task]` cases of each task, None for all; `spare` times as many of the tasks that a model checks."""
+    """Draws `numbers[task]` cases of each task (None: all), `spare` times as many where a model checks them."""
     for task, rows in (("easy", easy), ("free", free), ("hard", hard)):
         repeats = repeated(rows, seed) if task in CHECKED_TASKS else set()
         number = with_reserve(numbers[task], spare) if task in CHECKED_TASKS else numbers[task]
@@ -90,13 +90,13 @@ def draw_candidates(
 
 
 def candidate(case: Mapping[str, Any]) -> Row:
-    """The row of CANDIDATES of a case of any task."""
+    """The row of CANDIDATES for a case of any task."""
     source_id = case[SOURCE_ID[case["task"]]]
     return {name: source_id if name == "source_id" else case[name] for name in CANDIDATES.names}
 
 
 def repeated(rows: Rows, seed: int) -> set[str]:
-    """Ids of the cases to drop because another case has the same request, case and white space aside."""
+    """Ids of the cases whose request is that of a case earlier in the draw, but for letter case and white space."""
     first: dict[bytes, str] = {}
     repeats: set[str] = set()
     for case in _cases(rows, ["case_id", "request"]):
@@ -162,6 +162,7 @@ def check_requests(
 
 
 def _checked(candidate: Row, verdict: str | None, kind: str | None, origin: Row) -> Row:
+    """The row of CHECKED of a candidate. `origin`: its columns of MADE_BY."""
     key = candidate["case_id"]
     return {"check_id": f"c_{fingerprint(key)}", "case_id": key, "checked": verdict, "checked_kind": kind, **origin}
 
@@ -207,7 +208,10 @@ _CHECK = ("case_id", "checked", "checked_kind", "response", "model")
 
 
 def reason_against(case_id: str, task: str, checks: Mapping[str, Row]) -> str | None:
-    """Reason why the model's check excludes a candidate; None if it does not, or no model was used."""
+    """Reason why the model's check excludes a candidate; None if it does not, or if no model was used.
+
+    `checks`: case id -> row of CHECKED; a candidate without one had no usable reply.
+    """
     check = checks.get(case_id)
     if check is None:
         return NOT_CHECKED

@@ -5,9 +5,9 @@ compared without case, punctuation and white space; years may differ by one (pre
 Records with the same Anthology or corpus id are one paper; a title shared by more than one paper within these years is
 not resolved. If the linked record has no abstract, a record with this title that has one is taken instead.
 
-Papers and metadata may hold millions of records: they are read once, by columns, and only records that may be cited
-are kept. A longer text than any abstract counts as no abstract. Titles are joined by hash after grouping their years,
-so that a title shared by many papers costs no more than others.
+Papers and metadata may hold millions of records: they are read once, by columns, and only records that may be cited are
+kept. An abstract of more than LONGEST_ABSTRACT characters counts as missing. Titles are joined by hash after grouping
+their years, so that a title shared by many papers costs no more than others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NAMES_ITSELF = "names its own paper"
 
 @stage(RELATED, revision=1, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
 def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Rejected]:
-    """The paragraphs on related work, including sub-sections, with their references; papers without any, rejected."""
+    """The paragraphs on related work, with sub-sections and their references; a Rejected for a paper without any."""
     for batch in papers.batches(list(COLUMNS), size=PAPERS_AT_ONCE):
         for paper in batch.to_pylist():
             found = paragraphs_of(paper)
@@ -57,7 +57,7 @@ def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Re
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
-    """Rows of RELATED for the related-work paragraphs of a row of PAPERS."""
+    """Rows of RELATED for the related-work paragraphs of a row of PAPERS, each with the references it cites."""
     places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
     entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
     return [  # of the bibliography the entries that a paragraph cites, each once, in the order of the citations
@@ -90,7 +90,10 @@ def find_cited(
     least_words: int,
     most_words: int,
 ) -> Iterator[Row | Rejected]:
-    """Cases of paragraphs with the cited papers that were found; at least `least_cited` of these have an abstract."""
+    """Cases of paragraphs with the cited papers that were found, of which at least `least_cited` have an abstract.
+
+    `least_words`, `most_words`: of the paragraph. A Rejected for every other paragraph.
+    """
     with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers, metadata])
         for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
@@ -110,7 +113,10 @@ def find_cited(
 def hard_case(
     paragraph: Mapping[str, Any], cited: Sequence[Row], least_cited: int, least_words: int, most_words: int
 ) -> Row | str:
-    """The row of HARD of a paragraph with its cited papers; or the reason why it is no case."""
+    """The row of HARD of a paragraph with its cited papers, all texts scrubbed; or the reason why it is no case.
+
+    `least_cited`: of cited papers with an abstract. `least_words`, `most_words`: of the paragraph.
+    """
     if not (paragraph["abstract"] or "").strip():
         return NO_ABSTRACT
     length = len(paragraph["text"].split())
@@ -141,6 +147,7 @@ def hard_case(
 
 
 def _scrubbed(cited: Row) -> tuple[Row, int]:
+    """(the cited paper with title and abstract scrubbed, number of marks that replaced personal data)."""
     title, abstract = scrub(cited["title"] or ""), scrub(cited["abstract"] or "")
     texts = {"title": title.text, "abstract": abstract.text if cited["abstract"] is not None else None}
     return {"paper_id": cited["paper_id"], **texts, "by": cited["by"]}, title.marks + abstract.marks
@@ -252,7 +259,10 @@ class Cited:
             connection.execute(query)
 
     def of(self, related_ids: pa.Array) -> dict[str, list[Row]]:
-        """Related id -> rows of CITED for the papers its paragraph cites, each once, in the order of the citations."""
+        """related_id -> rows of CITED for the papers its paragraph cites, each once, in the order of the citations.
+
+        A paper without a title is left out.
+        """
         query = """
             select related_id, same, arg_min(how, place)
             from resolved semi join wanted using (related_id)
@@ -268,7 +278,10 @@ class Cited:
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
     def own(self, paper_ids: pa.Array) -> dict[str, Row]:
-        """Paper id -> title and abstract of the paragraphs' own papers, of several the first; None if unknown."""
+        """paper_id -> `title` and `abstract` of the papers with these ids; a text is None if no record has it.
+
+        If records of a paper differ, the alphabetically first text. Papers without a record are left out.
+        """
         query = """
             select paper_id, min(title), min(abstract) from known semi join wanted using (paper_id) group by paper_id
         """
@@ -276,7 +289,7 @@ class Cited:
         return {paper_id: {"title": title, "abstract": abstract} for paper_id, title, abstract in rows}
 
     def _papers(self, same: pa.Array) -> dict[str, Row]:
-        """Value of `same`, the id shared by a paper's records -> the paper's id, title and abstract."""
+        """`same` -> its paper's id, title and abstract. `same` is the id that all records of a paper share."""
         query = "select same, paper_id, title_place, abstract_place from details semi join wanted using (same)"
         rows = self._asked(query, "same", same)
         texts = self._texts([place for _, _, *places in rows for place in places])
@@ -286,12 +299,16 @@ class Cited:
         }
 
     def _texts(self, places: list[int]) -> dict[int, Texts]:
-        """Row id in the table `known` -> its title and abstract."""
+        """Row id in the table `known` -> its (title, abstract)."""
         query = "select place, title, abstract from known join wanted on known.rowid = wanted.place"
         rows = self._asked(query, "place", pa.array(places, pa.int64()))
         return {place: (title, abstract) for place, title, abstract in rows}
 
     def _asked(self, query: str, column: str, values: pa.Array) -> list[Any]:
+        """The rows that a query returns; [] if there are no tables to search.
+
+        The query may join `wanted`, a table of the distinct `values`, whose only column is named `column`.
+        """
         if self.empty:
             return []
         self.connection.register("wanted", pa.table({column: values.unique()}))

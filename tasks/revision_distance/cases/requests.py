@@ -68,8 +68,9 @@ class Asked:
 class Words:
     """The words of a language from selection.json, prepared for look-up.
 
-    `kinds`: words of a name -> kind of writing. `longest`: words of the longest name. `any_kind`: a message without
-    any of these strings names no kind.
+    `lists`: name of a list -> its words. `kinds`: a name of writing as its words -> kind of writing. `not_before`: kind
+    -> words that, right before its name, give the name another meaning. `longest`: number of words of the longest name.
+    `any_kind`: a message without any of these strings names no kind.
     """
 
     lists: dict[str, frozenset[str]]
@@ -80,7 +81,7 @@ class Words:
     any_kind: tuple[str, ...]
 
     def has(self, name: str, word: str) -> bool:
-        """Whether the list of this name has the word."""
+        """Whether the word is in the list called `name`."""
         return word in self.lists[name]
 
     def excludes(self, kind: str, word: str) -> bool:
@@ -136,7 +137,11 @@ def _tokens(text: str) -> list[str]:
 
 
 def asked(message: str, language: str = "English") -> Asked | None:
-    """The writing that a message asks for; None if it asks for none. Only the ends of a long message are read."""
+    """The writing that a message asks for; None if it asks for none.
+
+    Of a long message only the first HEAD_CHARACTERS and the last TAIL_CHARACTERS are read. UsageError for an unknown
+    language.
+    """
     words = words_of(language)
     whole = len(message) <= HEAD_CHARACTERS + TAIL_CHARACTERS
     parts = list(map(plain, [message] if whole else [message[:HEAD_CHARACTERS], message[-TAIL_CHARACTERS:]]))
@@ -166,6 +171,7 @@ Found = Asked | Literal["existing text", "other"] | None
 
 
 def _of_sentence(tokens: list[str], words: Words) -> Found:
+    """What the first verb of a sentence that asks for a text asks for, as by `_object`; None if there is none."""
     says = words.lists["says"]
     for place in (place for place, token in enumerate(tokens) if token in says):
         if words.has("transforms", tokens[place]) and _is_imperative(tokens, place, words):
@@ -176,7 +182,7 @@ def _of_sentence(tokens: list[str], words: Words) -> Found:
 
 
 def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
-    """The object of the verb at this place; None if there is no verb in the imperative that asks for a text."""
+    """What the verb at this place asks for, as by `_object`; None if it does not ask for a text."""
     act = next((act for act in ACTS if words.has(act, tokens[place])), None)
     if act == "wants":
         asks = _author_wants(tokens, place, words)
@@ -195,6 +201,7 @@ def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
 
 
 def _is_question(tokens: list[str], words: Words) -> bool:
+    """Whether a sentence begins with a question word, apart from fillers."""
     opening = [token for token in tokens[:6] if token not in _STARTS and not words.has("fillers", token)]
     return bool(opening) and words.has("questions", opening[0])
 
@@ -244,10 +251,10 @@ def _author_wants(tokens: list[str], place: int, words: Words) -> bool:
 
 
 def _object(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
-    """The first kind of writing after the verb, EXISTING_TEXT for a text that exists, `other` for anything else.
+    """The first kind of writing after the verb; EXISTING_TEXT for a text that exists; `other` for anything else.
 
-    None if the object does not begin as `least` demands: `number` for "a" or a number, `new` for neither "my" nor
-    "the".
+    `verb`: the verb's place. None if the object does not begin as `least` demands: `number` for "a" or a number, `new`
+    for neither "my" nor "the".
     """
     at = _after_persons(tokens, verb + 1, words)
     if at >= len(tokens) or not _may_begin(tokens[at], words, least):
@@ -274,7 +281,7 @@ def _object(tokens: list[str], verb: int, words: Words, least: str = "") -> Foun
 
 
 def _after_persons(tokens: list[str], at: int, words: Words) -> int:
-    """The offset after words for the recipient: "me", "for us"."""
+    """The first place from `at` on that is not a word for the recipient: "me", "for us"."""
     while at < len(tokens):
         if words.has("indirect", tokens[at]):
             at += 1
@@ -286,6 +293,7 @@ def _after_persons(tokens: list[str], at: int, words: Words) -> int:
 
 
 def _may_begin(token: str, words: Words, least: str) -> bool:
+    """Whether an object may begin with this token. `least`: as for `_object`."""
     if least == "number":
         return words.has("numbers", token) or token[:1].isdigit()
     return not (least == "new" and (words.has("owners", token) or words.has("given", token)))
@@ -300,7 +308,10 @@ def _kind_at(tokens: list[str], at: int, words: Words) -> tuple[str, int] | None
 
 
 def _named_piece(tokens: list[str], verb: int, at: int, kind: tuple[str, int], words: Words) -> Found:
-    """The writing asked for, if the name of a kind at `at` means a whole piece; `other` for programs; else None."""
+    """The writing asked for, if a kind's name at `at` means a whole piece; `other` for programs; else None.
+
+    `kind`: as by `_kind_at`. `verb`: place of the verb.
+    """
     name, length = kind
     after = at + length
     means_something_else = (
@@ -329,7 +340,10 @@ def _object_of_help(tokens: list[str], place: int, words: Words) -> Found:
 
 
 def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked | None:
-    """The kind of a requested reply, which is that of the e-mail or letter it answers; None for other replies."""
+    """The writing asked for by a request for a reply: the kind of the e-mail or letter that is answered; else None.
+
+    `at`: where the search for it begins. `rule`: the words that asked for the reply.
+    """
     for place in range(at, min(at + 8, len(tokens))):
         kind = _kind_at(tokens, place, words)
         if kind and kind[0] in ("email", "letter"):
@@ -342,7 +356,7 @@ def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked
 
 
 def _name_alone(tokens: list[str], words: Words) -> Asked | None:
-    """The writing asked for by a message that only names it: "Cover letter for a nurse"; None for others."""
+    """The writing that a message asks for only by its name: "Cover letter for a nurse"; None for other messages."""
     at = 0
     while at < len(tokens) and (words.has("fillers", tokens[at]) or tokens[at] in _STARTS):
         at += 1

@@ -1,7 +1,7 @@
 """Selection of writing cases: the easy task from WildChat and the free task, without reference, from UltraFeedback.
 
-Easy (appendix A): the first user turn asks for an e-mail, a letter or an article (by the rules of `requests.py`); the
-model's first reply is the reference. Requests in later turns are not taken, since they depend on earlier turns.
+Easy (appendix A): the first user turn asks for an e-mail, a letter or an article (by the rules of cases/requests.py);
+the model's first reply is the reference. Requests in later turns are not taken, since they depend on earlier turns.
 Free (section 4): instructions that ask for any kind of writing. As in the preference set of the paper, the completion
 with the highest mean of its ratings (`fine_grained_score`) is chosen, and one drawn among those with a lower mean is
 rejected; draws are by hash of the seed and the instruction. Completions without a mean are left out; `overall_score`,
@@ -80,7 +80,10 @@ def easy_case(
     most_words: int,
     regions: Sequence[str],
 ) -> Row | str:
-    """The row of EASY of a conversation; or the reason why it is no case."""
+    """The row of EASY of a conversation, texts scrubbed; or the reason why it is no case.
+
+    Parameters as of `select_conversations`.
+    """
     if row["toxic"]:
         return TOXIC
     request, reply, later = _turns(row["turns"])
@@ -121,10 +124,12 @@ def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
 
 
 def _unfit_request(text: str) -> str | None:
+    """SHORT_REQUEST or LONG_REQUEST for a request of unfit length; else None."""
     return _length(text, LEAST_REQUEST_WORDS, MOST_REQUEST_WORDS, SHORT_REQUEST, LONG_REQUEST)
 
 
 def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LONG) -> str | None:
+    """`long` for a text of more than `most` words, `short` for one of fewer than `least`; else None."""
     number = len(text.split(maxsplit=most + 1))
     if number > most:
         return long
@@ -132,7 +137,7 @@ def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LO
 
 
 def refusal(reply: str, language: str = ENGLISH) -> str | None:
-    """The reason REFUSES or ASKS_BACK for a reply that does so instead of writing; None for one that writes.
+    """REFUSES for a reply that refuses, ASKS_BACK for one that only asks for details; None for one that writes.
 
     A reply that begins with what a model cannot do counts as a refusal even if a text follows.
     """
@@ -147,6 +152,7 @@ def refusal(reply: str, language: str = ENGLISH) -> str | None:
 
 
 def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
+    """The columns that rows of EASY and FREE share."""
     return {
         "case_id": case_id,
         "task": task,
@@ -166,7 +172,10 @@ def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
 def select_preferences(
     context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
 ) -> Iterator[Row | Rejected]:
-    """Free cases: instructions that ask for any kind of writing, with a chosen and a rejected completion each."""
+    """Free cases: instructions that ask for any kind of writing, with a chosen and a rejected completion each.
+
+    `least_words`, `most_words`: of the chosen completion. `regions`: those of `scrub`.
+    """
     for row in _rows(completions, COMPLETION):
         case = free_case(row, seed, least_words, most_words, regions)
         yield Rejected(row["instruction_id"], "filtered", case) if isinstance(case, str) else case
@@ -175,7 +184,10 @@ def select_preferences(
 def free_case(
     row: Mapping[str, Any], seed: int, least_words: int, most_words: int, regions: Sequence[str]
 ) -> Row | str:
-    """The row of FREE of an instruction; or the reason why it is no case."""
+    """The row of FREE of an instruction, texts scrubbed; or the reason why it is no case.
+
+    Parameters as of `select_preferences`.
+    """
     found = asked(row["instruction"], ENGLISH)
     if found is None:
         return NO_REQUEST
@@ -200,9 +212,10 @@ def free_case(
 
 
 def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: int) -> tuple[Row, Row] | str:
-    """(completion with the highest mean of its ratings, one drawn among the lower ones); or the reason for none.
+    """(completion with the highest mean rating, one drawn among those with a lower one); or the reason for none.
 
-    Among equally high ones, one is drawn too. Lower ones in the same words as the chosen one are left out.
+    Among completions with the highest mean, one is drawn, too. Lower ones with the same words as the chosen one are
+    left out.
     """
     rated = [one for one in completions if one["fine_grained_score"] is not None]
     if not rated:
@@ -210,6 +223,7 @@ def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: i
     highest = max(one["fine_grained_score"] for one in rated)
 
     def luck(one: Row) -> tuple[int, str]:
+        """The sort key of a completion in the draw: the lowest is drawn."""
         key = f"{seed}\x1f{instruction_id}\x1f{one['model']}\x1f{one['response']}"
         return xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")), key
 

@@ -38,7 +38,10 @@ OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated 
 
 
 def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of files of pairs; those after the first carry their number, which is part of their case ids."""
+    """A source for each file of pairs; files after the first carry their number, which is part of their case ids.
+
+    SourceError for a file with another ending than ENDINGS. `digest`: the hash of a file.
+    """
     files = [Path(path) for path in paths]
     for path in files:
         if path.exists() and not path.is_dir() and not path.name.lower().endswith(ENDINGS):
@@ -55,7 +58,7 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
 
 @stage(STRUCTURE, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
 def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
-    """The pairs of a file, in its order."""
+    """The pairs of a file, in its order, as rows of STRUCTURE."""
     facts = dict(files.source.facts)
     when = facts.get("retrieved_at")
     retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)
@@ -68,6 +71,7 @@ def pairs(
     """Rows of STRUCTURE: structure/1 for line 1, structure/2.1 for line 1 of file 2; blank lines are skipped.
 
     A Rejected for lines that hold no pair and for repeated pairs. `number`: the file's, None for the first.
+    `retrieved`: when the file was retrieved, if known.
     """
     seen: set[tuple[str, str]] = set()
     for place, line in enumerate(lines, 1):

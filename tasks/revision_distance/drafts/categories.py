@@ -35,7 +35,7 @@ _PHRASE = re.compile(r'["“]([^"“”.]{3,200}+)["”]')
 
 
 def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
-    """The category of an edit to a related-work paragraph."""
+    """The category of an edit to a related-work paragraph, decided by the edit's words as the module says."""
     fields = edit.model_dump() if isinstance(edit, ProposedEdit) else edit
     description = unquoted(fields["revision_description"][:_READ_CHARACTERS])
     by_name = _named_category(fields["action_name"][:_READ_CHARACTERS], "action_name")
@@ -53,7 +53,7 @@ def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
 def unquoted(text: str) -> str:
     """The text without its quotations, which hold words of the draft, not the editor's.
 
-    Passages in straight quotes may be nested; an unclosed one ends at the last closed.
+    Passages in straight quotes may be nested; an unclosed one ends at the last closing quote.
     """
     kept: list[str] = []
     at = begins = depth = ends = 0
@@ -73,7 +73,11 @@ def unquoted(text: str) -> str:
 
 
 def _named_category(text: str, where: str) -> Category | None:
-    """The category that words of the text name; order and comparison win over others, then the first word wins."""
+    """The category that words of the text name; None if they name none.
+
+    Order and comparison win over the other categories, then the first word wins. `where`: the list of the lexicon that
+    is searched besides `anywhere`.
+    """
     folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
     matches = {name: match for name in CATEGORIES if (match := _words(name, where).search(folded))}
     order = {name: (name not in _OF_REFERENCES, match.start(), -match.end()) for name, match in matches.items()}
@@ -92,12 +96,14 @@ def _quotes_a_title(text: str) -> bool:
 
 @cache
 def _words(name: str, where: str) -> re.Pattern[str]:
+    """A pattern of the words that name a category: those in its list `anywhere` and in its list `where`."""
     lists = _lexicon()[name]
     return _pattern([*lists["anywhere"], *(lists[where] if where != "anywhere" else [])])
 
 
 @cache
 def _phrases(name: str) -> re.Pattern[str]:
+    """A pattern of the phrases in a list of the lexicon."""
     return _pattern(_lexicon()[name])
 
 

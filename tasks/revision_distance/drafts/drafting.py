@@ -64,7 +64,7 @@ def _longest_request(of: Sizes) -> list[Request]:
 
 
 def _longest_related(of: Sizes, tokens: int, **texts: str | list[str]) -> list[Request]:
-    """The longest request about the papers of a case of related work."""
+    """The longest request about the papers of a case of related work. `texts`: the prompt's further inputs."""
     paper = longest(TITLE_CHARACTERS + 1 + ABSTRACT_CHARACTERS)
     papers = {"own": paper, "papers": [paper] * CITED_PAPERS}
     return [of["prompt"].request(of["model"], max_tokens=tokens, **texts, **papers)]
@@ -132,7 +132,7 @@ def recall_knowledge(
 def write_segments(
     context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
-    """Step 2 of the chain of thought: a segment from each perspective; none for a case if one of them fails."""
+    """Step 2 of the chain of thought: a segment from each perspective; none for a case if one of its segments fails."""
     known = {row["case_id"]: row["text"] for row in knowledge}
     ready, others = _ready(cases, "hard", {"no knowledge": known})
     yield from others
@@ -149,7 +149,7 @@ def write_segments(
 
 
 def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
-    """The row of SEGMENTS; a Rejected names its perspective."""
+    """The row of SEGMENTS of a text that was written; a Rejected with the perspective added to its detail."""
     key, perspective = case["case_id"], case["perspective"]
     if isinstance(written, Rejected):
         return replace(written, detail=f"{perspective}: {written.detail}" if written.detail else perspective)
@@ -204,7 +204,10 @@ def _drafts(
     model: Endpoint,
     prompt: Prompt,
 ) -> Iterator[Row | Rejected]:
-    """The system's draft of each case that is ready. `cases`: as by `_ready`."""
+    """Rows of DRAFTS: the system's draft of each case that is ready; a Rejected for every other case.
+
+    `cases`: as by `_ready`. `inputs`: case -> inputs of the prompt.
+    """
     ready, others = cases
     yield from others
     for case, written in _written(context, ready, inputs, model, prompt, DRAFT_TOKENS):
@@ -214,7 +217,10 @@ def _drafts(
 def _written(
     context: StageContext, cases: Iterable[Row], inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
 ) -> Iterator[tuple[Row, Row | Rejected]]:
-    """(case, text with the columns of MADE_BY, or a Rejected)."""
+    """(case, text with the columns of MADE_BY) for each case; (case, Rejected) where the model gave no usable text.
+
+    `inputs`: case -> inputs of the prompt. `tokens`: limit of a reply.
+    """
     requests = ((case, prompt.request(model, max_tokens=tokens, **inputs(case))) for case in cases)
     for case, answer in context.ask(model, requests):
         if isinstance(answer, Failure):
@@ -260,7 +266,7 @@ def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
 def collect_drafts(
     context: StageContext, cases: Rows, weak: Rows, strong: Rows, vanilla: Rows, cot: Rows, given: Rows
 ) -> Iterator[Row | Rejected]:
-    """All drafts in the order of the cases, then of the inputs; a case without a draft is rejected."""
+    """All drafts in the order of the cases, then of the inputs; a Rejected for a case without a draft."""
     found = grouped(chain(weak, strong, vanilla, cot, given), "case_id")
     for case in cases:
         if case["case_id"] not in found:

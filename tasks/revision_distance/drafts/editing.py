@@ -68,7 +68,10 @@ def propose_edits(
 
 
 def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
-    """A Rejected for a draft that exceeds, with its reference, the limit of a request: cutting changes the distance."""
+    """A Rejected, with this reason, for a draft that with its reference exceeds the limit of a request; else None.
+
+    A draft is not cut to the limit, since that would change the distance.
+    """
     length = len(draft["text"]) + len(case["reference"] or "")
     detail = f"{length:,} characters with its reference, at most {DRAFT_AND_REFERENCE_CHARACTERS:,}"
     too_long = length > DRAFT_AND_REFERENCE_CHARACTERS

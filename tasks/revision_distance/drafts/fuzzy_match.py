@@ -31,7 +31,11 @@ class FuzzySearch:
             self._places[text[at : at + _GRAM]].append(at)
 
     def find(self, snippet: str) -> Iterator[tuple[int, int]]:
-        """Spans within the allowed edit distance of the snippet, trimmed of blanks; best shared 5-grams first."""
+        """Spans (start, end) of the text within the allowed edit distance of the snippet, without blanks at their ends.
+
+        Spans that share more 5-grams with the snippet come first. No span for a snippet of fewer than 20 or more than
+        10,000 characters, or when the text's budget of compared characters is spent.
+        """
         if not LEAST_CHARACTERS <= len(snippet) <= MOST_CHARACTERS:
             return
         for low, high in self._windows(snippet):
@@ -69,6 +73,7 @@ class FuzzySearch:
         return Counter(islice(bands, _MOST_VOTES)), max(1, counted - _GRAM * errors)
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
+        """The span without blanks at its ends."""
         found = self._text[start:end]
         return end - len(found.lstrip(" ")), start + len(found.rstrip(" "))
 

@@ -45,11 +45,11 @@ Reproduces = Literal["exactly", "words", "no"]
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The edits of a draft. `distance` counts all of them, `not_applied` includes those that are not placed.
+    """The edits of a draft and what follows from them. `distance` is their number.
 
-    `weighted` is the sum of the edits' weights, `revised` the draft with the edits applied, `reproduces` whether that
-    is the reference (None without one). `model`, `response`: the model that listed the edits and the key of its stored
-    response; empty for edits that were known.
+    `weighted` is the sum of their weights, `revised` the draft with the edits applied, `reproduces` whether that is the
+    reference (None without one). `not_applied` includes the edits counted in `not_placed`. `model`, `response`: the
+    model that listed the edits and the key of its stored response; empty if no model was asked.
     """
 
     distance: int
@@ -76,8 +76,8 @@ def distance(
     """The edits that turn a draft into its reference or, without one, into the text its reader has in mind.
 
     `request`: what the draft was written for; sent only if there is no reference. `weights`: intention -> weight,
-    overriding WEIGHTS. Without prompts the project's are used. LongformError if the model's reply is no list of edits,
-    besides the client's errors.
+    overriding WEIGHTS. `to_reference`, `freely`: prompts with and without a reference, by default the project's. Asks
+    the model of `client`. LongformError if its reply is no list of edits, besides the client's errors.
     """
     chosen = _weights(weights or {})
     prompts = to_reference or _prompt("edit_to_reference"), freely or _prompt("edit_freely")
@@ -90,6 +90,7 @@ def distance(
 
 
 def _weights(own: Mapping[str, float]) -> dict[str, float]:
+    """WEIGHTS with the given weights in place of its own; UsageError for an unknown intention or a weight below 0."""
     for name, value in own.items():
         if name not in WEIGHTS:
             raise UsageError(f"There is no intention {name} to weight: there are {', '.join(WEIGHTS)}.")
@@ -104,6 +105,7 @@ def _prompt(name: str) -> Prompt:
 
 
 def _unusable(failure: Failure, endpoint: str) -> str:
+    """The message for a reply that is no list of edits."""
     reply = " ".join(str(failure.detail.get("text") or "").split())
     quoted = f' It said: "{reply[:REPLY_CHARACTERS]}".' if reply and reply not in failure.message else ""
     return (
@@ -149,7 +151,7 @@ def measure(
     edits: Iterable[ProposedEdit | Mapping[str, Any]],
     weights: Mapping[str, float],
 ) -> Revision:
-    """The distance of a draft by edits that are already listed, with their places and the revised text."""
+    """The Revision of a draft by edits that are already listed; asks no model. `weights`: intention -> weight."""
     placements = place(draft, edits)
     revised = apply(draft, placements)
     return Revision(

@@ -80,7 +80,7 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
 
 
 def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | str:
-    """(what an edit removes, the offset where it inserts), or the reason why it has no place."""
+    """(the span that an edit removes, the offset where it inserts), or the reason why it has no place."""
     original, preceding = edit.original_snippet, edit.preceding_snippet
     if preceding is None:
         if not original:
@@ -96,7 +96,10 @@ def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | st
 
 
 def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[Found, int] | str:
-    """The place of an edit with a preceding snippet: `original` right after it, else `original` moved there."""
+    """(span to remove, offset to insert at) of an edit whose preceding snippet is `before`; or why it has no place.
+
+    `original` is replaced if it is right after that snippet; else it is moved there.
+    """
     at = before.end
     found = searched.free(original, at=at)
     if found is None:
@@ -107,14 +110,14 @@ def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[
 
 
 class AppliedEdits:
-    """The removed spans and the offsets of insertions of the edits that are applied so far."""
+    """The edits that are applied so far: the spans they remove and the offsets of their insertions."""
 
     def __init__(self) -> None:
         self._removed = Spans()
         self._insertions: list[int] = []
 
     def add(self, start: int, end: int, at: int) -> bool:
-        """Apply one more edit, which removes a span and inserts at an offset; False if it overlaps with one before."""
+        """Add an edit that removes a span and inserts at `at`. If it overlaps with one before, only return False."""
         if self._removed.around(at):
             return False
         if start < end:
@@ -192,7 +195,10 @@ def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Pl
 
 
 def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
-    """The text that an edit inserts; no blank may come beside it where the draft or the edit joins words on purpose."""
+    """The Piece that an edit inserts. `after_cut`: as of a Piece.
+
+    No blank may be put beside it where the draft or the edit joins words on purpose.
+    """
     text, at = placement.edit.revised_snippet, placement.at or 0
     start, end = placement.start or 0, placement.end or 0
     before = draft[max(0, at - _NEAR) : at]
@@ -205,9 +211,10 @@ def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
 
 
 def _may_open(before: str, after: str, edge: str) -> bool:
-    """Whether a blank may be inserted at an edge of replaced text: its last character is no blank and joins no words.
+    """Whether a blank may be put at one end of a text that replaces words of the draft.
 
-    `before` and `after`: the draft's text on the two sides of the edge.
+    Not if `edge`, the replaced character at this end, is white space or a sign that joins words, nor if the draft has
+    words joined there. `before` and `after`: the draft's text on the two sides of this end.
     """
     return not (edge.isspace() or edge in _JOINING or _joins_words(before, after))
 
@@ -220,18 +227,20 @@ def _joins_words(before: str, after: str) -> bool:
 
 
 def _is_spaced(character: str) -> bool:
+    """Whether a character is a letter or a digit of a script that is written with blanks between words."""
     return character.isalnum() and not any(low <= character <= high for low, high in _UNSPACED)
 
 
 def _tail(written: list[str]) -> str:
-    """The last four characters that were written."""
+    """At most the last four characters that were written."""
     return "".join([*islice(filter(None, reversed(written)), _NEAR)][::-1])[-_NEAR:]
 
 
 def _one_gap(written: list[str], text: str) -> str:
-    """`text` to append after a cut, so that of the white space on its two sides one remains, with paragraph breaks.
+    """The text to append to `written` after a cut, so that the white space of only one side of the cut remains.
 
-    Changes the end of `written`. At the beginning and the end of the revised text no white space remains.
+    Paragraph breaks are kept. Changes the end of `written`. At the beginning and the end of the revised text no white
+    space remains.
     """
     right = text[: len(text) - len(text.lstrip())]
     if not any(written):
@@ -253,7 +262,7 @@ def _kept_gap(left: str, right: str) -> str:
 
 
 def _cut_white_space(written: list[str]) -> str:
-    """The white space at the end of `written`, which is removed there."""
+    """Remove the white space at the end of `written`; returns it."""
     cut = ""
     while written:
         last = written.pop()

@@ -42,7 +42,7 @@ def score_drafts(context: StageContext, drafts: Rows, cases: Rows, *, bertscore:
 def scores(
     drafts: Sequence[Row], references: Mapping[str, str | None], load: Callable[[], Bert] | None
 ) -> Iterator[Row]:
-    """Rows of SCORES in the order of the drafts, from 0 to 100.
+    """Rows of SCORES in the order of the drafts: 0 to 100 (BERTScore seldom below 0), None without a reference.
 
     `references`: case id -> text. `load` loads the BERTScore model; it is called once, if a draft has a reference.
     """
@@ -55,6 +55,7 @@ def scores(
 
 
 def _measured(pairs: Sequence[tuple[str, str]], load: Callable[[], Bert] | None) -> Iterator[Row]:
+    """The columns of ROUGE and BERTScore for each (draft, reference) pair."""
     bert = load() if load and pairs else None
     by_bert = bertscore(bert, pairs) if bert else [(None, "no model")] * len(pairs)
     by_rouge = rouge((text, [reference]) for text, reference in pairs)
@@ -113,6 +114,7 @@ def rate_drafts(
 
 
 def _rated(draft: Row, score: float | None, origin: Row) -> Row:
+    """The row of RATINGS of a draft. `origin`: its columns of MADE_BY."""
     return {
         "rating_id": f"r_{fingerprint(draft['draft_id'])}",
         "draft_id": draft["draft_id"],

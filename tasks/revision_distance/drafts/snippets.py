@@ -28,7 +28,7 @@ _LAST_THAT_GROWS = 0xFFFF  # no letter after it becomes more than one by casefol
 
 
 class Found(NamedTuple):
-    """The span of a snippet in the draft, `draft[start:end]`, and how it was matched."""
+    """The span of a snippet in the draft, `draft[start:end]`, and how it was matched (see `How`)."""
 
     how: How
     start: int
@@ -43,13 +43,14 @@ class Spans:
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
+        """Add a span; it is merged with those that it overlaps."""
         low, high = bisect_right(self._ends, start), bisect_left(self._starts, end)
         if low < high:
             start, end = min(start, self._starts[low]), max(end, self._ends[high - 1])
         self._starts[low:high], self._ends[low:high] = [start], [end]
 
     def overlapped(self, start: int, end: int) -> int | None:
-        """The end of the last span that overlaps this one, which is not empty; None if none does."""
+        """The end of the last span that overlaps the non-empty span (start, end); None if none does."""
         last = bisect_left(self._starts, end) - 1
         return self._ends[last] if last >= 0 and self._ends[last] > start else None
 
@@ -60,7 +61,7 @@ class Spans:
 
 
 class SearchedDraft:
-    """A draft to search for snippets, with the spans that earlier edits have taken."""
+    """A draft to be searched for snippets. It knows the spans that earlier edits use (`take`)."""
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
@@ -70,7 +71,7 @@ class SearchedDraft:
         self._fuzzy: dict[str, list[Found]] = {}
 
     def take(self, start: int, end: int) -> None:
-        """Mark a span as taken by an edit."""
+        """Mark a span as used by an edit, so that `free` prefers other occurrences."""
         if start < end:
             self._taken.add(start, end)
 
@@ -79,7 +80,7 @@ class SearchedDraft:
         return self._find(snippet, free=False)
 
     def free(self, snippet: str, *, at: int | None = None) -> Found | None:
-        """The first occurrence of a snippet that is not taken, else its first; None if there is none.
+        """The first occurrence of a snippet outside the spans of `take`, else its first; None if it does not occur.
 
         An occurrence at the offset `at`, or after white space there, is preferred to all others.
         """
@@ -90,6 +91,7 @@ class SearchedDraft:
         return len(self.draft) - len(self.draft[at:].lstrip())
 
     def _find(self, snippet: str, *, free: bool, at: int | None = None) -> Found | None:
+        """The occurrence for `free` or `first`: exact if possible, else in normalised form, else a similar one."""
         return (
             (None if at is None else self._exactly_at(snippet, at))
             or self._occurrence("exactly", self.draft, snippet, lambda start, end: (start, end), lambda at: at, free)
@@ -99,10 +101,12 @@ class SearchedDraft:
         )
 
     def _exactly_at(self, snippet: str, at: int) -> Found | None:
+        """The exact occurrence of a snippet at an offset or after white space there; else None."""
         starts = (start for start in (at, self.after_white_space(at)) if self.draft.startswith(snippet, start))
         return next((Found("exactly", start, start + len(snippet)) for start in starts), None)
 
     def _folded_at(self, snippet: str, at: int) -> Found | None:
+        """The occurrence of a snippet in normalised form at an offset or after a blank there; else None."""
         whole, text, start = folded(snippet), self._folded, self._folded.offset(at)
         behind = start + text.text.startswith(" ", start)
         for needle, begin in ((whole, start), (whole.strip(), start), (whole.strip(), behind)):
@@ -112,6 +116,7 @@ class SearchedDraft:
         return None
 
     def _find_folded(self, snippet: str, free: bool) -> Found | None:
+        """The first occurrence of a snippet in normalised form; else None. `free`: as of `_occurrence`."""
         whole, text = folded(snippet), self._folded
         for needle in filter(None, dict.fromkeys((whole, whole.strip()))):
             if found := self._occurrence("folded", text.text, needle, text.span, text.offset, free):
@@ -127,8 +132,11 @@ class SearchedDraft:
         offset: Callable[[int], int],
         free: bool,
     ) -> Found | None:
-        """The first occurrence of `needle` in `text`, as a span of the draft; with `free` the first not taken, else
-        the first. `span` maps spans of `text` to the draft, `offset` maps offsets of the draft to `text`.
+        """The first occurrence of `needle` in `text` (the draft, or it in normalised form) as a span of the draft, or
+        None.
+
+        With `free`, an occurrence outside the spans of `take` is preferred. `how` goes into the result. `span` maps
+        spans of `text` to the draft, `offset` maps offsets of the draft to `text`.
         """
         key = (how, needle)
         if not free and key in self._first:
@@ -151,6 +159,7 @@ class SearchedDraft:
         return self._first.get(key)
 
     def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
+        """The best similar occurrence of a snippet, or None; with `free`, rather one outside the spans of `take`."""
         core = folded(snippet).strip()
         if core not in self._fuzzy:
             spans = dict.fromkeys(self._fuzzy_search.find(core))
@@ -203,12 +212,12 @@ class Folded:
 
 @lru_cache(maxsize=256)
 def folded(text: str) -> str:
-    """The normalised text alone."""
+    """The text in normalised form, without offsets."""
     return Folded(text).text
 
 
 def _one(characters: str) -> str:
-    """The folded form of a match of `_uneven`."""
+    """The normalised form of characters that `_uneven` matches; an empty string for none."""
     if characters == _ELLIPSIS:
         return "..."
     return " " if characters.isspace() else characters.casefold()
@@ -216,8 +225,9 @@ def _one(characters: str) -> str:
 
 @cache
 def _uneven() -> re.Pattern[str]:
-    """A pattern of what folding does not map character by character: white space other than a single blank, and
-    characters that become more than one.
+    """A pattern of what folding does not map character by character.
+
+    That is white space other than a single blank, and characters that become more than one.
     """
     growing = "".join(map(chr, (point for point in range(_LAST_THAT_GROWS + 1) if len(chr(point).casefold()) > 1)))
     return re.compile(rf"\s{{2,}}+|[^\S ]|[{_ELLIPSIS}{growing}]")

@@ -1,4 +1,4 @@
-"""How the distances of two systems are distributed: one panel a task, a pair of bars a number of edits."""
+"""Plots of how the distances of two systems are distributed: a panel per task, a pair of bars per number of edits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT, RIGHT, ABOVE, BELOW = 0.6, 0.1, 0.4, 0.6
 
 
 def plots(drafts: pd.DataFrame) -> list[Figure]:
-    """One figure of all tasks that have pairs with distances; none where no task has."""
+    """One figure with all tasks that have cases with two distances; [] if no task has."""
     panels = [(task, found) for task in WEAK_AND_STRONG if len(found := scores(drafts, task, "distance"))]
     if not panels:
         return []
@@ -33,7 +33,10 @@ def plots(drafts: pd.DataFrame) -> list[Figure]:
 
 
 def _drawn(panels: Sequence[tuple[str, pd.DataFrame]]) -> Plot:
-    """Places are reckoned here: what matplotlib's own layout solves differs from run to run in the last digits."""
+    """The figure of these panels, (task, distances of both systems).
+
+    Positions are computed here: those of matplotlib's own layout differ from run to run in the last digits.
+    """
     from matplotlib.figure import Figure as Plot
 
     tall = HIGH * len(panels)
@@ -46,7 +49,7 @@ def _drawn(panels: Sequence[tuple[str, pd.DataFrame]]) -> Plot:
 
 
 def _bars(ax: Axes, task: str, found: pd.DataFrame) -> None:
-    """Distances above MOST have one pair of bars together."""
+    """Draw a task's panel: bars of both systems for each number of edits; numbers above MOST share a pair of bars."""
     from matplotlib.ticker import MaxNLocator
 
     counts = found.clip(upper=MOST + 1).apply(pd.Series.value_counts).fillna(0)

@@ -1,10 +1,12 @@
-"""Tables 2, 3 and 5 of Revision Distance and its section 4.2, the paper's printed figures beside ours; edits; cases;
-the expert study (section 4.1.3): what experts prefer, whether metrics agree with them, and they with each other.
+"""Tables 2, 3 and 5 and section 4.2 of Revision Distance, with the paper's figures beside ours; edits; cases; experts.
+
+The expert study (section 4.1.3) shows what experts prefer, whether metrics agree with experts, and experts with each
+other.
 
 `drafts` are rows of the published table: draft_id, case_id, task, system and the scores, missing where they were not
-computed. `edits` has a row an edit: `draft`, the row of its draft, and category, revision_intention, placed, applied,
-why_not. A text without a score is in no mean. `judgements` are rows of JUDGEMENTS: one expert's on one sheet, which
-shows two drafts, both of them in `drafts`. The paper prints no figure of its study.
+computed. `edits` has a row per edit: `draft`, the position of its draft's row, and category, revision_intention,
+placed, applied, why_not. A text without a score is in no mean. `judgements` are rows of JUDGEMENTS: one expert's on one
+sheet, which shows two drafts, both of them in `drafts`. The paper prints no figure of its study.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ DECIMALS = 9  # scores that differ beyond them are a tie: the order of a sum cha
 
 
 class Metric(NamedTuple):
-    """A column of drafts and its name in tables; `sign` is -1 where less is better."""
+    """A column of `drafts` and its name in tables; `sign` is -1 if a lower value is better."""
 
     column: str
     name: str
@@ -51,19 +53,22 @@ METRICS = (*ROUGE, BERTSCORE, GPT_SCORE, *DISTANCES)
 
 
 def scores(drafts: pd.DataFrame, task: str, column: str) -> pd.DataFrame:
-    """Columns weak and strong: that column of both drafts of a case, a row a case that has both, by case_id."""
+    """A column of `drafts` as columns `weak` and `strong`, by case_id, for the cases whose two drafts have a value.
+
+    WEAK_AND_STRONG says which systems are meant for the task.
+    """
     own = drafts[drafts.task == task].pivot(index="case_id", columns="system", values=column)
     return own.reindex(columns=list(WEAK_AND_STRONG[task])).set_axis(["weak", "strong"], axis=1).dropna()
 
 
 def outcomes(one: pd.Series[float], other: pd.Series[float], metric: Metric) -> pd.Series[int]:
-    """1 where the one does better by the metric, -1 where the other does, 0 in a tie."""
+    """For each row 1 if `one` is better by the metric, -1 if `other` is, 0 for a tie."""
     gaps = one.astype(float).round(DECIMALS) - other.astype(float).round(DECIMALS)
     return (metric.sign * gaps).apply(np.sign).astype(int)
 
 
 def mean_with_bounds(name: str, values: pd.Series[float]) -> dict[str, float]:
-    """The mean and its 95 % interval by bootstrap, as columns; NaN of nothing."""
+    """`name`: the mean; `name from`, `name to`: its 95 % interval by bootstrap. NaN without values."""
     low, high = mean_interval(values)
     return {name: values.mean(), f"{name} from": low, f"{name} to": high}
 
@@ -74,8 +79,8 @@ def mean_with_bounds(name: str, values: pd.Series[float]) -> dict[str, float]:
 def table_2_weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> pd.DataFrame:
     """Table 2 for a task: means of the weak and the strong system by each metric, and the change between them.
 
-    Means are over cases of which both drafts have the score; `cases` is how many the task has. A change is positive
-    where the strong system is better; `the paper divides by` says over which figure it prints its own.
+    Means are over the cases whose two drafts have the score; `cases` is how many the task has. A change is positive if
+    the strong system is better. The column `the paper divides by` says which of the two changes the paper prints.
     """
     rows = pd.DataFrame([_compared(scores(drafts, task, metric.column), metric, cases) for metric in METRICS])
     paper = printed(PRINTED, f"table_2_{task}")
@@ -88,6 +93,7 @@ def table_2_weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> pd.D
 
 
 def _compared(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]:
+    """A row of table 2. `both`: as by `scores`; `cases`: how many the task has."""
     weak, strong = both.weak.astype(float), both.strong.astype(float)
     return {
         "metric": metric.name,
@@ -103,7 +109,7 @@ def _compared(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]:
 
 
 def change(weak: float, strong: float, *, over: float, sign: int) -> float:
-    """Percent by which the strong one is better, negative where it is worse; NaN over 0."""
+    """100 * (strong - weak) / over, with the sign turned if lower is better; NaN if `over` is 0."""
     return sign * 100 * (strong - weak) / over if over else np.nan
 
 
@@ -111,9 +117,10 @@ def change(weak: float, strong: float, *, over: float, sign: int) -> float:
 
 
 def table_3_kinds_of_edits(drafts: pd.DataFrame, edits: pd.DataFrame, cases: int) -> pd.DataFrame:
-    """Table 3 (Order, Comp, Desc, Total): mean edits per text of each category, of related work, by system.
+    """Table 3 (Order, Comp, Desc, Total): mean edits per related-work text of each category, by system.
 
-    Over the cases of which both drafts have a distance; `all` counts edits without a category as well.
+    Means are over the cases whose two drafts have a distance; `cases` is how many the task has. The column `all` counts
+    edits without a category as well.
     """
     pairs = scores(drafts, "hard", DISTANCES[0].column)
     own = drafts[(drafts.task == "hard") & drafts.case_id.isin(pairs.index)]
@@ -124,7 +131,10 @@ def table_3_kinds_of_edits(drafts: pd.DataFrame, edits: pd.DataFrame, cases: int
 
 
 def _edits_by(edits: pd.DataFrame, drafts: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
-    """Edits of these drafts by their keys and this column, and `all` of them; drafts without an edit are rows too."""
+    """Numbers of edits of these drafts: a row per value of `keys`, a column per value of `column`, and `all`.
+
+    Values of `keys` whose drafts have no edit are rows, too.
+    """
     joined = edits.join(drafts[keys], on="draft", how="inner")
     counts = joined.astype({column: object}).groupby([*keys, column]).size().unstack(fill_value=0)
     every = drafts.groupby(keys).size().index
@@ -132,10 +142,10 @@ def _edits_by(edits: pd.DataFrame, drafts: pd.DataFrame, keys: list[str], column
 
 
 def table_5_order_alone(drafts: pd.DataFrame) -> pd.DataFrame:
-    """Table 5 (Rouge-1, Rouge-2, Bert-Score): texts that differ from their references in the order alone.
+    """Table 5 (Rouge-1, Rouge-2, Bert-Score): texts that differ from their references only in the order of sentences.
 
-    The first 50 pairs, then a row `all`: means of all of them, and of how many ROUGE-1 is 100 and the distance above
-    0. The paper prints one pair, whose figures stand beside `all`.
+    The first 50 pairs, then a row `all` with the means of all pairs and the number of those with ROUGE-1 100 and a
+    distance above 0. The paper prints one pair, whose figures are beside `all`.
     """
     own = drafts[drafts.task == "structure"].sort_values(["case_id", "system"], ignore_index=True)
     measured = own[[metric.column for metric in (*ROUGE, BERTSCORE, *DISTANCES)]].astype(float)
@@ -160,15 +170,17 @@ def table_5_order_alone(drafts: pd.DataFrame) -> pd.DataFrame:
 
 
 def section_4_2_preferences(drafts: pd.DataFrame, cases: int) -> pd.DataFrame:
-    """Section 4.2: how often the chosen text needs fewer edits than the rejected one; shares with Wilson intervals.
+    """Section 4.2: how often the chosen text has fewer edits than the rejected one; shares with Wilson intervals.
 
-    Of the source's own score: how often the chosen one's is higher. Pairs are those of which both texts have it.
+    A row per distance, and one for the source's own score: how often the chosen text's is higher. Pairs are those whose
+    two texts have the value; `cases` is how many the task has.
     """
     rows = [_preferred(scores(drafts, "free", metric.column), metric, cases) for metric in (*DISTANCES, SOURCE)]
     return beside(pd.DataFrame(rows), printed(PRINTED, "section_4_2"), on=["measure"])
 
 
 def _preferred(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]:
+    """A row of section 4.2. `both`: as by `scores`, `strong` being the chosen text; `cases`: how many the task has."""
     found = outcomes(both.strong, both.weak, metric)
     wins, ties, losses = ((found == outcome).sum() for outcome in (1, 0, -1))
     return {
@@ -184,12 +196,13 @@ def _preferred(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]
 
 
 def _share(name: str, part: int, whole: int) -> dict[str, float]:
+    """`name`: part of whole in percent; `name from`, `name to`: its Wilson interval. NaN if `whole` is 0."""
     low, high = share_interval(part, whole)
     return {name: 100 * (part / whole) if whole else np.nan, f"{name} from": 100 * low, f"{name} to": 100 * high}
 
 
 def source_scores(drafts: pd.DataFrame) -> pd.DataFrame:
-    """By what the distance says of a pair: by how much the source's judge prefers the chosen text."""
+    """Mean difference of the source's own scores, chosen less rejected, by which of the two texts needs fewer edits."""
     gaps = scores(drafts, "free", SOURCE.column).astype(float)
     names = {1: "chosen needs fewer edits", 0: "tie", -1: "rejected needs fewer edits"}
     rows = []
@@ -212,7 +225,7 @@ def source_scores(drafts: pd.DataFrame) -> pd.DataFrame:
 
 
 def edits_by_intention(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFrame:
-    """Mean edits per text of each intention, by task and system, of all texts with a distance."""
+    """Mean edits of each intention per text with a distance, by task and system."""
     own = drafts[drafts.distance.notna()]
     texts = own.groupby(["task", "system"]).size()
     counted = _edits_by(edits, own, ["task", "system"], "revision_intention")
@@ -221,7 +234,7 @@ def edits_by_intention(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFram
 
 
 def edits_by_placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFrame:
-    """How many edits were found in the draft, by how, and how many were applied, by task and system."""
+    """Numbers of edits by how they were found in the draft, and of applied ones, by task and system."""
     own = drafts[drafts.distance.notna()]
     keys = ["task", "system"]
     placed = _edits_by(edits, own, keys, "placed").reindex(columns=[*PLACED_AS, "all"], fill_value=0)
@@ -232,7 +245,10 @@ def edits_by_placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFram
 
 
 def reproduced(drafts: pd.DataFrame) -> pd.DataFrame:
-    """Whether the edits turn drafts into their references, by task and system: exactly, but for white space, or no."""
+    """Numbers of drafts that the edits turn into their reference: `exactly`, in `words` (but for white space), `no`.
+
+    By task and system; drafts without a reference or without a distance are left out.
+    """
     own = drafts[drafts.distance.notna() & drafts.reproduces.notna()]
     counts = own.groupby(["task", "system", "reproduces"]).size().unstack(fill_value=0)
     counts = counts.reindex(columns=["exactly", "words", "no"], fill_value=0)
@@ -240,7 +256,7 @@ def reproduced(drafts: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(found: pd.DataFrame) -> pd.DataFrame:
-    """Rows by task and system, in the order of the paper."""
+    """Rows, indexed by task and system, in the order of TASKS and SYSTEMS; the index becomes columns."""
     rows = found.rename_axis(index=["task", "system"], columns=None).reset_index()
     places = {name: at for at, name in enumerate((*TASKS, *SYSTEMS))}
     return rows.sort_values(["task", "system"], key=lambda names: names.map(places), ignore_index=True)
@@ -252,7 +268,10 @@ def in_order(found: pd.DataFrame) -> pd.DataFrame:
 def selection(
     cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame, not_drawn: Iterable[str]
 ) -> pd.DataFrame:
-    """By task how many texts the rules found, were drawn, the model accepted, and were taken; `not_drawn`: case_ids."""
+    """By task how many texts the rules found, how many of them were drawn, accepted by the model and taken as cases.
+
+    `not_drawn`: ids of the cases that the rules found and that were not drawn.
+    """
     verdicts = pd.crosstab(checked.case_id.map(task_of), checked.checked.fillna("not asked"))
     drawn = candidates.task.value_counts()
     counts = pd.DataFrame(
@@ -273,9 +292,9 @@ def selection(
 
 
 def kinds(cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame) -> pd.DataFrame:
-    """By task and kind of writing, as the rules see it, how many were drawn, accepted and taken.
+    """By task and kind of writing, as the rules see it, how many texts were drawn, accepted and taken as cases.
 
-    `of the same kind`: accepted ones of which the model sees the kind that the rules see.
+    `of the same kind`: accepted texts for which the model names the same kind as the rules.
     """
     keys = ["task", "kind"]
     verdicts = candidates.merge(checked, on="case_id", how="left")
@@ -296,12 +315,12 @@ def task_of(case_id: str) -> str:
 
 
 def in_words(counts: pd.Series[int]) -> str:
-    """`no reply 3, too long 1`, by name."""
+    """The counts as text, in the order of their names: `no reply 3, too long 1`."""
     return ", ".join(f"{name} {number:,}" for name, number in counts.sort_index().items())
 
 
 def note_of_pairs(drafts: pd.DataFrame, task: str, cases: int) -> Sequence[str]:
-    """Sentences: how many cases, drafts and distances the comparison lacks, and why."""
+    """Sentences: how many cases the comparison has, and how many lack a draft or a distance. `cases`: of the task."""
     own = drafts[drafts.task == task]
     lacking = {name: cases - (own.system == name).sum() for name in WEAK_AND_STRONG[task]}
     return [
@@ -312,13 +331,13 @@ def note_of_pairs(drafts: pd.DataFrame, task: str, cases: int) -> Sequence[str]:
 
 
 def lack_of(drafts: pd.DataFrame, metric: Metric, why: str) -> Sequence[str]:
-    """A sentence that counts the drafts without a score; none where all have it."""
+    """[a sentence that counts the drafts without a score and says `why`]; [] if all have it."""
     number = drafts[metric.column].isna().sum()
     return [f"Drafts without {metric.name} ({why}): {number:,}."] if number else []
 
 
 def lack_of_bertscore(drafts: pd.DataFrame) -> Sequence[str]:
-    """A sentence that counts the drafts without BERTScore by the reason; none where all have it."""
+    """[a sentence that counts the drafts without BERTScore by the reason]; [] if all have it."""
     reasons = drafts.bertscore_left_out[drafts.bertscore.isna()].fillna("no reason said").value_counts()
     return [f"Drafts without BERTScore: {in_words(reasons)}."] if len(reasons) else []
 
@@ -327,15 +346,15 @@ def lack_of_bertscore(drafts: pd.DataFrame) -> Sequence[str]:
 
 
 def of_drafts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
-    """The judgements of which both drafts are known, by sheet_id."""
+    """The judgements whose two drafts are both in `drafts`, sorted by sheet_id."""
     known = judgements["first"].isin(drafts.draft_id) & judgements.second.isin(drafts.draft_id)
     return judgements[known].sort_values("sheet_id", kind="stable")
 
 
 def shown_texts(judgements: pd.DataFrame) -> pd.DataFrame:
-    """Two rows a sheet, its drafts: sheet_id, draft_id, votes, and `outcome`: chosen, rejected or tie.
+    """Two rows per sheet, one for each draft: sheet_id, draft_id, votes, and `outcome`: chosen, rejected or tie.
 
-    Chosen is the text that more experts call better than the other; those who prefer neither are not asked.
+    Chosen is the text that more experts call better than the other; experts who prefer neither are not counted.
     """
     sides = judgements.melt(["sheet_id", "better"], ["first", "second"], value_name="draft_id")
     votes = (sides.better == sides.draft_id).groupby([sides.sheet_id, sides.draft_id])
@@ -345,9 +364,9 @@ def shown_texts(judgements: pd.DataFrame) -> pd.DataFrame:
 
 
 def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
-    """By metric: means of the texts that experts chose and rejected, and how often the metric prefers the chosen.
+    """By metric: mean scores of the texts experts chose and rejected, and how often the metric prefers the chosen one.
 
-    Of pairs of which both drafts have the score; ties of experts stand apart.
+    Pairs are those whose two drafts have the score; pairs without a choice (a tie of experts) are left out.
     """
     texts = shown_texts(judgements).merge(drafts, on="draft_id")
     decided = texts[texts.outcome != "tie"]
@@ -355,6 +374,7 @@ def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> p
 
 
 def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
+    """A row of `metrics_of_chosen_texts`. `decided`: rows of `shown_texts` that are no tie, with their scores."""
     pairs = decided.pivot(index="sheet_id", columns="outcome", values=metric.column).astype(float)
     both = pairs.reindex(columns=["chosen", "rejected"]).dropna()
     found = outcomes(both.chosen, both.rejected, metric)
@@ -373,7 +393,7 @@ def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, An
 
 
 def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
-    """By system how many of its texts were chosen, and the mean of each rating (1 to 5) with how many these are."""
+    """By system how many of its texts were chosen, tied and rejected; mean (1 to 5) and number of each rating."""
     system = drafts.set_index("draft_id").system
     texts, given = shown_texts(judgements), ratings(judgements)
     counts = pd.crosstab(texts.draft_id.map(system), texts.outcome).reindex(columns=list(EXPERT_OUTCOMES), fill_value=0)
@@ -387,7 +407,7 @@ def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) 
 
 
 def ratings(judgements: pd.DataFrame) -> pd.DataFrame:
-    """A row a rating: sheet_id, draft_id, property, rating (1 to 5)."""
+    """A row per rating: sheet_id, draft_id, property, rating (1 to 5)."""
     rows = [
         (row["sheet_id"], draft, name, rating)
         for row in judgements.to_dict("records")
@@ -400,7 +420,7 @@ def ratings(judgements: pd.DataFrame) -> pd.DataFrame:
 def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
     """How often two judgements of one sheet, or two ratings of one text, are the same, and Krippendorff's alpha.
 
-    Alpha is nominal of the better text and ordinal of ratings; NaN where it is not defined.
+    Alpha is nominal for the better text and ordinal for ratings; NaN where it is not defined.
     """
     if not len(judgements):
         return pd.DataFrame()
@@ -414,6 +434,7 @@ def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.D
 
 
 def _agreed(name: str, units: Iterable[list[Any]], *, ordinal: bool) -> dict[str, Any]:
+    """A row of `agreement_of_experts`. `units`: the judgements of each sheet, or the ratings of each text."""
     judged_twice = [unit for unit in units if len(unit) > 1]
     agreed = pairwise_share(judged_twice)
     return {

@@ -1,4 +1,5 @@
-"""Members of .7z and tar archives as streams of bytes, in constant memory; names never become paths.
+"""Members of .7z and tar archives as streams of bytes, in constant memory; members are never written under their
+names.
 
     stackoverflow.com-Posts.7z   -> Posts.xml
     beer.stackexchange.com.7z    -> Badges.xml, ..., Posts.xml, ...
@@ -6,13 +7,13 @@
 
 A .7z keeps its list of members at its end, so a truncated download is seen at opening; damage inside shows only
 while reading (checksums). Members before the wanted one are decompressed as well: an archive cannot be entered
-in its middle. libarchive, where the system has it, is pulled from; py7zr, which needs no system library, pushes
-from a thread.
+in its middle. A .7z is read with libarchive where the system has it, else with py7zr, which needs no system library
+but can only be read through a pipe, from a thread.
 
 A tar is 512-byte blocks: a header (name, size, kind), the content, zeros up to a full block, and so on, and a
-block of zeros at the end. Kinds other than a plain file (folders, links, devices) are passed over; so are headers of
-long names beyond MAX_NAME_BYTES: the library's own reader takes those into memory whole, however large they say
-they are, and keeps every member it saw.
+block of zeros at the end. Members other than plain files (folders, links, devices) are skipped; so are headers of long
+names beyond MAX_NAME_BYTES: the reader of `tarfile` loads those into memory whole, however large they say they are,
+and keeps a record of every member it saw.
 """
 
 from __future__ import annotations
@@ -47,19 +48,25 @@ _NO_CONTENT = {tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYP
 
 
 def check(path: Path, member: str) -> None:
-    """SourceError unless `path` is a whole, unencrypted .7z with `member`, or an archive that may hold it."""
+    """SourceError unless `path` is a complete, unencrypted .7z with a file called `member`, or with an archive inside
+    that may have it. Reads only the list of members.
+    """
     with path.open("rb") as file:
         _choose(file, member, subject=str(path))
 
 
 def holds(path: Path, member: str) -> bool:
-    """Whether an archive itself has a file called `member`, with something in it."""
+    """Whether the archive has a file called `member` that is not empty, in any folder. Archives inside are not
+    searched.
+    """
     with path.open("rb") as file:
         return any(_is_called(name, member) and size for name, size in _sizes(file, str(path)).items())
 
 
 def unpacked_bytes(path: Path, member: str) -> float:
-    """Bytes of the file called `member`, as the archive states them; of one in an archive inside it, at most."""
+    """Unpacked bytes of the file called `member`, as the archive states them; an upper bound where it is in an archive
+    inside.
+    """
     with path.open("rb") as file:
         name = _choose(file, member, subject=str(path))
         size = _sizes(file, str(path))[name]
@@ -67,12 +74,17 @@ def unpacked_bytes(path: Path, member: str) -> float:
 
 
 def member_blocks(path: Path, member: str) -> Iterator[bytes]:
-    """The bytes of the file called `member` (whatever its folder), archives inside the archive included."""
+    """The unpacked content of the file called `member`, in blocks. It may be in any folder, and in an archive inside
+    the archive. SourceError where there is none, more than one, or damage.
+    """
     with path.open("rb") as file:
         yield from _descend(file, member, subject=str(path), depth=1)
 
 
 def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Iterator[bytes]:
+    """The blocks of `member` in an open archive. An archive inside that may have it is unpacked to a temporary file and
+    searched; `depth` is 1 for the outermost archive, DEEPEST for the last that is searched.
+    """
     name = _choose(file, member, subject=subject)
     if _is_called(name, member):
         yield from _bounded(file, name, subject)
@@ -86,7 +98,9 @@ def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Itera
 
 
 def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The member's bytes, as long as they are no bomb."""
+    """The unpacked content of the member `name`, in blocks. SourceError where it grows beyond what text can
+    (`refuse_bomb`).
+    """
     packed, read, libarchive = file.seek(0, 2), 0, _libarchive()
     file.seek(0)
     blocks = libarchive_blocks(libarchive, file, name, subject) if libarchive else py7zr_blocks(file, name, subject)
@@ -97,7 +111,9 @@ def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
 
 
 def _choose(file: IO[bytes], member: str, *, subject: str) -> str:
-    """The name of the member, else of the one archive inside that may hold it."""
+    """Full name of the one file called `member`; else of the one archive inside that may have it. SourceError where
+    there is none, more than one, or it is empty.
+    """
     sizes = _sizes(file, subject)
     refuse_bomb(subject, sum(sizes.values()), file.seek(0, 2))  # also for what stands before the member
     names = list(sizes)
@@ -119,11 +135,14 @@ def _choose(file: IO[bytes], member: str, *, subject: str) -> str:
 
 
 def _is_called(name: str, member: str) -> bool:
+    """Whether the last part of a member's path is `member`, in upper or lower case."""
     return PurePosixPath(name.replace("\\", "/")).name.lower() == member.lower()
 
 
 def _sizes(file: IO[bytes], subject: str) -> dict[str, int]:
-    """Uncompressed bytes of each file, by name, in the archive's order."""
+    """Name -> unpacked bytes of each file in the .7z, in the archive's order. SourceError where it is damaged or
+    encrypted.
+    """
     py7zr = _py7zr()
     _check_header(file, subject)
     with _readable(subject), py7zr.SevenZipFile(file) as archive:
@@ -133,7 +152,9 @@ def _sizes(file: IO[bytes], subject: str) -> dict[str, int]:
 
 
 def _py7zr() -> Any:
-    """The library, with bounds that no dump comes near: by its own, a kilobyte may list millions of empty files."""
+    """The module py7zr with lower limits (MOST_FILES, far above any dump): with its own, a kilobyte may list millions
+    of empty files.
+    """
     import py7zr
     from py7zr import archiveinfo
 
@@ -143,7 +164,7 @@ def _py7zr() -> Any:
 
 
 def _check_header(file: IO[bytes], subject: str) -> None:
-    """SourceError for what is no .7z, or ends before its list of members."""
+    """SourceError where the file is no .7z, or ends before its list of members. Leaves the file's position at 0."""
     size = file.seek(0, 2)
     file.seek(0)
     start = file.read(32)
@@ -158,7 +179,7 @@ def _check_header(file: IO[bytes], subject: str) -> None:
 
 
 def _libarchive() -> Any:
-    """The binding, or None where the system has no libarchive."""
+    """The module libarchive, or None where the binding or the system's library is missing."""
     try:
         import libarchive
     except (ImportError, OSError, AttributeError, TypeError):
@@ -167,9 +188,9 @@ def _libarchive() -> Any:
 
 
 def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The member's bytes, pulled.
+    """The unpacked content of the member `name`, in blocks, read through the module `libarchive`.
 
-    The binding's own `get_blocks` yields stale bytes where libarchive warns of a bad checksum.
+    Does not use the binding's own `get_blocks`, which yields stale bytes where libarchive warns of a bad checksum.
     """
     try:
         with libarchive.read.new_archive_read("7zip", "none") as archive:
@@ -186,7 +207,9 @@ def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str)
 
 
 def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The same bytes from py7zr, whose thread writes into a pipe and is ended when the iterator is, however early."""
+    """As `libarchive_blocks`, through py7zr: a thread unpacks into a pipe, from which the blocks are read. The thread
+    ends with the iterator, even if that is closed early.
+    """
     end, start = os.pipe()
     with ThreadPoolExecutor(1) as pool, _readable(subject):
         pushed = pool.submit(_push, file, name, start)
@@ -196,6 +219,7 @@ def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
 
 
 def _push(file: IO[bytes], name: str, start: int) -> None:
+    """Unpack the member `name` into the pipe with the file descriptor `start`, then close the pipe."""
     from py7zr.io import WriterFactory
 
     class Piped(WriterFactory):
@@ -208,7 +232,9 @@ def _push(file: IO[bytes], name: str, start: int) -> None:
 
 @contextmanager
 def _readable(subject: str) -> Iterator[None]:
-    """Translates what py7zr raises; on damaged input that is nearly any exception."""
+    """Within it, what py7zr raises becomes a SourceError on `subject`: encrypted where a password is needed, else
+    damaged, as damaged input may raise nearly any exception.
+    """
     import py7zr
 
     try:
@@ -227,9 +253,10 @@ def _damaged(subject: str, why: object) -> str:
 
 
 def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-    """(name as written, size, content in blocks) of each plain file, in the archive's order.
+    """(name as written, size in bytes, content in blocks) of each plain file of a tar, packed or not, in the archive's
+    order.
 
-    What a reader leaves of a content is passed over. SourceError where the archive is damaged or ends early.
+    Content that the caller does not read is skipped. SourceError where the archive is damaged or ends early.
     """
     stream, name = _Stream(unpacked(path), path), ""
     while header := _tar_header(stream):
@@ -248,7 +275,7 @@ def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
 
 
 def _tar_header(stream: _Stream) -> tarfile.TarInfo | None:
-    """The next header; None at the archive's end, which is a block of zeros."""
+    """The next header; None at the archive's end, which is a block of zeros. SourceError where it is damaged."""
     block = stream.read(_TAR_BLOCK)
     if not block.strip(b"\0"):
         return None
@@ -264,13 +291,13 @@ def _tar_header(stream: _Stream) -> tarfile.TarInfo | None:
 
 
 def _extended_name(content: bytes) -> str:
-    """The path in a PAX header, `<length> path=<name>` in a line of its own."""
+    """The path in a PAX header, which has it as a line `<length> path=<name>`; empty where it has none."""
     fields = (line.partition(b" ")[2] for line in content.split(b"\n"))
     return next((field[5:].decode(errors="replace") for field in fields if field.startswith(b"path=")), "")
 
 
 class _Stream:
-    """Bytes of an iterator of blocks, a given number at a time."""
+    """Reads an iterator of blocks by numbers of bytes. `at`: how many bytes were read so far."""
 
     def __init__(self, blocks: Iterator[bytes], path: Path) -> None:
         self.blocks, self.path = blocks, path
@@ -284,7 +311,7 @@ class _Stream:
             pass
 
     def take(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes, in blocks."""
+        """The next `size` bytes, in blocks. SourceError where the input ends before that."""
         while size:
             if self.offset == len(self.held):
                 self.held, self.offset = next(self.blocks, b""), 0

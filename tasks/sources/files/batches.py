@@ -1,4 +1,4 @@
-"""Rows as record batches."""
+"""Rows collected into Arrow record batches."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Built = TypeVar("Built")
 
 
 def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows, whose values stand in the order of the schema's columns, as a batch."""
+    """The rows as one record batch; each row has its values in the order of the schema's columns."""
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
 
 
 def counted(context: StageContext, items: Iterable[pa.RecordBatch | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
-    """The items as they come, their rows counted as "read"."""
+    """The items, unchanged. Their rows are added to the stage's counter "read", a Rejected as one."""
     for item in items:
         context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
         yield item
@@ -37,9 +37,9 @@ def batched(
     rows: int,
     size: float = inf,
 ) -> Iterator[Built | Rejected]:
-    """What `build` makes of rows, in their order, and each Rejected as it comes.
+    """What `build` returns for lists of rows, in their order. A Rejected is yielded at once, as it is.
 
-    An item is a row and its weight: a batch has at most so many `rows`, and ends where their weight comes to `size`.
+    An item is (row, weight). A list ends when it has `rows` rows, or when its weights add up to `size` or more.
     """
     held, weight = list[T](), 0
     for item in items:

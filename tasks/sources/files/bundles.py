@@ -1,9 +1,10 @@
 """Many small files as few units of work: folders cut into bundles, archives read as streams.
 
-A file of 100 KB each is no unit of its own: files are dealt out, in the order of their paths, to bundles that end
-where a file's hash says so, so that a file more or less changes one bundle and not all that follow. Archives (.zip,
-.tar, packed .tar) are read where they lie: names of members are labels, never paths, and every member, and all of
-them together, have a bound. A .zip is cut into ranges of its members, MAX_PIECES at most, a .tar is one piece.
+A file of 100 KB is too small for a unit of its own: files are grouped, in the order of their paths, into bundles. A
+bundle ends after a file whose hash says so: adding or removing a file changes one bundle, not all that follow.
+Archives (.zip, .tar, packed .tar) are not unpacked to disk: names of members are labels, never paths, and the size of
+each member, and of all together, is bounded. A .zip is cut into ranges of its members, MAX_PIECES at most, a .tar is
+one piece.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MAX_DIRECTORY_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file of a bundle."""
+    """A file of a bundle: path, hash of its content, and when it was fetched (ISO 8601; None if unknown)."""
 
     path: str
     sha256: str
@@ -43,14 +44,16 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Bundle(Source):
-    """Files that are read as one unit. Identity: their contents and when they were fetched, never their names."""
+    """Files that one unit of work reads. Its identity depends on their contents and fetch times, not on their names."""
 
     files: tuple[Listed, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One file of a piece. `fault` says why it is not to be read: empty file, too large, repeated file."""
+    """One file of a bundle or archive. `fault`: why it must not be used (empty file, too large, repeated file), or
+    None; a file with a fault has no `content`.
+    """
 
     name: str
     sha256: str
@@ -71,10 +74,11 @@ def open_bundles(
     mean: int,
     facts: Sequence[tuple[str, str | None]] = (),
 ) -> list[Source]:
-    """The files with one of `endings` in these files and folders, `mean` to a bundle, and the archives that hold any.
+    """Bundles of `mean` files on average, made of the files in `paths` whose names end in one of `endings`; and each
+    archive that has such a file, as a source of its own.
 
-    An archive of several kinds of files is a source of each kind: nothing in it is passed over because of what comes
-    first. Empty where there are none. Equal files count once.
+    `paths` are files and folders. Of files with equal contents one is used. An archive counts if any of its members has
+    such a name, not only the first. `digest` gives the SHA-256 of an archive. Empty where there are no such files.
     """
     found = sorted({file for path in paths for file in files_in(Path(path))})
     for file in found:
@@ -88,13 +92,16 @@ def open_bundles(
 
 
 def _has(name: str, endings: Sequence[str]) -> bool:
-    """Whether a file's name ends so, packed or not; files that systems hide do not count."""
+    """Whether the name ends in one of `endings`, with or without .gz, .zst, .bz2 or .xz after it. False for hidden
+    files.
+    """
     base = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
     unpacked_name = base.removesuffix(PurePosixPath(base).suffix) if base.endswith(PACKED) else base
     return any(each.endswith(tuple(endings)) for each in (base, unpacked_name)) and not base.startswith(".")
 
 
 def _listed(files: Iterable[Path]) -> list[Listed]:
+    """The files with their hashes and fetch times; of files with equal contents the first."""
     found: dict[str, Listed] = {}
     for file in files:
         listed = Listed(str(file), sha256_of(file), fetched_at(file))
@@ -103,7 +110,9 @@ def _listed(files: Iterable[Path]) -> list[Listed]:
 
 
 def _dealt(files: list[Listed], mean: int) -> Iterator[list[Listed]]:
-    """Runs of files, `mean` long on average; where one ends is a matter of the hash of its last file."""
+    """Runs of files in order, `mean` long on average, at most LONGEST times that. A run ends after a file whose hash is
+    divisible by `mean`.
+    """
     held: list[Listed] = []
     for file in files:
         held.append(file)
@@ -123,6 +132,7 @@ def _bundle(files: list[Listed], group: str, facts: Sequence[tuple[str, str | No
 def _archive(
     file: Path, sha256: str, group: str, endings: Sequence[str], mean: int, facts: Sequence[tuple[str, str | None]]
 ) -> Source:
+    """The archive as a source: a .zip in pieces of `mean` or more members, a tar as one piece."""
     when = fetched_at(file)
     pieces: tuple[tuple[int, int], ...] = (WHOLE,)
     if file.name.lower().endswith(ZIPS):
@@ -133,7 +143,7 @@ def _archive(
 
 
 def first_member(archive: Path, endings: Sequence[str]) -> str:
-    """The name of the first member with one of `endings`; empty where there is none."""
+    """Name of the archive's first member whose name ends in one of `endings`; empty where there is none."""
     if archive.name.lower().endswith(ZIPS):
         with _zip(archive) as opened:
             return next((info.filename for info in opened.infolist() if _has(info.filename, endings)), "")
@@ -144,7 +154,12 @@ def first_member(archive: Path, endings: Sequence[str]) -> str:
 
 
 def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
-    """The piece's files, one in memory at a time; those of other kinds are passed over."""
+    """The files of a piece (a bundle, or a range of an archive's members) with one of `endings`, one in memory at a
+    time.
+
+    A file of more than `max_bytes` unpacked bytes, an empty one, and one with the content of an earlier member of the
+    archive come with a `fault`.
+    """
     if isinstance(piece.source, Bundle):
         yield from (_listed_member(file, max_bytes) for file in piece.source.files)
         return
@@ -155,6 +170,9 @@ def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator
 
 
 def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
+    """The members of a piece of an archive. The `sha256` of one that is too large is made of the archive's hash and of
+    names.
+    """
     when = dict(piece.source.facts).get("retrieved_at")
     unread = hashlib.sha256(piece.source.sha256.encode())
     read = _zipped if piece.source.path.lower().endswith(ZIPS) else _tarred
@@ -165,6 +183,7 @@ def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[
 
 
 def _listed_member(file: Listed, max_bytes: int) -> Member:
+    """The file of a bundle, read and unpacked. SourceError where its content is not what was listed."""
     path = Path(file.path)
     content = _bounded(unpacked(path), max_bytes)
     member = _member(path.name, content, file.retrieved_at, file.sha256)
@@ -174,14 +193,14 @@ def _listed_member(file: Listed, max_bytes: int) -> Member:
 
 
 def _member(name: str, content: bytes | None, when: str | None, unread: str) -> Member:
-    """The member; `unread` is the hash of one that is too large, of which there is no content."""
+    """The Member with its hash and fault. `content` None means too large: its `sha256` is then `unread`."""
     if content is None:
         return Member(name, unread, b"", when, "too large")
     return Member(name, hashlib.sha256(content).hexdigest(), content, when, None if content else "empty file")
 
 
 def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
-    """The content; None where it is larger."""
+    """The blocks joined; None where they have more than `max_bytes` bytes."""
     content = bytearray()
     for block in blocks:
         content += block
@@ -195,7 +214,7 @@ def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
 
 @contextmanager
 def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive, and what goes wrong with it translated."""
+    """The opened .zip. Within it, errors of damaged or encrypted archives become a SourceError on `path`."""
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -207,7 +226,9 @@ def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_directory(path: Path) -> None:
-    """SourceError where the list of members alone would fill the memory."""
+    """SourceError where the file does not end in a list of members, or this list is too long for memory
+    (MAX_DIRECTORY_BYTES).
+    """
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - (1 << 16) - 22))
         end = file.read()
@@ -223,6 +244,7 @@ def _wanted(archive: zipfile.ZipFile, endings: Sequence[str]) -> list[zipfile.Zi
 
 
 def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
+    """(name, content) of the members in the piece's range; content is None where it has more than `max_bytes` bytes."""
     path, read = Path(piece.source.path), 0
     with _zip(path) as archive:
         for info in _wanted(archive, endings)[piece.start : piece.end]:
@@ -237,6 +259,7 @@ def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tu
 
 
 def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
+    """As `_zipped`, for all members of a tar with one of `endings`."""
     for name, size, content in tar_members(Path(piece.source.path)):
         if _has(name, endings):
             yield name, b"".join(content) if size <= max_bytes else None

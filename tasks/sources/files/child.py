@@ -1,4 +1,4 @@
-"""A process that answers requests, a line of JSON each: what breaks, hangs or bloats it costs one request."""
+"""A child process that answers requests, a line of JSON each: one that crashes or hangs it costs that request only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ BLOCK_BYTES = 1 << 20
 
 
 class Child:
-    """Started with the first request; one that was too much for it ends it, and the next starts another.
+    """Runs `command` and sends requests to it. The process starts with the first request; it is killed when it fails
+    one, and the next request starts another.
 
-    An answer has at most `max_bytes`. The process gets no Ctrl-C of the terminal, which would look like a failure.
+    An answer has at most `max_bytes`. The terminal's Ctrl-C does not reach the process, as its end would look like a
+    failure.
     """
 
     def __init__(self, command: Sequence[str], *, max_bytes: int) -> None:
@@ -24,7 +26,9 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """What it answers. TimeoutError where that takes longer, EOFError where it ends or answers too much."""
+        """Send the request, wait, and return the answer. TimeoutError after `seconds`; EOFError where the process ends
+        or its answer is too long.
+        """
         pipe = subprocess.PIPE
         process = self._process = self._process or subprocess.Popen(
             self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
@@ -40,6 +44,9 @@ class Child:
             raise
 
     def _line(self, process: subprocess.Popen[bytes], until: float) -> bytes:
+        """The process's next line, with its line feed. TimeoutError where it is not complete at `until` (of
+        time.monotonic).
+        """
         assert process.stdout
         line = bytearray()
         while not line.endswith(b"\n"):
@@ -53,6 +60,7 @@ class Child:
         return bytes(line)
 
     def close(self) -> None:
+        """Kill the process, if one runs."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -1,7 +1,7 @@
-"""Cells of CSV files: by commas, semicolons or tabs, read on after what is broken, and written as no formula.
+"""Cells of CSV files: reading that goes on after ill-formed lines, and writing that no spreadsheet takes for a formula.
 
 A spreadsheet takes a cell that begins with = + - @ for a formula and runs it. `harmless` puts an apostrophe before such
-a text, and before one that begins with apostrophes and then so, so that `as_meant` gives every text back to the letter.
+a text, and before one that begins with apostrophes and then such a sign: so `as_meant` restores every text exactly.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ _MARKED = re.compile(rf"'+{_FORMULA}")
 
 
 def harmless(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet takes for a formula: the text, with an apostrophe before it where one might."""
     return f"'{text}" if _RUNS.match(text) else text
 
 
 def as_meant(cell: str) -> str:
-    """The text that `harmless` made the cell of; of a cell that is none of its own, the cell."""
+    """Undoes `harmless`: the cell without the apostrophe put before a formula; any other cell unchanged."""
     return cell[1:] if _MARKED.match(cell) else cell
 
 
 def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKEN) -> Iterator[list[str] | Rejected]:
-    """The cells of each record, the headers' first; bytes that are no UTF-8 as lone surrogates.
+    """The cells of each record, the headers' first. Empty records are left out.
 
-    The separator is as the first line shows. What cannot be read costs one line: reading goes on with the next.
-    SourceError, which names the subject, after `most_broken` such lines: the file is something else.
+    The separator is the most frequent of , ; and tab in the first line. Bytes that are no UTF-8 become lone surrogates.
+    A line that cannot be parsed becomes a Rejected, and reading goes on with the next. SourceError, which names the
+    subject, after `most_broken` such lines.
     """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
     first = next(texts, "")
@@ -45,6 +46,7 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
 
 
 def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) -> Iterator[list[str] | Rejected]:
+    """As `csv_rows`, for lines that are decoded and have this separator."""
     for _ in range(most_broken):
         consumed: list[str] = []
         reader = csv.reader(_bounded(lines, consumed), strict=True, delimiter=separator)
@@ -61,7 +63,9 @@ def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) 
 
 
 def _bounded(lines: Iterator[str], consumed: list[str]) -> Iterator[str]:
-    """The lines, those of the record at hand noted; csv.Error where it has more than RECORD_CHARS."""
+    """The lines, each appended to `consumed`, which the caller empties after every record. csv.Error where one record
+    has more than RECORD_CHARS characters.
+    """
     held = 0
     for line in lines:
         held = (held if consumed else 0) + len(line)

@@ -1,4 +1,4 @@
-"""Files as sources: found, checked, identified by their content, with what a fetch noted beside them."""
+"""Input files as sources: found, checked, identified by their content, with what a fetch noted in a side file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def open_files(
     facts: Sequence[tuple[str, str | None]] = (),
     piece_bytes: int | None = None,
 ) -> list[Source]:
-    """The sources of these files, and of the files with one of `endings` in these folders, by their names.
+    """A source for each file in `paths`, and for each file with one of `endings` in the folders of `paths`, in this
+    order; within a folder by path. Of files with equal contents the first.
 
-    Each file once, however often it is named. A plain file is cut at multiples of `piece_bytes`, if given; a packed
-    one is one piece. `retrieved_at` is that of the fetch's side file, else the one given.
+    A plain file is cut into pieces of `piece_bytes`, if given; a packed one is one piece. The fact `retrieved_at` is
+    that of the file's side file, else the argument. SourceError for a file that is missing, empty or may not be read.
     """
     found: dict[str, Source] = {}
     for path in map(Path, paths):
@@ -54,7 +55,9 @@ def open_files(
 
 
 def files_in(path: Path) -> list[Path]:
-    """The file itself, or those of the folder, by name, without hidden ones and what stands beside a fetched one."""
+    """The file itself, or all files below the folder, sorted by path. Hidden files and side files of fetches are left
+    out. SourceError where `path` does not exist.
+    """
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a file or a folder that is there.")
     if not path.is_dir():
@@ -64,12 +67,13 @@ def files_in(path: Path) -> list[Path]:
 
 
 def check_access(file: Path) -> None:
+    """SourceError where this user may not read the file."""
     if not os.access(file, os.R_OK):
         raise SourceError(f"{file} may not be read by this user: change its permissions.")
 
 
 def check_file(file: Path, advice: str = "give a file that holds records, or fetch it again") -> int:
-    """Its bytes; SourceError where it has none, or may not be read."""
+    """The file's size in bytes. SourceError where it is empty, with `advice` what to do then, or may not be read."""
     check_access(file)
     if not (size := file.stat().st_size):
         raise SourceError(f"{file} is empty: {advice}.")
@@ -77,12 +81,14 @@ def check_file(file: Path, advice: str = "give a file that holds records, or fet
 
 
 def ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
-    """Pieces of so many bytes, the last one of what is left."""
+    """(start, end) of consecutive pieces of `piece_bytes` each that cover 0 to `size`; the last may be shorter."""
     return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
 
 
 def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
-    """When `longform fetch` got this file, as its side file says, else `otherwise`; UsageError where it is no date."""
+    """When `longform fetch` got this file, from its side file, else `otherwise`: ISO 8601. UsageError where it is no
+    date.
+    """
     found = noted(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
     when = (found if isinstance(found, str) else None) or otherwise
     if when is not None:
@@ -91,7 +97,7 @@ def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
 
 
 def noted(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is none, or none that can be read."""
+    """The JSON object in a file; empty where there is no file, it cannot be read, or has no such object."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -100,7 +106,9 @@ def noted(file: Path) -> dict[str, Any]:
 
 
 def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None:
-    """SourceError where a packed file grows as no text does: text packs to a hundredth at best."""
+    """SourceError where more than RATIO_FROM_BYTES were unpacked, and more than LARGEST_RATIO times the packed size, as
+    no text packs: it packs to a hundredth at best. `subject` is what the message calls the file.
+    """
     if unpacked_bytes > RATIO_FROM_BYTES and unpacked_bytes > LARGEST_RATIO * max(1, packed_bytes):
         raise SourceError(
             f"{subject} unpacks to more than {LARGEST_RATIO} times its size, as only hostile files do: leave it out."
@@ -108,7 +116,9 @@ def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None
 
 
 def refuse_chaff(subject: object, lines: int, length: int) -> None:
-    """SourceError for a block of next to nothing but line feeds: such lines hold no records, but each costs time."""
+    """SourceError for a block of `length` bytes whose `lines` line feeds leave almost no text between them: such lines
+    hold no records, but each costs time.
+    """
     if length >= DENSE_FROM_BYTES and lines * SHORTEST_LINE > length:
         raise SourceError(
             f"{subject} holds lines of less than {SHORTEST_LINE} bytes by the ten thousands, as only hostile files do: "
@@ -117,7 +127,9 @@ def refuse_chaff(subject: object, lines: int, length: int) -> None:
 
 
 def moment(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 date or time; UTC where it names no zone."""
+    """An ISO 8601 date or time as milliseconds since 1970; UTC where it names no zone. UsageError where it is
+    ill-formed.
+    """
     try:
         when = datetime.fromisoformat(text)
     except ValueError as error:
@@ -126,17 +138,17 @@ def moment(text: str) -> int:
 
 
 def retrieved_at(source: Source) -> int | None:
-    """Milliseconds since 1970 when a source was fetched; None where nothing says it."""
+    """When the source was fetched, in milliseconds since 1970, from its fact `retrieved_at`; None where it has none."""
     when = dict(source.facts).get("retrieved_at")
     return None if when is None else moment(when)
 
 
 def raw_text(raw: str | bytes) -> str:
-    """The beginning of a record that is left out, as UTF-8 holds it."""
+    """The first RAW_CHARS characters of a rejected record, as text that can be stored as UTF-8."""
     text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
     return text.decode("utf-8", "replace")[:RAW_CHARS]
 
 
 def text_or_none(value: Any) -> str | None:
-    """A text of a record; None where it is empty, or something else."""
+    """The value if it is a string and not empty, else None."""
     return value if isinstance(value, str) and value else None

@@ -7,10 +7,10 @@
           "lfs": {"oid": "<sha256 of the content>", "size": 91, "pointerSize": 128}}]
     GET <hub>/datasets/<owner>/<name>/resolve/<commit>/<path>     the content, mostly behind a redirect
 
-A listing goes on at the address of its header Link, rel="next". A branch such as main names other files tomorrow:
-some repositories changed their content and their licence under one name, so only a commit is taken. Large files are
-checked against their SHA-256, small ones against their git hash. Large files come from another host by a signed
-link, which must never see the token.
+The next page of a listing is at the address in the header Link, rel="next". A branch such as main names other files
+tomorrow: some repositories changed their content and their licence under one name, so only the hash of a commit is
+accepted. Large files are checked against their SHA-256, small ones against their git hash. Large files come from
+another host by a signed link; that host must never see the token.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository. `sha256` is of its content; null where the hub only knows `git`, its blob's hash."""
+    """A file of a repository. `sha256`: of its content; None for a small file, of which the hub only knows `git`, the
+    hash of its git blob.
+    """
 
     path: str
     size: int
@@ -62,9 +64,11 @@ def fetch_hub(
     *,
     base_url: str = HUB,
 ) -> list[Path]:
-    """The files of the repository at this commit whose paths match one of `paths` (* and ?), whole and checked.
+    """Download the files of a dataset repository at this commit whose paths match one of `paths` (with * and ?), into
+    `folder/<commit>` under their paths in the repository; return where they are. Each is complete, and its hash is
+    checked.
 
-    They are put into `folder/<commit>`, under the paths that they have in the repository.
+    Files that are there already are not downloaded again. SourceError where a pattern matches no file.
     """
     check_commit(repo, revision, base_url)
     files = chosen(list_hub(http, repo, revision, base_url=base_url), paths, f"{repo} at {revision}")
@@ -72,7 +76,7 @@ def fetch_hub(
 
 
 def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
-    """UsageError unless the revision is a whole commit hash, and the name of the repository one."""
+    """UsageError unless `revision` is the full hash of a commit and `repo` is of the form owner/name."""
     if not _REPO.fullmatch(repo):
         raise UsageError(f'"{repo}" names no dataset repository: write owner/name, e.g. allenai/WildChat-1M.')
     if not _COMMIT.fullmatch(revision or ""):
@@ -84,7 +88,9 @@ def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
 
 
 def pinned(sources: Sequence[Source], *, repository: str | None, revision: str | None) -> list[Source]:
-    """The sources with the repository and commit they are of as facts: as a fetch noted, else these."""
+    """The sources with the added facts `repository` and `revision`: from the side file that a fetch wrote, else these
+    arguments. UsageError where `revision` is no full hash of a commit.
+    """
     if revision is not None and not _COMMIT.fullmatch(revision):
         raise UsageError(f'revision "{revision}" is no commit: give its 40 hex digits, or leave it out.')
     given, found = {"repository": repository, "revision": revision}, []
@@ -96,7 +102,9 @@ def pinned(sources: Sequence[Source], *, repository: str | None, revision: str |
 
 
 def origin_of(source: Source) -> dict[str, str | None]:
-    """The columns revision and url of rows of a pinned source."""
+    """The columns of rows made from a pinned source: {"revision": commit, "url": page of the repository at this
+    commit}; None where unknown.
+    """
     facts = dict(source.facts)
     repository, revision = facts.get("repository"), facts.get("revision")
     url = f"{HUB}/datasets/{repository}/tree/{revision}" if repository and revision else None
@@ -107,7 +115,9 @@ def origin_of(source: Source) -> dict[str, str | None]:
 
 
 def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB) -> Iterator[HubFile]:
-    """All files of the repository at this commit."""
+    """All files of the repository at this commit, page by page. SourceError where the listing has no end or another
+    form.
+    """
     url: str | None = f"{base_url}/api/datasets/{repo}/tree/{revision}?recursive=true"
     for _ in range(MOST_PAGES):
         if url is None:
@@ -120,6 +130,7 @@ def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB)
 
 
 def _files(entries: Any, repo: str) -> Iterator[HubFile]:
+    """The files in one page of a listing, without its directories."""
     try:
         yield from (hub_file(entry) for entry in entries if entry["type"] == "file")
     except (KeyError, TypeError, ValueError) as error:
@@ -129,7 +140,7 @@ def _files(entries: Any, repo: str) -> Iterator[HubFile]:
 
 
 def hub_file(entry: Mapping[str, Any]) -> HubFile:
-    """ValueError where its path would lead out of a folder."""
+    """The file that an entry of a listing describes. ValueError where its path would lead out of a folder."""
     path = str(entry["path"])
     pieces = path.split("/")
     if path != str(PurePosixPath(path)) or ".." in pieces or not all(pieces) or re.search(r"[\\:\x00-\x1f]", path):
@@ -141,7 +152,9 @@ def hub_file(entry: Mapping[str, Any]) -> HubFile:
 
 
 def chosen(files: Iterator[HubFile], patterns: Sequence[str], subject: str) -> list[HubFile]:
-    """The files that match, by path; SourceError where a pattern matches none."""
+    """The files whose paths match one of `patterns`, sorted by path. SourceError, which begins with `subject`, where a
+    pattern matches no file.
+    """
     found = sorted(files, key=lambda file: file.path)
     for pattern in patterns:
         if not any(fnmatchcase(file.path, pattern) for file in found):
@@ -151,7 +164,9 @@ def chosen(files: Iterator[HubFile], patterns: Sequence[str], subject: str) -> l
 
 
 def _next(headers: Mapping[str, str], url: str) -> str | None:
-    """Where the listing goes on; never at another host, which would be sent the token."""
+    """The address of the next page of a listing; None after the last. SourceError where it is at another host, which
+    would be sent the token.
+    """
     links = {link.get("rel"): link["url"] for link in requests.utils.parse_header_links(headers.get("Link", ""))}
     if "next" not in links:
         return None
@@ -167,6 +182,7 @@ def _next(headers: Mapping[str, str], url: str) -> str | None:
 def _fetched(
     http: Downloader, repo: str, revision: str, file: HubFile, folder: Path, progress: Progress | None, base_url: str
 ) -> Path:
+    """Where the file is, once it is downloaded and its hash is checked."""
     place = folder / file.path
     place.parent.mkdir(parents=True, exist_ok=True)
     with _explained(repo, revision, base_url):
@@ -186,20 +202,21 @@ def _fetched(
 
 
 def git_hash(path: Path) -> str:
-    """SHA-1 of the file as git's blob."""
+    """The SHA-1 that git gives to the file's content as a blob."""
     start = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: start).hexdigest()
 
 
 def _token() -> dict[str, str] | None:
+    """The Authorization header with the user's hub token, or None where no token is set."""
     token = api_key(TOKEN)
     return {"Authorization": f"Bearer {token}"} if token else None
 
 
 @contextmanager
 def _explained(repo: str, revision: str, base_url: str) -> Iterator[None]:
-    """Says what to do about the statuses with which the hub refuses."""
+    """Within it, an HttpError 401, 403 or 404 of the hub gets a message that says what to do."""
     page = f"{base_url}/datasets/{repo}"
     refused = (
         f"The hub refuses {repo} (%s): it may be gated, private or misspelt; accept its terms at {page} and set "

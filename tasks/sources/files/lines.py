@@ -1,6 +1,6 @@
 """Lines of text files, plain or packed (.gz, .zst, .bz2, .xz), in constant memory; a truncated file is an error.
 
-Lines end with a line feed and nothing else: other characters that Python's `splitlines` takes for line ends stand
+Lines end with a line feed and nothing else: other characters that Python's `splitlines` takes for line ends occur
 inside texts. A packed file that ends early is a SourceError of the reader, never a shorter file.
 
 .zst_blocks is a container of independent blocks that archives of Reddit used from 2023-04 to 2024-03.
@@ -46,10 +46,10 @@ _MAGIC = {
 
 
 def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """The lines of a piece, without their line feeds. A byte range has the lines that start in it.
+    """The lines of a piece, without their line feeds. A piece that is a byte range has the lines that start in it.
 
-    Of a longer line only the first `max_line_bytes` (at least BLOCK_BYTES) are given. A file's byte order mark is left
-    out.
+    A longer line is cut to its first `max_line_bytes`, which should be no less than BLOCK_BYTES. A byte order mark at
+    the file's beginning is left out. SourceError where the file is damaged or truncated.
     """
     lines = _lines(piece, max_line_bytes)
     if piece.start == 0:
@@ -58,6 +58,7 @@ def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterato
 
 
 def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
+    """As `read_lines`, with the byte order mark."""
     path = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:
         yield from split_lines(unpacked(path), path, max_line_bytes)
@@ -73,10 +74,12 @@ def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """The rest of the file, in blocks of BLOCK_BYTES."""
     return iter(lambda: file.read(BLOCK_BYTES), b"")
 
 
 def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
+    """The lines, from (line, length) pairs, that start less than `stop` bytes after the first one."""
     offset = 0
     for line, length in lines:
         if offset >= stop:
@@ -86,13 +89,15 @@ def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
 
 
 def split_lines(blocks: Iterator[bytes], subject: object, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """The lines of a stream of blocks; a carriage return before the line feed stays. Errors name the subject."""
+    """The lines of a stream of blocks, without their line feeds; a carriage return at the end stays. A longer line is
+    cut to its first `max_line_bytes`. Errors name the subject.
+    """
     for line, _ in _measured(blocks, subject, max_line_bytes):
         yield line
 
 
 def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Each line, at most `max_line_bytes` of it, and how long it is."""
+    """(line cut to `max_line_bytes`, its length before the cut) of each line, without the line feed."""
     head, held = b"", 0
     for block in blocks:
         first, *more = block.split(b"\n")
@@ -107,7 +112,9 @@ def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> 
 
 
 def unpacked(path: Path) -> Iterator[bytes]:
-    """The content of a file in blocks, unpacked as its first bytes say."""
+    """The content of a file in blocks; a file that begins as gzip, zstd, bzip2 or xz is unpacked. SourceError where it
+    is damaged or truncated, or its name ends in .gz, .zst, .bz2 or .xz but it begins as none of them.
+    """
     with path.open("rb") as file:
         kind, named = packing(path), _ENDINGS.get(path.suffix.lower())
         if kind is None and named is not None:
@@ -123,13 +130,14 @@ def unpacked(path: Path) -> Iterator[bytes]:
 
 
 def packing(path: Path) -> str | None:
-    """How a file is packed, as its first bytes say; None where it is plain."""
+    """gzip, zstd, bzip2 or xz, as the file's first bytes say; None for any other file."""
     with path.open("rb") as file:
         start = file.read(8)
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 
 
 def _opened(file: IO[bytes], kind: str | None) -> Any:
+    """A context manager of the file's unpacked bytes. `kind` is what `packing` returned."""
     if kind == "gzip":
         from isal import igzip
 
@@ -145,7 +153,7 @@ def _opened(file: IO[bytes], kind: str | None) -> Any:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Translates what the unpackers raise."""
+    """Within it, what the unpackers raise becomes a SourceError on `path`: truncated or damaged."""
     from backports.zstd import ZstdError
     from isal.igzip_lib import IsalError
 
@@ -162,7 +170,9 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def block_rows(path: Path) -> Iterator[bytes]:
-    """The rows of all blocks in order, one block in memory at a time."""
+    """The rows of a .zst_blocks file in order, with one block in memory at a time. SourceError where it is damaged or
+    truncated.
+    """
     unpacked = 0
     with path.open("rb") as file:
         while head := file.read(_SIZE.size):
@@ -173,6 +183,7 @@ def block_rows(path: Path) -> Iterator[bytes]:
 
 
 def _read_block(file: IO[bytes], head: bytes, path: Path) -> bytes:
+    """The packed bytes of the block whose size `head`, read before, states."""
     size = _SIZE.unpack(head)[0] if len(head) == _SIZE.size else -1
     if size > MAX_BLOCK_BYTES:
         raise _damaged_block(path, f"a block claims {size:,} bytes")

@@ -26,7 +26,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def rows_of(piece: Shard) -> int:
-    """The rows of a piece, as the footer of its file states them."""
+    """The number of rows of a piece, from the footer of its file."""
     from pyarrow import parquet
 
     with readable(piece), parquet.ParquetFile(piece.source.path) as file:
@@ -35,10 +35,11 @@ def rows_of(piece: Shard) -> int:
 
 
 def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of up to `rows` rows, with the columns whose path (conversation.list.element.role) is wanted.
+    """Record batches of about `rows` rows, fewer where they reach BATCH_BYTES, with the columns of whose paths (such as
+    conversation.list.element.role) `wanted` is true.
 
-    A byte range has the row groups that start in it. SourceError where the file is damaged or has none, or a text in
-    it is no UTF-8. Column chunks are read a buffer at a time: of a row group, however large, a page is in memory.
+    A piece that is a byte range has the row groups that start in it. SourceError where the file is damaged, has no such
+    column, or a text in it is no UTF-8. Of a row group, however large, only a page of each column is in memory.
     """
     from pyarrow import parquet
 
@@ -59,10 +60,10 @@ def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> I
 
 
 def _gathered(few: Iterable[pa.RecordBatch], rows: int, path: str) -> Iterator[pa.RecordBatch]:
-    """Batches of up to `rows` rows or BATCH_BYTES.
+    """Small batches joined until they have `rows` rows or more, or BATCH_BYTES or more.
 
-    A dictionary holds a long text once for any number of rows, and no figure of the file says how long they become:
-    so few rows are unpacked at once, and what they became is counted.
+    A dictionary holds a long text once for any number of rows, and no figure of the file says how large these become:
+    so few rows are decoded at once, and their bytes are counted (`refuse_bomb`).
     """
     held: list[pa.RecordBatch] = []
     held_rows = held_bytes = unpacked = 0
@@ -81,7 +82,9 @@ def _gathered(few: Iterable[pa.RecordBatch], rows: int, path: str) -> Iterator[p
 
 @contextmanager
 def readable(piece: Shard) -> Iterator[None]:
-    """Translates what Arrow raises for a damaged file, and for columns of another type than the source's."""
+    """Within it, what Arrow raises for a damaged file, or for columns of another type than expected, becomes a
+    SourceError.
+    """
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
@@ -92,6 +95,7 @@ def readable(piece: Shard) -> Iterator[None]:
 
 
 def _is_in(piece: Shard, group: Any) -> bool:
+    """Whether the row group starts in the piece's byte range."""
     if (piece.start, piece.end) == WHOLE:
         return True
     column = group.column(0)

@@ -1,4 +1,4 @@
-"""Rows of a group sorted and rid of repeated ids out of core, for joins of posts with what they answer."""
+"""Joins of answers with their questions, out of core: repeated ids left out, rows sorted by ranges of a hash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ BATCH_ROWS = 2_000
 
 
 def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
-    """How many ranges these files' rows make, each of which is sorted in memory: by their number and by their bytes."""
+    """Into how many ranges of the hash to split the rows of these Parquet files so that a range can be sorted within
+    the memory limit, by their number of rows and their unpacked bytes. 0 where they are small.
+    """
     from pyarrow import parquet
 
     files = [parquet.read_metadata(path) for path in paths]
@@ -27,7 +29,9 @@ def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
 
 
 class Ranges:
-    """Rows dealt out to `number` or more ranges of `question_hash`; up to `max_bytes` in memory, more in `folder`."""
+    """Splits rows by the leading bits of `question_hash` into a power of two of ranges, more than `number`. Up to
+    `max_bytes` of rows are kept in memory; more are written to files in `folder`.
+    """
 
     def __init__(self, schema: pa.Schema, folder: Path, number: int, max_bytes: int) -> None:
         self.schema, self.folder, self.bits, self.max_bytes = schema, folder, max(1, number.bit_length()), max_bytes
@@ -35,13 +39,16 @@ class Ranges:
         self.bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows; write all rows in memory to disk once they exceed `max_bytes`."""
         self.held.append(batch)
         self.bytes += batch.nbytes
         if self.bytes > self.max_bytes:
             self._spill()
 
     def tables(self) -> Iterator[pa.Table]:
-        """The ranges in order, empty ones left out."""
+        """The rows of each range that has any, ranges in order, rows within them unsorted. Works once: it deletes the
+        files.
+        """
         in_memory = dict(self._dealt())
         for index in range(1 << self.bits):
             tables = [*self._spilled(index), *([in_memory.pop(index)] if index in in_memory else [])]
@@ -49,7 +56,7 @@ class Ranges:
                 yield pa.concat_tables(tables)
 
     def _dealt(self) -> Iterator[tuple[int, pa.Table]]:
-        """(range, its rows) of what is held, which is then held no more."""
+        """(index of a range, its rows) of the rows in memory, which are then no longer kept."""
         table, self.held, self.bytes = pa.Table.from_batches(self.held, self.schema), [], 0
         ranges = table["question_hash"].to_numpy() >> np.uint64(64 - self.bits)
         order = np.argsort(ranges, kind="stable")
@@ -59,6 +66,7 @@ class Ranges:
             yield int(index), table.slice(start, length)
 
     def _spill(self) -> None:
+        """Append the rows in memory to the files of their ranges."""
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         for index, table in self._dealt():
             path = self.folder / f"range-{index:05}.arrows"
@@ -66,6 +74,7 @@ class Ranges:
                 stream.write_table(table)
 
     def _spilled(self, index: int) -> Iterator[pa.Table]:
+        """The rows in the file of a range, which is then deleted."""
         path = self.folder / f"range-{index:05}.arrows"
         if path.exists():
             with path.open("rb") as file:
@@ -77,7 +86,9 @@ class Ranges:
 def marked(
     path: str, schema: pa.Schema, positions: np.ndarray, batch_rows: int
 ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
-    """Batches of the file, and which of their rows stand at one of `positions`."""
+    """(batch, mask) of each batch of the Parquet file: the mask is true for the rows whose number within the file is in
+    `positions`.
+    """
     start = 0
     for batch in read_batches(path, batch_rows):
         here = np.isin(np.arange(start, start + len(batch)), positions)
@@ -86,9 +97,11 @@ def marked(
 
 
 def repeated(paths: list[str], scratch: Path, *, same: str, first: str, memory_limit_mb: int) -> dict[str, np.ndarray]:
-    """By file, the positions of rows that are the `same` as another, and not the `first` of these.
+    """File -> numbers of the rows within it that repeat another row, of this or another file; of each group of repeats
+    all but one.
 
-    Both are lists of SQL expressions over the columns; what `first` leaves open goes by file and position.
+    Rows repeat each other where the expressions of `same` are equal; the one that sorts `first` is not listed. Both are
+    lists of SQL expressions over the columns; ties are decided by file and row number.
     """
     import duckdb
 
@@ -131,12 +144,14 @@ def joined(
     alone: str,
     memory_limit_mb: int,
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """What `nest` makes of questions, their answers and how many each has, in order of (question_hash, question_id).
+    """Questions joined with their answers: the batches that `nest(questions, answers, number of answers of each)`
+    makes, in order of (question_hash, question_id).
 
-    Rows of `schema` come in any order; `kind` is that of questions. `leave_out` rejects, with a reason: repeated ids,
-    but the `first` of the `same`; what `sift` says, by reason; and rows whose question is not there (`alone`).
-    `complete` works on sorted rows. Rows are sorted in two steps, so that memory has a bound and disk is read twice at
-    most: into ranges of the hash, in `scratch`, then each range in memory.
+    The files have rows of `schema` in any order; `kind` is what the column kind says in questions. `leave_out(rows,
+    reason)` makes the Rejected of repeated ids (for `same` and `first` see `repeated`), of rows that `sift` marks in
+    its masks by reason, and, for the reason `alone`, of rows whose question is missing. `complete` may change the
+    sorted rows before they are nested. Memory is bounded: rows are split by hash into ranges, in files in `scratch`,
+    then sorted range by range.
     """
     again = repeated(paths, scratch, same=same, first=first, memory_limit_mb=memory_limit_mb)
     ranges = Ranges(schema, scratch, number_of_ranges(paths, memory_limit_mb), memory_limit_mb << 18)
@@ -160,7 +175,9 @@ def joined(
 
 
 def _families(rows: pa.RecordBatch, asks: np.ndarray) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]:
-    """BATCH_ROWS questions at once, their answers, and how many each has; each question stands before its answers."""
+    """(questions, their answers, number of answers of each) for up to BATCH_ROWS questions at a time. In `rows` a
+    question stands before its answers; `asks` is true for questions.
+    """
     starts = np.append(np.flatnonzero(asks), len(asks))
     for first in range(0, len(starts) - 1, BATCH_ROWS):
         cut = starts[first : first + BATCH_ROWS + 1]
@@ -169,7 +186,9 @@ def _families(rows: pa.RecordBatch, asks: np.ndarray) -> Iterator[tuple[pa.Recor
 
 
 def in_lists(columns: Mapping[str, pa.Array], counts: np.ndarray, type: pa.ListType) -> pa.ListArray:
-    """A list of structs for each of `counts`, of the columns that the type names."""
+    """An array of lists of structs, in order: list i has `counts[i]` structs, whose fields are the columns that `type`
+    names.
+    """
     fields = list(type.value_type)
     structs = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
     return pa.ListArray.from_arrays(pa.array(np.append([0], np.cumsum(counts)), pa.int32()), structs, type=type)

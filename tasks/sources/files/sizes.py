@@ -1,8 +1,8 @@
-"""How much a source can hold, without reading it: bytes unpacked, and records of at least so many bytes.
+"""Upper bounds of what is in a source, without reading it: its unpacked bytes, and its records.
 
-A bound is never below what is read: a plain file has its size, a .7z states that of its members, the footer of a
-Parquet file its rows, a .zip its members. Of what else is packed the readers refuse to unpack more than a thousand
-times its size (`refuse_bomb`), and deflate cannot pack closer than 1 to 1,032.
+A bound is never below what is read. A plain file has its size, the footer of a Parquet file states its rows, a .zip its
+members, a .7z the sizes of its members (`archives.unpacked_bytes`). Of any other packed file the readers refuse to
+unpack more than a thousand times its size (`refuse_bomb`), and deflate cannot pack closer than 1 to 1,032.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAR_BYTES = 1_024  # of a member: its header and a block of what it holds
 
 
 def unpacked_at_most(piece: Shard) -> float:
-    """Bytes of a piece as its reader sees them; of a range those that begin in it."""
+    """Upper bound of the unpacked bytes of a piece; for a byte range of a plain file, the length of the range."""
     if isinstance(piece.source, Bundle):
         return sum(_unpacked(Path(file.path)) for file in piece.source.files)
     path = Path(piece.source.path)
@@ -31,7 +31,9 @@ def unpacked_at_most(piece: Shard) -> float:
 
 
 def records_at_most(piece: Shard, least_bytes: float) -> float:
-    """Records of a piece, each of which takes at least so many bytes, its line feed included."""
+    """Upper bound of the records of a piece, none of which is shorter than `least_bytes`, line feed included. For a
+    bundle or .zip the number of files, for Parquet of rows, for a tar what its size allows.
+    """
     path = Path(piece.source.path)
     if isinstance(piece.source, Bundle):
         return len(piece.source.files)
@@ -45,16 +47,19 @@ def records_at_most(piece: Shard, least_bytes: float) -> float:
 
 
 def of_source(name: str) -> Callable[[Sizes], float]:
-    """The bytes of the source that a stage calls so, as its bound declares them."""
+    """For `AtMost(bytes=...)` of a stage: the unpacked bytes at most of its parameter `name`, which is a source."""
     return lambda of: unpacked_at_most(of[name])
 
 
 def lines_of(name: str, least: str) -> Callable[[Sizes], float]:
-    """The records of that source, of which none is shorter than `least`."""
+    """For `AtMost(rows=...)` of a stage: the records at most of its parameter `name`, which is a source. `least` is the
+    shortest possible record.
+    """
     return lambda of: records_at_most(of[name], len(least.encode()) + 1)
 
 
 def _unpacked(path: Path) -> float:
+    """Upper bound of the unpacked bytes of a file."""
     size = path.stat().st_size
     kind = None if is_parquet(path) else packing(path)
     if kind is None and not is_parquet(path) and not path.name.lower().endswith(ZIPS):

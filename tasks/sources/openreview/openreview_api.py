@@ -4,10 +4,10 @@
         {"notes": [{...}, ...], "count": 2594}
 
 Years to 2023 are on API v1 under Blind_Submission, later ones on API v2 under Submission; some were moved, so the
-other is tried where the first holds nothing. Of API v1, withdrawn and desk-rejected submissions have invitations of
+other API is tried where the first has nothing. Of API v1, withdrawn and desk-rejected submissions have invitations of
 their own; of API v2, venueids. Pages go on after the last id, as offsets move while notes are added; a server that
-does not know `after` is paged by offset. A page may be shorter than asked for: only an empty one is the last. Who is
-not logged in may get a page for browsers with status 200. A limit that is reached says in the body when it ends:
+does not know `after` is paged by offset. A page may be shorter than asked for: only an empty one is the last. A program
+without a login may get an HTML page with status 200. When the rate limit is reached, the body says when it ends:
 
     429 {"name": "RateLimitError", "details": {"limit": 36, "resetTime": "2026-08-31T08:59:25.212Z"}}
 """
@@ -45,7 +45,7 @@ REFUSED = (401, 403)
 
 
 def limit_reset(reply: Reply) -> float | None:
-    """Seconds until OpenReview's limit ends, as the body of its 429 says."""
+    """Seconds until OpenReview's rate limit ends, from the body of a 429; None where the body does not say."""
     try:
         when = datetime.fromisoformat(orjson.loads(reply.content)["details"]["resetTime"])
     except (ValueError, KeyError, TypeError):
@@ -58,7 +58,7 @@ def limit_reset(reply: Reply) -> float | None:
 
 @dataclass
 class Api:
-    """One of the two, with a login of its own: a token is never sent to the other host."""
+    """One of OpenReview's two APIs, with a login of its own: a token is never sent to the other API's host."""
 
     http: Downloader
     base_url: str
@@ -68,7 +68,7 @@ class Api:
         self.login = Login(self._credentials)
 
     def notes(self, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
-        """One page of notes."""
+        """One page of the notes that match `params`. SourceError where the reply is no list of notes."""
         url = f"{self.base_url}/notes"
         reply = self.asked(lambda token: self._page(url, params, token))
         found = reply.get("notes") if isinstance(reply, dict) else None
@@ -77,7 +77,9 @@ class Api:
         return found
 
     def asked(self, ask: Callable[[dict[str, str] | None], T]) -> T:
-        """What `ask` gives with this API's credentials; with new ones where they have expired."""
+        """What `ask` returns for this API's login headers (None without a login); it is called again with new ones
+        where they have expired. An HttpError 401 or 403 says what to do.
+        """
         try:
             return self.login.use(ask)
         except HttpError as error:
@@ -89,10 +91,12 @@ class Api:
             raise HttpError(problem, status=error.status, body=error.body) from error
 
     def _credentials(self) -> dict[str, str] | None:
+        """The header with a new token, or None where no account is set."""
         login = openreview_login()
         return {"Authorization": f"Bearer {self._log_in(*login)}"} if login else None
 
     def _page(self, url: str, params: Mapping[str, str | int], credentials: dict[str, str] | None) -> Any:
+        """The reply as JSON. SourceError where it is an HTML page."""
         reply = self.http.get(url, params=params, credentials=credentials, retry_after=limit_reset)
         if reply.content.lstrip()[:1] == b"<":
             raise SourceError(
@@ -102,6 +106,7 @@ class Api:
         return reply.json()
 
     def _log_in(self, name: str, password: str) -> str:
+        """A new token. SourceError where the API gives none."""
         url = f"{self.base_url}/login"
         try:
             reply = self.http.post(url, json={"id": name, "password": password}, retry_after=limit_reset).json()
@@ -129,7 +134,9 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is listed: notes of an API that fit `params`, at most so many, so many a page."""
+    """A query for notes: the API's version, the parameters, how many notes a page has, and how many to fetch at most
+    (None: all).
+    """
 
     version: int
     params: tuple[tuple[str, str], ...]
@@ -137,13 +144,15 @@ class Query:
     at_most: int | None = None
 
     def facts(self) -> dict[str, str]:
-        """What makes two listings the same."""
+        """What the side file of an answer notes of its query: two queries with the same facts have the same answer."""
         return {"api": f"v{self.version}", **dict(self.params), "at_most": str(self.at_most or "all")}
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of a conference's year. `ratings` asks for all replies; pages with replies hold `replies_page` notes."""
+    """What to fetch of a conference's year: submissions, at most `at_most`; with `ratings`, also all replies to them,
+    on pages of `replies_page` notes.
+    """
 
     venue: str
     year: int
@@ -156,13 +165,16 @@ class Wanted:
         return f"{self.venue}/{self.year}/Conference"
 
     def query(self, version: int, name: str, value: str, *, replies: bool) -> Query:
+        """The query for notes whose parameter `name` has this value; with `replies`, their direct replies come with
+        them.
+        """
         details = (("details", "directReplies"),) if replies else ()
         page = self.replies_page if replies else PAGE
         return Query(version, ((name, value), *details), page, self.at_most)
 
 
 def submissions_queries(wanted: Wanted) -> list[Query]:
-    """Where the year's submissions may be, the likely place first."""
+    """The queries that may find the year's submissions, the likeliest first: API and invitation differ by year."""
     replies = wanted.ratings or wanted.year in YEARS_DECIDED_IN_REPLIES
     of_v1 = [(1, "Blind_Submission"), (2, "Submission"), (1, "Submission")]
     places = of_v1 if wanted.year <= LAST_YEAR_OF_V1 else [(2, "Submission"), (1, "Blind_Submission")]
@@ -173,7 +185,9 @@ def submissions_queries(wanted: Wanted) -> list[Query]:
 
 
 def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
-    """File name -> what else there is to list, once it is known which API holds the year."""
+    """File name -> query for what else belongs to the year: withdrawn and desk-rejected submissions, and 2018's
+    decisions. `version`: of the API that has the year.
+    """
     name, pattern = ("invitation", "{}/-/{}") if version == 1 else ("content.venueid", "{}/{}")
     kinds = {"withdrawn": "Withdrawn_Submission", "desk_rejected": "Desk_Rejected_Submission"}
     queries = {
@@ -189,7 +203,7 @@ def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
 
 
 def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: Progress) -> list[Path]:
-    """The year's files in `folder`; those that are whole are not asked for again."""
+    """Fetch the files of the year into `folder` and return those that exist. Complete files are not fetched again."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{wanted.year}-submissions.jsonl"
     query = held(place, submissions_queries(wanted)) or probe(apis, wanted)
@@ -202,7 +216,9 @@ def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: 
 
 
 def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
-    """The first query that has a note; SourceError where none has."""
+    """The first query for the year's submissions that finds a note, tried one after another. SourceError where none
+    does.
+    """
     refused: HttpError | None = None
     for query in submissions_queries(wanted):
         try:
@@ -221,12 +237,12 @@ def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
 
 
 def held(place: Path, queries: list[Query]) -> Query | None:
-    """The query whose whole answer is at `place`."""
+    """The query of `queries` whose complete answer is in the file `place`; None where there is none."""
     return next((query for query in queries if is_whole(place, query)), None)
 
 
 def is_whole(place: Path, query: Query) -> bool:
-    """Whether the side file says that this query was answered, and the file is as long as it says.
+    """Whether the file has the complete answer to this query: its side file names the query and the file's size.
 
     An empty answer has a side file only.
     """
@@ -239,7 +255,9 @@ def is_whole(place: Path, query: Query) -> bool:
 def fetch_listing(
     api: Api, query: Query, place: Path, progress: Progress, *, leave_out: frozenset[str] = frozenset()
 ) -> None:
-    """Write the notes of a query that are not in `leave_out`, one a line; go on where an earlier try stopped."""
+    """Write the notes that a query finds to the file `place`, one a line, without those whose id is in `leave_out`.
+    Continues an interrupted attempt; does nothing where the file is complete.
+    """
     if is_whole(place, query):
         return
     part, seen = _resumed(place, query)
@@ -258,7 +276,9 @@ def fetch_listing(
 
 
 def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, Any]]]:
-    """Notes not seen yet, page after page; `seen` are the ids so far, in their order."""
+    """The notes that the query finds, page after page, one request each. `seen`: the ids of notes fetched before, in
+    order; these are not yielded.
+    """
     known, by_offset = dict.fromkeys(seen), False
     while query.at_most is None or len(known) < query.at_most:
         limit = query.page if query.at_most is None else min(query.page, query.at_most - len(known))
@@ -276,7 +296,7 @@ def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, An
 
 
 def _page(api: Api, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
-    """A page; an invitation that does not exist has no notes."""
+    """One page of notes; empty where the invitation does not exist."""
     try:
         return api.notes(params)
     except HttpError as error:
@@ -286,7 +306,7 @@ def _page(api: Api, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
 
 
 def ids_of(file: Path) -> list[str]:
-    """The ids of the notes in a file of listed notes, in their order."""
+    """The ids of the notes in a JSONL file, in its order; empty where there is no file."""
     if not file.exists():
         return []
     with file.open("rb") as lines:
@@ -294,7 +314,9 @@ def ids_of(file: Path) -> list[str]:
 
 
 def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
-    """The part file to go on with, cut to its whole lines where it is of this query, else empty; the ids in it."""
+    """(file that an interrupted attempt wrote, ids of its notes). A last line that is cut short is removed; a file of
+    another query is emptied.
+    """
     part, of = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
     if noted(of) != query.facts():
         remove(part)
@@ -307,7 +329,9 @@ def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
 
 
 def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
-    """Side file first: what it says is only believed of a file as long as it says."""
+    """Make the part file the finished file. The side file is written first: it counts only for a file of the size it
+    states.
+    """
     size = part.stat().st_size
     note_fetch(place, f"{api.base_url}/notes", size, {"sha256": sha256_of(part)}, query.facts())
     part.replace(place)
@@ -317,7 +341,9 @@ def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
 
 
 def years(what: list[str]) -> list[int]:
-    """The years that `2019`, `2018-2021` name, each once, in order."""
+    """The years that texts such as `2019` and `2018-2021` name, each once, in order. UsageError for any other text, and
+    for years before FIRST_YEAR.
+    """
     found: set[int] = set()
     for words in what:
         if not re.fullmatch(r"[0-9]{4}(-[0-9]{4})?", words):

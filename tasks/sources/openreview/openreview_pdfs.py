@@ -1,11 +1,11 @@
-"""PDFs of OpenReview's submissions, by note id, few requests and resumably.
+"""Downloads of the PDFs of OpenReview's submissions, by note id, in few requests; interrupted ones can be resumed.
 
     GET <api>/attachment?name=pdf&ids=<id>,<id>,...    up to 50: a zip of <number>_<title, cut short>.pdf
-    GET <api>/pdf?id=<id>                              one
+    GET <api>/pdf?id=<id>                              one PDF
 
-In 2026 some 36 attachments an hour were given out, so many are asked for at once where the server can do that. Names
-in the zip never become paths: the number says which submission it is, or the id where the name is one. A PDF is kept
-once it starts as one, as <folder>/pdfs/<id>.pdf; those that there are none of are named in pdfs/without_pdf.json.
+In 2026 the server gave out some 36 attachments an hour, so many PDFs are asked for in one request where the server can
+do that. Names in the zip never become paths: they are matched to submissions by number or note id. A file that starts
+as a PDF is kept as <folder>/pdfs/<id>.pdf; submissions without a PDF are listed in pdfs/without_pdf.json.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runti
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A submission whose PDF is wanted. `path` is None where its note names none."""
+    """A submission whose PDF is wanted. `path`: of the PDF on the site; None where the submission's note names none."""
 
     id: str
     number: int | None
@@ -53,7 +53,9 @@ class Paper:
 
 
 def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -> Iterator[Paper]:
-    """The submissions in these files with one of these decisions, or all of them where none is named."""
+    """The submissions in these JSONL files that have one of these decisions; all of them where `decisions` is empty.
+    `replies`: those in files of their own, from which decisions are read too.
+    """
     for file in files:
         with file.open("rb") as lines:
             for line in lines:
@@ -64,13 +66,16 @@ def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -
 
 
 def _decision(note: dict[str, Any], replies: Replies) -> str:
+    """The decision on a submission, from its note and replies."""
     return decide(note, by_kind([*direct_replies(note), *replies.to(str(note.get("forum")))])).decision
 
 
 def fetch_pdfs(
     api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress, *, max_pdf_bytes: int = MAX_PDF_BYTES
 ) -> list[Path]:
-    """The PDFs that are there in the end. SourceError at the end where some were refused: they are asked for again."""
+    """Download the PDFs of these submissions that are not in `folder` yet; return the files of all that are there then.
+    SourceError at the end where the server refused some, which the next run asks for again.
+    """
     fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
     fetch.all([paper for paper in asked if fetch.is_open(paper)])
@@ -78,6 +83,8 @@ def fetch_pdfs(
 
 
 class _Fetch:
+    """The downloads of one call of `fetch_pdfs`."""
+
     def __init__(self, api: Api, folder: Path, progress: Progress, max_pdf_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.api, self.folder, self.progress, self.max_pdf_bytes = api, folder, progress, max_pdf_bytes
@@ -91,12 +98,17 @@ class _Fetch:
         return self.folder / f".{paper.id}.incoming"
 
     def is_open(self, paper: Paper) -> bool:
-        """Whether it has still to be asked for."""
+        """Whether the paper's PDF has still to be asked for. A paper whose note names no PDF is listed in
+        without_pdf.json.
+        """
         if paper.path is None and paper.id not in self.without:
             self._note_without(paper, "its note names no PDF")
         return paper.id not in self.without and not self.place(paper).exists()
 
     def all(self, todo: list[Paper]) -> None:
+        """Download the PDFs of these papers, in batches or singly. SourceError at the end where some were refused;
+        stops early once many were refused and a batch brought no PDF.
+        """
         refused: list[str] = []
         for batch in batches(todo):
             if len(batch) > 1 and self.batches_failed < 2:
@@ -115,7 +127,9 @@ class _Fetch:
     # ------------------------------------------------------------ many at once
 
     def _batch(self, batch: list[Paper]) -> int:
-        """How many of the batch's PDFs came; 0 where the server does not give many at once."""
+        """Ask for the PDFs of the batch as one zip; return how many came, 0 where the server does not give several at
+        once.
+        """
         ids = ",".join(paper.id for paper in batch)
         place = self.folder / f".{hashlib.sha256(ids.encode()).hexdigest()[:16]}.zip"
         try:
@@ -129,7 +143,9 @@ class _Fetch:
         return done
 
     def _unpack(self, file: Path, batch: list[Paper]) -> int:
-        """Put the PDFs of a zip into their places; those that are damaged stay out, and are asked for singly."""
+        """Move the PDFs of a zip into their places; return how many. A damaged one is left out, and asked for singly
+        later.
+        """
         done = unpacked = 0
         with suppress(*_DAMAGED), zipfile.ZipFile(file) as archive:
             for member, paper in _members(archive, batch, self.max_pdf_bytes):
@@ -145,7 +161,9 @@ class _Fetch:
     # ------------------------------------------------------------ one
 
     def _single(self, paper: Paper) -> bool:
-        """False where the server refuses; what is not there, or no PDF, is noted."""
+        """Ask for one PDF. False where the server refuses it; True where it came, or there is none, which is then
+        noted.
+        """
         incoming = self._incoming(paper)
         for address in (f"/pdf?id={paper.id}", paper.path or ""):
             if (status := self._asked(address, incoming)) in REFUSED:
@@ -158,7 +176,9 @@ class _Fetch:
         return True
 
     def _asked(self, address: str, incoming: Path) -> int | None:
-        """None where it came, else the status; a page where a PDF was expected counts as refused."""
+        """Download to `incoming`. None where a file came, else the HTTP status; 401 where a web page came, or a file
+        larger than a PDF may be.
+        """
         try:
             self._download(address, incoming, self.max_pdf_bytes)
             return None
@@ -170,7 +190,7 @@ class _Fetch:
             return status
 
     def _admitted(self, paper: Paper, incoming: Path, address: str) -> bool:
-        """Move what starts as a PDF to its place; remove what does not."""
+        """Whether the downloaded file starts as a PDF: then it is moved to its place with a side file, else removed."""
         with incoming.open("rb") as file:
             start = file.read(1024)
         if b"%PDF-" not in start or incoming.stat().st_size > self.max_pdf_bytes:
@@ -198,12 +218,15 @@ class _Fetch:
         self.api.asked(ask)
 
     def _note_without(self, paper: Paper, reason: str) -> None:
+        """List the paper in without_pdf.json, with the reason why it has no PDF."""
         self.without[paper.id] = reason
         write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
 
 
 def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
-    """Runs of up to BATCH_IDS; the last has no single paper, of which the server gives no zip."""
+    """The papers in runs of up to BATCH_IDS. A single paper is left over only where `todo` has just one: the server
+    gives no zip of one PDF.
+    """
     rest = todo
     while rest:
         size = BATCH_IDS - 1 if len(rest) == BATCH_IDS + 1 else BATCH_IDS
@@ -214,7 +237,9 @@ def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
 def _members(
     archive: zipfile.ZipFile, batch: list[Paper], max_pdf_bytes: int
 ) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
-    """The members that are one paper's, each paper once, of a size that a PDF may have."""
+    """(member, paper) for each member of the zip whose name is the number or id of a paper of the batch, each paper
+    once. Members larger than `max_pdf_bytes` are left out.
+    """
     by_id = {paper.id: paper for paper in batch}
     numbers = [paper.number for paper in batch]
     by_number = {paper.number: paper for paper in batch if paper.number and numbers.count(paper.number) == 1}
@@ -228,5 +253,6 @@ def _members(
 
 
 def _remove(file: Path) -> None:
+    """Remove the file, its part file and their side files."""
     for ending in ("", ".part", *NOTES):
         remove(file.with_name(file.name + ending))

@@ -11,14 +11,14 @@
         "authors": {"value": [{"fullname": "Ann Lee", "username": "~Ann_Lee1"}]},
         "venue": {"value": "ICLR 2024 poster"}, "venueid": {"value": "ICLR.cc/2024/Conference"}}}
 
-Where the decision stands differs by year. 2018: notes of one invitation, .../-/Acceptance_Decision. 2019: the
+Where the decision is found differs by year. 2018: notes of one invitation, .../-/Acceptance_Decision. 2019: the
 recommendation of the meta-review, .../-/Paper7/Meta_Review. 2020-2023: a note .../Paper7/-/Decision, with new words
 in 2023 ("Accept: notable-top-5%"). From 2022 the venue says it too ("ICLR 2022 Submitted" was not accepted). In API
 v1 the venueid says nothing: rejected papers have the conference's as well. In API v2 it decides: the conference's own
 is accepted, .../Rejected_Submission rejected, .../Submission still under review. Withdrawn and desk-rejected papers
-have invitations of their own. Nothing that can be read is `unknown`. Authors are strings, or since 2026 objects; a
-submission under review has "Anonymous". Ratings are "8: accept" or 8, under `rating`, in 2022 and 2023 under
-`recommendation`. Times are milliseconds. `pdf` may be "".
+have invitations of their own. Where none of this can be read, the decision is `unknown`. Authors are strings, or
+since 2026 objects; a submission under review has "Anonymous". Ratings are "8: accept" or 8, under `rating`, in 2022
+and 2023 under `recommendation`. Times are milliseconds. `pdf` may be "".
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ Note = Mapping[str, Any]
 
 
 class Decision(NamedTuple):
-    """A word of schemas.sources.openreview.DECISIONS, what was read, and where."""
+    """A decision (a word of schemas.sources.openreview.DECISIONS), the text it was read from, and where that text was
+    found: a value of SUBMISSIONS.decision_source.
+    """
 
     decision: str
     raw: str | None
@@ -71,7 +73,7 @@ UNKNOWN = Decision("unknown", None, None)
 
 
 def value(content: Any, name: str) -> Any:
-    """A field of a note's content, out of API v2's {"value": ...}."""
+    """The field `name` of a note's content, in API v2 what is in its {"value": ...}; None where it is missing."""
     found = content.get(name) if isinstance(content, dict) else None
     if isinstance(found, dict) and "value" in found and (len(found) == 1 or found.keys() == {"value", "readers"}):
         return found["value"]
@@ -79,19 +81,19 @@ def value(content: Any, name: str) -> Any:
 
 
 def text(content: Any, name: str) -> str | None:
-    """The field, where it is a text that is not blank."""
+    """The field `name` of a note's content, stripped, if it is a text and not blank; else None."""
     found = value(content, name)
     return found.strip() or None if isinstance(found, str) else None
 
 
 def invitations(note: Note) -> list[str]:
-    """Of API v1 one, of API v2 all."""
+    """The note's invitations: in API v1 one, in API v2 all."""
     found = note["invitations"] if is_v2(note) else [note.get("invitation")]
     return [one for one in found if isinstance(one, str)]
 
 
 def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
-    """Replies by what ends their invitations: Official_Review, Decision, Meta_Review."""
+    """Replies grouped by the last part of their invitations, such as Official_Review, Decision or Meta_Review."""
     kinds = defaultdict[str, list[Note]](list)
     for reply in replies:
         for kind in dict.fromkeys(map(_last, invitations(reply))):
@@ -108,20 +110,22 @@ def is_v2(note: Note) -> bool:
 
 
 def year_of(note: Note) -> int | None:
-    """The conference's, from the note's first invitation that names one, else its venueid."""
+    """The year of the note's conference, from its first invitation with a year, else from its venueid; None where
+    neither has one.
+    """
     found = map(_YEAR.search, (*invitations(note), f"{value(note.get('content'), 'venueid')}/"))
     return next((int(match[1]) for match in found if match), None)
 
 
 def direct_replies(note: Note) -> list[Note]:
-    """The replies to the submission itself that came with it."""
+    """The replies to a submission that its note carries along; empty where it carries none."""
     details = note.get("details")
     values = details.get("directReplies") if isinstance(details, dict) else None
     return [reply for reply in values if isinstance(reply, dict)] if isinstance(values, list) else []
 
 
 def names(found: Any) -> list[str]:
-    """Full names; none of an anonymous submission."""
+    """The full names in a field of authors, strings or API v2's objects; empty for an anonymous submission."""
     people = found if isinstance(found, list) else [found]
     values = [person.get("fullname") if isinstance(person, dict) else person for person in people]
     stripped = [name.strip() for name in values if isinstance(name, str)]
@@ -129,7 +133,7 @@ def names(found: Any) -> list[str]:
 
 
 def words(found: Any) -> list[str]:
-    """Keywords of a list, or of one text with commas or semicolons."""
+    """The keywords in a list, or in one text that separates them by commas or semicolons."""
     parts = found if isinstance(found, list) else re.split(r"[;,]", found) if isinstance(found, str) else []
     return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
 
@@ -138,7 +142,7 @@ def words(found: Any) -> list[str]:
 
 
 def rating(found: Any) -> int | None:
-    """The number of 8, "8" and "8: accept, good paper"."""
+    """The number in a rating written 8, "8" or "8: accept, good paper"; None for any other value."""
     if isinstance(found, str):
         match = _RATING.match(found)
         return int(match[1]) if match else None
@@ -146,7 +150,7 @@ def rating(found: Any) -> int | None:
 
 
 def ratings(reviews: Iterable[Note]) -> list[int | None]:
-    """One an official review, oldest first."""
+    """The rating of each official review, oldest first; None where it cannot be read."""
     return [
         _rated(review.get("content"))
         for review in sorted(reviews, key=lambda note: (_time(note, "cdate", "tcdate") or 0, _own(note, "id")))
@@ -154,7 +158,9 @@ def ratings(reviews: Iterable[Note]) -> list[int | None]:
 
 
 def _own(note: Note, name: str) -> str:
-    """An id of the note; "" where it is none. Values that nest deep must not be made texts: that ends in an error."""
+    """The field `name` of the note, which is an id; "" where it is no text. Other values must not be made texts: one
+    that nests deep would raise.
+    """
     found = note.get(name)
     return found if isinstance(found, str) else ""
 
@@ -168,10 +174,12 @@ def _rated(content: Any) -> int | None:
 
 
 def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
-    """By the decision note, else 2019's meta-review, the invitation, the venueid (API v2), the venue; else unknown.
+    """The decision on a submission, from the first of these that gives one: decision note, meta-review (2019 only),
+    invitation, venueid, venue; else `unknown`.
 
-    `kinds` are the replies by kind. Words that cannot be read leave it to the next rule; they are kept where none can
-    tell.
+    `kinds`: its replies, as `by_kind` groups them. A text that no rule can read is passed over; the first such is kept
+    as `raw` where nothing else gives a decision. A venueid under review and texts that disagree end the search with
+    `unknown`.
     """
     unread: list[Decision] = []
     for rule in (_by_note, _by_meta_review, _by_invitation, _by_venueid, _by_venue):
@@ -183,18 +191,22 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
 
 
 def read_decision(words: str) -> str:
-    """The decision of a decision note or a recommendation: "Accept: notable-top-25%", "Accept (Talk)", "Reject"."""
+    """The decision named in the text of a decision note or recommendation, such as "Accept: notable-top-25%", "Accept
+    (Talk)" or "Reject"; `unknown` where none is.
+    """
     accepted = re.search(r"(?<!not )\baccept", words.lower())
     return _read(words, (*_DECISIONS, *_KINDS_OF_ACCEPTANCE, ("", "accept")) if accepted else _DECISIONS)
 
 
 def read_venue(words: str) -> str:
-    """The decision that a venue ("ICLR 2024 spotlight", "Submitted to ICLR 2024") names, e.g. `accept_spotlight`."""
+    """The decision named in a venue: "ICLR 2024 spotlight" is `accept_spotlight`, "Submitted to ICLR 2024" is `reject`;
+    `unknown` where none is.
+    """
     return _read(words.strip(), _VENUES)
 
 
 def _read(words: str, rules: Iterable[tuple[str, str]]) -> str:
-    """The decision of the first pattern that is in the words."""
+    """The decision of the first of the (pattern, decision) pairs whose pattern is found in the text, else `unknown`."""
     found = (decision for pattern, decision in rules if re.search(pattern, words.lower(), re.DOTALL))
     return next(found, "unknown")
 
@@ -231,7 +243,9 @@ def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
 
 
 def _by_meta_review(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
-    """Of 2019 only: later a meta-review recommends, and does not decide."""
+    """The decision in the meta-review's recommendation, in 2019 only: later a meta-review recommends, and does not
+    decide.
+    """
     if year_of(note) != 2019:
         return None
     reviews = _to_itself(note, kinds, "Meta_Review")
@@ -239,12 +253,13 @@ def _by_meta_review(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | N
 
 
 def _to_itself(note: Note, kinds: Mapping[str, list[Note]], *names: str) -> list[Note]:
-    """Replies of these kinds to the submission, and not to another reply."""
+    """The replies of the kinds `names` that reply to the submission, not to another reply."""
     own = (None, note.get("id"), note.get("forum"))
     return [reply for name in names for reply in kinds.get(name, ()) if reply.get("replyto") in own]
 
 
 def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
+    """The decision that the texts name, None where there are no texts; `unknown` where they name different ones."""
     raws = list(dict.fromkeys(one for one in texts if one))
     if len({read_decision(one) for one in raws}) > 1:
         return Decision("unknown", " | ".join(raws), "disagreement")
@@ -275,7 +290,9 @@ def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
 
 
 def _of_conference(note: Note, venueid: str) -> Decision:
-    """API v2 gives the conference's own venueid to what it accepted; the venue says how."""
+    """The decision on a submission with the conference's own venueid, which in API v2 means accepted: the venue says
+    whether as oral, spotlight or poster. `unknown` where the venue says rejected or withdrawn.
+    """
     venue = text(note.get("content"), "venue")
     read = read_venue(venue) if venue else "accept"
     if read in ("reject", "withdrawn", "desk_rejected"):
@@ -292,7 +309,7 @@ def _by_venue(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
 
 
 class Replies:
-    """Notes that stand apart from the submissions they reply to (2018: the decisions), from files of their own.
+    """Notes in files of their own, apart from the submissions they reply to (2018: the decisions), looked up by forum.
 
     As a stage's argument its identity is that of the files' content.
     """
@@ -305,10 +322,12 @@ class Replies:
         return sorted(set(self.files.values()))
 
     def to(self, forum: str) -> list[Note]:
+        """The notes that belong to this forum, which is the note id of a submission."""
         return self._by_forum.get(forum, [])
 
     @cached_property
     def _by_forum(self) -> dict[str, list[Note]]:
+        """Forum -> its notes. SourceError for a line that is no note."""
         found = defaultdict[str, list[Note]](list)
         for path in sorted(self.files):
             for line in split_lines(unpacked(Path(path)), path):
@@ -323,7 +342,9 @@ class Replies:
 
 
 def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[Any, ...] | str:
-    """The columns of SUBMISSIONS, or why it is none."""
+    """The row of SUBMISSIONS made from a note and its replies; or, as a text, why the note is no submission.
+    `retrieved`: milliseconds since 1970.
+    """
     number, forum, content, year = _own(note, "id"), _own(note, "forum"), note.get("content"), year_of(note)
     if not _ID.fullmatch(number):
         return "missing or ill-formed id"
@@ -359,18 +380,21 @@ def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[
 
 
 def pdf_path(note: Note) -> str | None:
-    """The path of the note's PDF on the site, if it names one there."""
+    """The path of the note's PDF on OpenReview's site, such as /pdf/9f.pdf; None where it names none there."""
     path = text(note.get("content"), "pdf")
     return path if path and _PDF.fullmatch(path) else None
 
 
 def _time(note: Note, name: str, other: str) -> int | None:
-    """Milliseconds since 1970."""
+    """The time in field `name` of the note, else in field `other`, in milliseconds since 1970; None where neither has
+    one.
+    """
     time = _whole(note.get(name), _LATEST)
     return _whole(note.get(other), _LATEST) if time is None else time
 
 
 def _whole(found: Any, largest: int = _LARGEST) -> int | None:
+    """The value if it is a whole number not above `largest` (nor below its negative), else None."""
     return found if type(found) is int and -largest <= found <= largest else None
 
 

@@ -77,9 +77,10 @@ def is_acl_id(acl_id: str) -> bool:
 
 
 def is_front_matter(acl_id: str) -> bool:
-    """Whether it names a volume's front matter or the volume itself: the paper with the number 0.
+    """Whether an id is that of a volume or its front matter: its paper number is 0.
 
-    Old ids have four digits, of which one is the volume, or two (workshops W, C69, and D19 from D19-50 on).
+    In an old id (P18-1000) one digit after the hyphen is the volume's; two are in workshops (W), C69, and D19 from
+    D19-50 on.
     """
     if not is_acl_id(acl_id):
         return False
@@ -89,6 +90,7 @@ def is_front_matter(acl_id: str) -> bool:
 
 
 def year_of(acl_id: str) -> int | None:
+    """The year that an id of the Anthology contains; None where it is no such id."""
     if match := _NEW_ID.fullmatch(acl_id):
         return int(match[1])
     match = _OLD_ID.fullmatch(acl_id)
@@ -96,7 +98,7 @@ def year_of(acl_id: str) -> int | None:
 
 
 def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> str | None:
-    """By the year, for ACL's own materials; null for those of others."""
+    """The licence of the ACL's own materials, by year; None for those of other publishers, or without a year."""
     others = publisher and not re.search(r"association for computational linguistics|\bacl\b", publisher, re.IGNORECASE)
     if others or year is None or acl_id.startswith("L") or ".lrec-" in acl_id:
         return None
@@ -107,7 +109,7 @@ def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> s
 
 
 def metadata_row(record: dict[str, Any], retrieved: int | None) -> Row | Rejected:
-    """The columns of METADATA, or why it is none."""
+    """The row of METADATA for a record of the table; a Rejected for front matter and for records without a valid id."""
     acl_id = _text(record["acl_id"])
     if acl_id is None or not is_acl_id(acl_id):
         return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=raw_text(str(record)))
@@ -138,14 +140,14 @@ def permalink(acl_id: str) -> str:
 
 
 def authors(field: str) -> list[str]:
-    """Full names of a BibTeX field: `Lee, Ann and Bo, Cy` is Ann Lee and Cy Bo."""
+    """Full names from the author field of a BibTeX entry: `Lee, Ann and Bo, Cy` gives Ann Lee and Cy Bo."""
     people = [_BLANK.sub(" ", person).strip() for person in _AND.split(_unbraced(field))]
     parted = [person.partition(",") for person in people if person]
     return [f"{given.strip()} {family.strip()}".strip() for family, _, given in parted]
 
 
 def _plain(value: Any) -> str | None:
-    """A BibTeX value on one line, without its braces."""
+    """A BibTeX value on one line, without its braces; None where nothing is left."""
     return _BLANK.sub(" ", _unbraced(_text(value) or "")).strip() or None
 
 
@@ -158,7 +160,9 @@ def _text(value: Any) -> str | None:
 
 
 def _number(value: Any) -> int | None:
-    """A whole number, also of "2020" and of 2020.0, as tables with gaps hold them."""
+    """A whole number of 0 or more, also from "2020" and 2020.0, as tables with gaps hold them; None for any other
+    value.
+    """
     number = whole_number(value.strip() if isinstance(value, str) else value)
     return number if 0 <= number < 2**53 else None
 
@@ -177,7 +181,9 @@ def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.Record
 
 
 def _once(row: Row | Rejected, seen: set[str], where: str) -> Row | Rejected:
-    """The row, or why it is left out where its paper was there before."""
+    """The row, whose id is added to `seen`; a Rejected where its id is there already. `where` (file, bundle) goes into
+    the reason.
+    """
     if isinstance(row, Rejected):
         return row
     if row["paper_id"] in seen:
@@ -187,7 +193,9 @@ def _once(row: Row | Rejected, seen: set[str], where: str) -> Row | Rejected:
 
 
 def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file, streamed: it may be one row group of gigabytes."""
+    """The columns used here of a Parquet file, in batches: it may be one row group of gigabytes. SourceError where a
+    column is missing or the file is damaged.
+    """
     path = Path(piece.source.path)
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
@@ -200,6 +208,7 @@ def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
 
 
 def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
+    """Count the rows with and without a full text."""
     texts = batch.column(FULL_TEXT).cast(pa.large_string())  # of a table without a single text the type is null
     full = pc.sum(pc.greater(pc.fill_null(pc.binary_length(texts), 0), 0)).as_py() or 0
     context.count("with full text", full)
@@ -210,7 +219,7 @@ def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
 
 
 def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
-    """The row of PAPERS of a file, or why it is none."""
+    """The row of PAPERS for the JSON file of a paper, or a Rejected that says why there is none."""
     acl_id = acl_id_of(member.name)
     key = f"{GROUP}/{acl_id or member.name}"
     if acl_id is not None and is_front_matter(acl_id):
@@ -232,7 +241,7 @@ def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
 
 
 def acl_id_of(name: str) -> str | None:
-    """The id that a file is named by."""
+    """The Anthology's id in the name of a JSON file; None where it has none."""
     acl_id = re.sub(r"\.json(\.[a-z0-9]+)?$", "", name.replace("\\", "/").rsplit("/", 1)[-1])
     return acl_id if is_acl_id(acl_id) else None
 
@@ -248,6 +257,7 @@ def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBa
 
 
 def _papers(files: Shard, default: str | None) -> Iterator[tuple[Row, int] | Rejected]:
+    """(row, 1) or a Rejected for each JSON file. `default`: when files without a side file were fetched."""
     seen: set[str] = set()
     for member in members(files, endings=ENDINGS, max_bytes=MAX_JSON_BYTES):
         when = member.retrieved_at or default

@@ -7,9 +7,9 @@
          500 "[TIMEOUT] PDF to XML …"        every failure of processing; the text may be missing
          503                                 all engines are busy: wait
 
-One form is all that is sent, so no client library stands between: those there are ask again without end on a 503,
-report a lost connection as a 400, and have no deadline for a PDF as a whole. Consolidation is off: it asks Crossref,
-and no run would be as the last.
+No client library is used: one form is all that is sent, and the existing libraries retry without end on a 503, report
+a lost connection as a 400, and have no deadline for a PDF as a whole. Consolidation is off: it asks Crossref, so
+results would change from run to run.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _START = (
 
 
 def send(connections: Wire, url: str, content: bytes, seconds: float) -> tuple[int, bytes]:
-    """(status, body) of one PDF, read whole before the deadline, no further than a TEI may be long.
+    """(status, body) of the request to parse one PDF. `seconds` bound the request as a whole, tei.MAX_BYTES its body.
 
     UnreadableError where it is too slow or its reply too large, Dropped where the connection was lost.
     """
@@ -114,10 +114,12 @@ def connect(
     connect_seconds: float = CONNECT_SECONDS,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> Grobid:
-    """The server at this address, once it is ready. SourceError where there is none, Incomplete where it stays unready.
+    """The GROBID server at this address, after waiting up to `ready_seconds` until it is ready. SourceError where there
+    is none, Incomplete where it is not ready by then.
 
-    `seconds` one PDF may take, `patience_seconds` it may wait for a busy server; no more PDFs at once than engines.
-    `connect_seconds` bound a question about the server itself; between two tries lie about `pause_seconds`.
+    `concurrency` PDFs are sent at once, fewer if the server has fewer engines; one may take `seconds`, and wait
+    `patience_seconds` for a busy server. `connect_seconds` bound a request about the server itself; between two
+    attempts it waits about `pause_seconds`.
     """
     base = url.rstrip("/").removesuffix("/api")
     origin(base)
@@ -143,7 +145,7 @@ def _wait_until_ready(ask: Ask, base: str, seconds: float, pause_seconds: float)
 
 
 def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int | None, bytes]:
-    """(status, body); no status where nobody answers."""
+    """(status, body) of a GET of /api/<path>; (None, nothing) where no server answers."""
     request = requests.Request("GET", f"{base}/api/{path}")
     try:
         with connections.send(request, (seconds, seconds)) as reply:
@@ -153,6 +155,7 @@ def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int |
 
 
 def _version(ask: Ask) -> str:
+    """The server's version and revision; "unknown" where it does not say."""
     status, body = ask("version")
     try:
         document = json.loads(body)
@@ -164,7 +167,7 @@ def _version(ask: Ask) -> str:
 
 
 def _engines(ask: Ask) -> int | None:
-    """PDFs the server works on at once, where it says so (from 0.9 on)."""
+    """How many PDFs the server can work on at once; None where it does not say (before 0.9)."""
     try:
         engines = json.loads(ask("health")[1])["pool"]["maxActive"]
     except (ValueError, KeyError, TypeError):
@@ -173,7 +176,9 @@ def _engines(ask: Ask) -> int | None:
 
 
 class Grobid:
-    """A server that was there. Identity: its version, not where it stands or how patiently it is asked."""
+    """A parser of PDFs: a GROBID server that was ready. Its identity: version and options, not the address, nor how
+    long it may take.
+    """
 
     def __init__(
         self,
@@ -191,7 +196,10 @@ class Grobid:
         return {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
-        """What each PDF says, in their order; no more than `concurrency` of them are in memory."""
+        """(PDF, the row of PAPERS or why there is none) for each PDF, in their order. `concurrency` are sent at once,
+        and no more than one more is in memory. Incomplete where the server stays busy or is gone. `home`: where the
+        lock files are.
+        """
         asking = _Asking(self, home / "locks")
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
         try:
@@ -206,7 +214,7 @@ class Grobid:
 
 
 class _Asking:
-    """One unit's questions to a server."""
+    """The requests of one unit of work to a server."""
 
     def __init__(self, server: Grobid, locks: Path) -> None:
         self.server, self.locks = server, locks
@@ -214,6 +222,7 @@ class _Asking:
         self.connections = Wire(user_agent())
 
     def paper(self, member: Member) -> Row | UnreadableError:
+        """The row of PAPERS made from a PDF, or the error that says why there is none."""
         try:
             check(member)
             row = tei.paper_of(self.tei(member))
@@ -222,7 +231,9 @@ class _Asking:
         return {**row, "source": "pdf", "pdf_sha": hashlib.md5(member.content, usedforsecurity=False).hexdigest()}
 
     def tei(self, member: Member) -> bytes:
-        """The TEI of a PDF. UnreadableError where there will never be one, Incomplete where it may be later."""
+        """The TEI of a PDF; waits and tries again while the server is busy or the connection fails. UnreadableError
+        where the PDF will never have one, Incomplete where it may have one in a later run.
+        """
         tries = lost = 0
         busy_until = time.monotonic() + self.server.patience_seconds
         while True:
@@ -246,7 +257,9 @@ class _Asking:
                 self._raise_unless_once_more(status, body, tries)
 
     def _wait(self, until: float, what: str) -> None:
-        """Wait some seconds; Incomplete where that would be past `until`, or when another PDF ended the unit."""
+        """Wait some seconds. Incomplete, which says `what` the server does, where that would end after `until` (of
+        time.monotonic), or when another PDF ended the unit.
+        """
         pause = random.uniform(1.25, 3.75) * min(self.server.pause_seconds, self.server.patience_seconds / 20)
         if time.monotonic() + pause > until or self.stopped.wait(pause):
             raise Incomplete(
@@ -254,7 +267,9 @@ class _Asking:
             )
 
     def _raise_unless_once_more(self, status: int, body: bytes, tries: int) -> None:
-        """Return for a failure that may pass; else UnreadableError (of this PDF) or SourceError (a wrong server)."""
+        """Returns where the failure may pass and this was the first attempt; else UnreadableError (this PDF has no TEI)
+        or SourceError (this is no GROBID).
+        """
         if status in (200, 204):
             raise UnreadableError("GROBID: no content")
         if status == 500:
@@ -270,7 +285,9 @@ class _Asking:
 
 
 def code_of(body: bytes) -> tuple[str, str]:
-    """(code, message) of a failure; paths in the message are the server's temporary files and are left out."""
+    """(code, message) in the body of a failure; the code is "" where it has none. Paths of temporary files are removed
+    from the message.
+    """
     text = body[:4_000].decode(errors="replace")
     match = _CODE.match(text)
     code, message = (match[1], match[2]) if match else ("", text)
@@ -279,7 +296,9 @@ def code_of(body: bytes) -> tuple[str, str]:
 
 @contextmanager
 def _place(locks: Path, number: int, stopped: threading.Event) -> Iterator[None]:
-    """Hold one of so many places, which all processes of a home share; a dead one's are free."""
+    """Holds one of `number` lock files, which all processes of a home share, to bound their requests; waits for a free
+    one. A process that dies releases its own. Incomplete once `stopped` is set.
+    """
     locks.mkdir(parents=True, exist_ok=True)
     while True:
         for place in range(number):

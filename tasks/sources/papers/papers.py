@@ -1,4 +1,4 @@
-"""What all papers share, whatever they were read from: paragraphs, introductions, related work, resolved citations."""
+"""What is derived from rows of PAPERS of any source: paragraphs, introductions, related work, resolved citations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARAGRAPHS_AT_ONCE = 10_000
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
-    """The rows of PARAGRAPHS of a row of PAPERS."""
+    """The rows of PARAGRAPHS for a row of PAPERS, in order. Offsets of citations are into the paragraph's text."""
     text, unheaded = paper["text"], dict.fromkeys(("number", "head", "role"))
     heads = [{name: section[name] for name in unheaded} for section in paper["sections"]]
     linked = {entry["ref_id"]: entry["paper_id"] for entry in paper["bibliography"] if entry["paper_id"]}
@@ -40,18 +40,20 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
 
 
 def _shifted(citation: Row, by: int) -> Row:
+    """The citation with its offsets made smaller by `by`."""
     return {**citation, "start": citation["start"] - by, "end": citation["end"] - by}
 
 
 def _cited(citations: list[Row], linked: dict[str, str]) -> list[str]:
-    """The papers that citations lead to, each once."""
+    """The paper ids that the citations lead to, each once. `linked`: ref_id -> paper_id."""
     return list(dict.fromkeys(linked[citation["ref_id"]] for citation in citations if citation["ref_id"] in linked))
 
 
 def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Offsets of the introduction, sub-sections with their heads included, from its first paragraph to its last.
+    """(start, end) of the introduction in the paper's text, from its first paragraph to its last, sub-sections
+    included; None where it has none.
 
-    Related work that stands inside it is part of it. Of several introductions in one paper, the first.
+    Related work inside the introduction is part of it. Of several introductions, the first.
     """
     placed = ((_role(paper, paragraph), paragraph) for paragraph in paper["paragraphs"])
     begun = dropwhile(lambda found: found[0] != INTRODUCTION, placed)
@@ -61,11 +63,12 @@ def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def related_work(paper: Mapping[str, Any]) -> list[Row]:
-    """The paragraphs of PAPERS.paragraphs on related work, those of its sub-sections included."""
+    """The paragraphs, as in PAPERS.paragraphs, of the sections on related work and of their sub-sections."""
     return [paragraph for paragraph in paper["paragraphs"] if _role(paper, paragraph) == RELATED_WORK]
 
 
 def _role(paper: Mapping[str, Any], paragraph: Row) -> str | None:
+    """The role of the section that the paragraph is in, or None."""
     position = paragraph["section"]
     role: str | None = paper["sections"][position]["role"] if position is not None else None
     return role
@@ -90,7 +93,9 @@ def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordB
 def resolve_citations(
     context: StageContext, paragraphs: Rows, papers: AllRows, metadata: AllRows
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """A row for each paper that a paragraph cites, with the title and abstract of those at hand, joined out of core."""
+    """A row for each paper that a paragraph cites, with its title and abstract where `papers` or `metadata` have them.
+    The join is out of core.
+    """
     asked = f"select unnest(cited) as paper_id from {read_parquet(paragraphs.paths)}"
     tables, columns = [papers, metadata], ("title", "abstract")
     with database(context.scratch()) as connection:
@@ -103,6 +108,7 @@ def resolve_citations(
 
 
 def _resolved(paragraphs: pa.RecordBatch, known: Known) -> pa.RecordBatch:
+    """The rows of CITED for these paragraphs."""
     cited, places = pc.list_flatten(paragraphs["cited"]), pc.list_parent_indices(paragraphs["cited"])
     found = known.of(cited)
     at = pc.index_in(cited, value_set=found["paper_id"].combine_chunks())

@@ -1,6 +1,6 @@
-"""PDFs as papers, by the parser at hand; and the one that needs no server: PDFium's lines, and a heuristic over them.
+"""Papers from PDFs by any parser, and the built-in parser, which needs no server: PDFium's lines and a heuristic.
 
-It finds heads, paragraphs and references by how lines look:
+The heuristic finds heads, paragraphs and references by how lines look:
 
     12.0 bold     "1 Introduction"                          a head: numbered or known, bold or large, on its own
     10.9          "The goal of this work is to facilitate"  its text: most lines have this size
@@ -8,9 +8,9 @@ It finds heads, paragraphs and references by how lines look:
      9.0          "Table 1: Features."                      smaller: a caption, a footnote; stands outside the sections
     10.9          "84"                                      page numbers and running heads: dropped
 
-It is a way to begin, not a parser: authors are not read, citations are not resolved, columns come as the file has
-them. The column `parser` says so. PDFium runs in a process of its own, one for many PDFs: what breaks, hangs or bloats
-it costs that PDF, which becomes a rejected row.
+It is a way to begin, no full parser: authors are not read, citations are not resolved, columns of a page come in the
+order of the file. The column `parser` says so. PDFium runs in a process of its own, one for many PDFs: a PDF that
+crashes or hangs it, or takes too much memory, becomes a rejected row.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ _KNOWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text with where and how it stands; see pdf_lines."""
+    """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf_lines);
+    `page` counts from 0.
+    """
 
     text: str
     size: float
@@ -87,7 +89,7 @@ class Line:
 
     @property
     def rows(self) -> int:
-        """Printed lines it was put together from."""
+        """How many printed lines it consists of: PDFium joins lines at a broken word."""
         return self.text.count("\ufffe") + 1
 
 
@@ -95,7 +97,7 @@ class Line:
 
 
 class Parser(Protocol):
-    """What makes papers of PDFs. Its identity is part of the stage's."""
+    """What turns PDFs into rows of PAPERS. Its identity is part of that of the stage `read_pdfs`."""
 
     def identity(self) -> Any: ...
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]: ...
@@ -103,7 +105,9 @@ class Parser(Protocol):
 
 @stage(PAPERS, revision=1)
 def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterator[pa.RecordBatch | Rejected]:
-    """Papers of PDFs. What breaks a parser costs its own row; a server that is not there leaves the part open."""
+    """Papers of PDFs. A PDF that the parser cannot read is rejected; while a parser's server cannot be reached, the
+    part stays unfinished.
+    """
     licence = dict(files.source.facts).get("licence")
     found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), context.store.home)
     yield from counted(context, in_batches(row_of(member, parsed, licence) for member, parsed in found))
@@ -113,7 +117,7 @@ def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterato
 
 
 class Pdfium:
-    """The parser that is always there. Identity: its version and how many pages a PDF may have."""
+    """The parser that needs no server. Its identity: the version of pypdfium2, and how many pages a PDF may have."""
 
     def __init__(self, *, pages: int = PAGES, seconds: float = SECONDS) -> None:
         self.pages, self.seconds = pages, seconds
@@ -126,20 +130,21 @@ class Pdfium:
         return {"parser": self.name, "pages": self.pages}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
-        """What each PDF says, in their order."""
+        """(PDF, the row of PAPERS or why there is none) for each PDF, in their order. `home` is not used."""
         with TemporaryDirectory(prefix="pdf-") as folder, closing(Reader(self, Path(folder))) as reader:
             for member in members:
                 yield member, reader.paper(member)
 
 
 class Reader(Child):
-    """Reads PDFs one by one, in a process of their own. `folder` is for what does not stay in memory."""
+    """Reads PDFs one by one, in a process of their own, to which each is passed as a file in `folder`."""
 
     def __init__(self, parser: Pdfium, folder: Path) -> None:
         super().__init__([sys.executable, "-P", pdf_lines.__file__], max_bytes=MAX_REPLY_BYTES)
         self.parser, self.place = parser, folder / "input.pdf"
 
     def paper(self, member: Member) -> Row | UnreadableError:
+        """The row of PAPERS made from a PDF, or the error that says why there is none."""
         try:
             check(member)
             self.place.write_bytes(member.content)
@@ -153,6 +158,7 @@ class Reader(Child):
         }
 
     def _pages(self) -> list[list[list[Any]]]:
+        """The lines of each page, as the process answers. UnreadableError where it fails."""
         wanted = {"path": str(self.place), "pages": self.parser.pages, "seconds": self.parser.seconds}
         try:
             reply = self.ask(wanted, self.parser.seconds)
@@ -167,7 +173,7 @@ class Reader(Child):
 
 
 def check(member: Member) -> None:
-    """UnreadableError for what is no PDF at all."""
+    """UnreadableError where the file has a fault, such as being empty or too large, or is no PDF."""
     if member.fault:
         raise UnreadableError(member.fault)
     if b"%PDF-" not in member.content[:MAGIC_WITHIN]:
@@ -178,7 +184,7 @@ def check(member: Member) -> None:
 
 
 def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
-    """The lines of a page as its reader gives them, without control characters."""
+    """The lines of the page with this number, from the answer of pdf_lines; control characters become spaces."""
     return [
         Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number)
         for text, size, bold, left, right, top in page
@@ -186,7 +192,9 @@ def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
 
 
 def paper_of(lines: Sequence[Line]) -> Row:
-    """The columns of PAPERS that the lines tell. UnreadableError where there is no text."""
+    """A row of PAPERS made from the lines of a PDF, without paper_id, parser, pdf_sha and retrieved_at. UnreadableError
+    where there is no text.
+    """
     clean = _without_running_heads(lines)
     if not any(character.isalpha() for line in clean for character in line.text):
         raise UnreadableError("no text")
@@ -212,28 +220,33 @@ def paper_of(lines: Sequence[Line]) -> Row:
 
 
 def _without_running_heads(lines: Sequence[Line]) -> list[Line]:
-    """Without page numbers, and without what stands at the top or bottom of three pages or more."""
+    """The lines that are not empty, without page numbers and running heads: texts that are found three times or more,
+    whatever their digits, among the two highest and two lowest lines of pages.
+    """
     ends = {id(line) for _, page in groupby(lines, key=attrgetter("page")) for line in _ends(list(page))}
     seen = Counter(_pattern(line.text) for line in lines if id(line) in ends)
     return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen))]
 
 
 def _ends(page: list[Line]) -> list[Line]:
+    """The two highest and the two lowest lines of a page."""
     by_height = sorted(page, key=lambda line: line.top)
     return [*by_height[:2], *by_height[-2:]]
 
 
 def _pattern(text: str) -> str:
+    """The text with # for each number."""
     return re.sub(r"\d+", "#", " ".join(text.split()))
 
 
 def _is_running(text: str, seen: Counter[str]) -> bool:
+    """Whether the text is a page number, or a running head by how often `seen` has its pattern."""
     pattern = _pattern(text)
     return pattern in ("#", "– # –", "- # -", "Page #", "# of #", "Page # of #") or seen[pattern] >= 3
 
 
 class _Layout:
-    """The lines of a paper by what they are."""
+    """Sorts the lines of a paper into title, abstract, body, references and appendix."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.outside: list[Paragraph] = []
@@ -251,7 +264,7 @@ class _Layout:
     # ---- front matter
 
     def _front(self, lines: list[Line], heads: list[int]) -> int:
-        """Read title and abstract; where the body begins."""
+        """Set the title and the abstract; return the index of the line where the body begins."""
         begins = next((p for p, line in enumerate(lines) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
         first = next((p for p in heads if begins is None or p > begins), None)
         self.title = self._title([line for line in lines[: begins or first or 30] if line.page == 0])
@@ -264,7 +277,7 @@ class _Layout:
         return first
 
     def _title(self, lines: list[Line]) -> str:
-        """The largest lines that stand together."""
+        """The first run of lines in the largest font size; empty where that is not larger than the body's."""
         largest = max((line.size for line in lines), default=0.0)
         if largest < self.size + _LARGER:
             return ""
@@ -274,9 +287,11 @@ class _Layout:
     # ---- heads
 
     def _style(self, line: Line) -> bool:
+        """Whether a line is bold, or larger than the body's text."""
         return line.bold or line.size >= self.size + _LARGER
 
     def is_head(self, line: Line, following: Line | None) -> bool:
+        """Whether a line is the head of a section. `following`: the line after it."""
         text = line.text
         if len(text) > _MAX_HEAD_CHARS or len(text.split()) > _MAX_HEAD_WORDS or _CAPTION.match(text):
             return False
@@ -297,7 +312,9 @@ class _Layout:
     # ---- running text
 
     def sections(self, lines: Sequence[Line]) -> list[Section]:
-        """Sections; what stands outside them (captions, footnotes, small print, no scraps of formulae) is put apart."""
+        """The sections that the lines make. Captions, footnotes and other small print go to `outside`, but for scraps
+        of formulae, which are dropped.
+        """
         found, held, small = [Section(None, None)], list[Line](), list[Line]()
         caption = False
         for line in lines:
@@ -319,7 +336,7 @@ class _Layout:
         return [section for section in found if section.head or section.paragraphs]
 
     def _head(self, line: Line, found: list[Section]) -> None:
-        """A new section, or the second line of the head before."""
+        """Begin a new section with this head, or add the line to the last head where it is the second line of it."""
         number, printed = split_number(line.text)
         head, before = self.rejoined(printed or line.text), found[-1]
         two = not before.paragraphs and number is None and before.head is not None and self._style(line)
@@ -329,11 +346,12 @@ class _Layout:
             found.append(Section(number, head))
 
     def _goes_on(self, before: Line, line: Line) -> bool:
-        """Whether a line of small print is of the same piece."""
+        """Whether a line of small print continues the caption or footnote of the line before."""
         near = 0 <= before.top - line.top < self.leading * (before.rows + 0.8)
         return line.page == before.page and near and abs(line.size - before.size) < 0.6
 
     def _end(self, paragraphs: list[Paragraph], lines: list[Line]) -> None:
+        """Append the paragraphs that `lines` make to `paragraphs`, then empty `lines`."""
         for group in _groups(lines, lambda held, line, following: self._begins(held[-1], line, following)):
             text = self.joined(group)
             if text and (paragraphs is not self.outside or _WORD.search(text)):
@@ -341,7 +359,7 @@ class _Layout:
         lines.clear()
 
     def _begins(self, before: Line, line: Line, following: Line | None) -> bool:
-        """Whether a line begins a paragraph: it is indented and the next is not, or a gap is above."""
+        """Whether a line begins a paragraph: it is indented and the next line is not, or there is a gap above it."""
         indent = line.left - following.left if following and following.page == line.page else self.size
         indented, ends = 0.4 * self.size < indent < 4 * self.size, before.text.rstrip(_QUOTES)[-1:] in _ENDS
         if line.page != before.page or line.top >= before.top:
@@ -353,17 +371,21 @@ class _Layout:
     # ---- references
 
     def bibliography(self) -> list[Row]:
+        """The rows of the references: only their text, under the ids b0, b1, ..."""
         entries = [self.joined(group) for group in self._entries()]
         empty: Row = {"paper_id": None, "title": None, "authors": [], "year": None, "venue": None, "doi": None}
         return [{"ref_id": f"b{n}", **empty, "raw": entry} for n, entry in enumerate(e for e in entries if e)]
 
     def _entries(self) -> Iterator[list[Line]]:
-        """The lines of each reference: its first has a mark, or stands left of the others."""
+        """The lines of each reference. A reference begins with a label such as [1]; where there are no labels, with a
+        line that is further left than the next.
+        """
         if self.references and _ENTRY.match(self.references[0].text):
             return _groups(self.references, lambda held, line, following: _ENTRY.match(line.text) is not None)
         return _groups(self.references, self._hangs)
 
     def _hangs(self, held: list[Line], line: Line, following: Line | None) -> bool:
+        """Whether a line begins a reference, by its indentation. `held`: the lines of the reference so far."""
         before = held[-1]
         if line.page == before.page and before.top > line.top and len(held) > 1:
             return line.left < before.left - 0.3 * self.size
@@ -374,7 +396,7 @@ class _Layout:
     # ---- text
 
     def joined(self, lines: Sequence[Line]) -> str:
-        """One text; words broken at the ends of lines are whole again."""
+        """The lines as one text; words that were broken at the ends of lines are whole again."""
         found: list[str] = []
         for line in lines:
             whole = " ".join(line.text.split())
@@ -386,7 +408,9 @@ class _Layout:
         return self.rejoined(" ".join(found))
 
     def rejoined(self, text: str) -> str:
-        """Broken words whole: with a hyphen only where the paper writes them so elsewhere."""
+        """The text with broken words (U+FFFE) whole; a hyphen stays where the paper writes the word more often with it
+        elsewhere.
+        """
 
         def whole(match: re.Match[str]) -> str:
             joined, hyphened = match[1] + match[2], f"{match[1]}-{match[2]}"
@@ -396,7 +420,7 @@ class _Layout:
 
 
 def _groups(lines: Sequence[Line], begins: Callable[[list[Line], Line, Line | None], bool]) -> Iterator[list[Line]]:
-    """Runs of lines: a new one where `begins` says so of the run so far, a line and the one after it."""
+    """The lines in groups. A new group begins where `begins(group so far, line, next line or None)` is true."""
     held: list[Line] = []
     for position, line in enumerate(lines):
         if held and begins(held, line, _next(lines, position)):
@@ -408,11 +432,12 @@ def _groups(lines: Sequence[Line], begins: Callable[[list[Line], Line, Line | No
 
 
 def _next(lines: Sequence[Line], position: int) -> Line | None:
+    """The line after the one at `position`; None after the last."""
     return lines[position + 1] if position + 1 < len(lines) else None
 
 
 def _number(text: str) -> str | None:
-    """The number of a head that has one with digits, or a Roman one."""
+    """The number before a head, in digits, or in any form where the head is in capitals; else None."""
     number, rest = split_number(text)
     if number is None or not rest or not (rest[0].isupper() or rest[0].isdigit()):
         return None
@@ -420,7 +445,7 @@ def _number(text: str) -> str | None:
 
 
 def _usual_size(lines: Sequence[Line]) -> float:
-    """The size that most characters have."""
+    """The font size of most characters."""
     sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
     return sizes.most_common(1)[0][0]
 

@@ -1,10 +1,10 @@
-"""The process that opens PDFs, so that one that breaks, bloats or hangs the library costs itself and no other.
+"""Lines of PDFs, read through PDFium in a process of its own: a PDF that crashes or hangs the library costs no other.
 
 Run as a script, it reads a line of JSON for each PDF, {"path": ..., "pages": ..., "seconds": ...}, and answers with
 one: {"pages": [[line, ...], ...]}, or {"fault": phrase, "detail": text}. A line is [text, size, bold, left, right,
-top] in points, top where it begins: size is the larger of that of its first and its middle character. PDFium writes
-U+FFFE for the hyphen of a broken word and goes on, so a line may be several printed ones. It imports nothing of this
-project.
+top], in points; `top` is that of its first character, `size` the larger font size of its first and its middle one.
+PDFium writes U+FFFE for the hyphen of a word broken at a line's end and goes on, so a line may be several printed
+ones. The script imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Line = tuple[str, float, bool, float, float, float]
 
 
 class FaultError(Exception):
-    """What ends the reading of one PDF: a short fixed phrase, and a detail."""
+    """Ends the reading of one PDF. Its arguments: a short fixed phrase, and a detail or None."""
 
 
 def main() -> None:
@@ -40,6 +40,9 @@ def main() -> None:
 
 
 def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer each request with a line of JSON. Each request may use about twice its seconds of processor time; then the
+    process ends.
+    """
     for request in requests:
         wanted = json.loads(request)
         _limit(resource.RLIMIT_CPU, int(time.process_time() + 2 * wanted["seconds"] + 2))
@@ -48,7 +51,7 @@ def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
 
 
 def reply(path: str, pages: int) -> dict[str, Any]:
-    """What is said of one PDF."""
+    """The answer for one PDF: the lines of its pages, or a fault. `pages`: how many it may have."""
     try:
         return {"pages": [list(page) for page in _pages(path, pages)]}
     except FaultError as fault:
@@ -58,6 +61,9 @@ def reply(path: str, pages: int) -> dict[str, Any]:
 
 
 def _pages(path: str, most: int) -> Iterator[list[Line]]:
+    """The lines of each page. FaultError where the PDF cannot be opened, or has more than `most` pages or too much
+    text.
+    """
     import pypdfium2
 
     try:
@@ -78,7 +84,7 @@ def _pages(path: str, most: int) -> Iterator[list[Line]]:
 
 
 def _lines(document: Any, index: int) -> Iterator[Line]:
-    """The lines of a page, in the order of the file; of a page that cannot be read, none."""
+    """The lines of the page at `index`, in the order of the file; none where the page cannot be read."""
     import pypdfium2
 
     try:
@@ -96,7 +102,7 @@ def _lines(document: Any, index: int) -> Iterator[Line]:
 
 
 class _Measure:
-    """How the characters of one page stand."""
+    """Reads font size, boldness and position (left, right, top) of the lines on one PDF page, through pdfium."""
 
     def __init__(self, page: Any) -> None:
         from pypdfium2 import raw
@@ -107,7 +113,9 @@ class _Measure:
         self.name, self.flags = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int()
 
     def line(self, place: int, length: int) -> tuple[float, bool, float, float, float]:
-        """(size, bold, left, right, top) of the line at this place of the page's text."""
+        """(size, bold, left, right, top) of the line of `length` characters that begins at index `place` of the page's
+        text.
+        """
         index_of = self.raw.FPDFText_GetCharIndexFromTextIndex
         first, last = index_of(self.page, place), index_of(self.page, place + length - 1)
         middle = (first + last) // 2
@@ -119,7 +127,7 @@ class _Measure:
         return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1)
 
     def size(self, index: int) -> float:
-        """Font size as it is shown: some files set it to 1 and scale."""
+        """The font size, as displayed, of the character at `index`: some files set size 1 and scale the text."""
         set_to = self.raw.FPDFText_GetFontSize(self.page, index)
         if set_to not in self.scales:
             found = self.raw.FPDFText_GetMatrix(self.page, index, self.matrix)
@@ -127,7 +135,9 @@ class _Measure:
         return float(min(max(0.0, set_to * self.scales[set_to]), 10_000.0))
 
     def bold(self, index: int) -> bool:
-        """By the font's weight, else by its name: a font that is not in the file has no weight."""
+        """Whether the character at `index` is bold, by its font's weight, else by the font's name: a font that is not
+        in the file has no weight.
+        """
         if self.raw.FPDFText_GetFontWeight(self.page, index) >= BOLD_WEIGHT:
             return True
         self.raw.FPDFText_GetFontInfo(self.page, index, self.name, NAME_BYTES, self.flags)
@@ -135,7 +145,7 @@ class _Measure:
 
 
 def _limit(kind: int, value: int) -> None:
-    """Set a limit of this process, as far as the system has it."""
+    """Set a resource limit of this process (`kind`: resource.RLIMIT_...); does nothing where the system refuses."""
     try:
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
     except (ValueError, OSError):

@@ -1,8 +1,9 @@
-"""Sections as they were printed, of what GROBID makes of them.
+"""Repairs of the sections that GROBID finds, so that they are as they were printed.
 
-Noise is no head, merged heads are two, repeated ones are one; an introduction is found where it has no head, where its
-head is the paper's title or begins its first paragraph ("Introduction. Kites ..."), and at the end of the abstract;
-related work where its head begins a paragraph ("Related work. Moss flew ..."). `notes` say what was done.
+Noise is no longer a head, merged heads become two, repeated ones become one. An introduction is found where it has no
+head, where its head is the paper's title or begins its first paragraph ("Introduction. Kites ..."), and at the end of
+the abstract; related work where its head begins a paragraph ("Related work. Moss flew ..."). Each repair is named in
+`notes`, a column of PAPERS.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ _NEXT_TOPIC = re.compile(
 
 
 def repaired(sections: list[Section], title: str | None, notes: list[str]) -> list[Section]:
-    """The sections of a body."""
+    """The sections of a body, repaired as described above; changes the sections given. `title`: the paper's. What was
+    done is appended to `notes`.
+    """
     found: list[Section] = []
     for section in sections:
         if section.head and not found and title and letters(section.head) == letters(title):
@@ -73,23 +76,26 @@ def repaired(sections: list[Section], title: str | None, notes: list[str]) -> li
 
 
 def numbered(sections: list[Section]) -> list[Section]:
-    """Sections of the back matter: heads with their numbers apart."""
+    """The sections of the back matter, with the numbers split off their heads, and merged heads as two sections."""
     return [part for section in sections for part in _unmerged(section, [])]
 
 
 def letters(text: str) -> str:
-    """What is compared where print, spaces and marks differ."""
+    """The letters and digits of a text in one case: for comparing texts that differ in spaces, case or punctuation."""
     return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _is_noise(head: str | None) -> bool:
+    """Whether what GROBID took for a head is none: a label of a figure, or the rest of a sentence."""
     return head is not None and (
         is_noise(head) or bool(_LABEL_ONLY.fullmatch(head) or _REST_OF_SENTENCE.fullmatch(head))
     )
 
 
 def _continue(section: Section, found: list[Section], notes: list[str]) -> None:
-    """Put what follows a head that is none where it belongs: behind the section before."""
+    """Add the paragraphs of a section without a proper head to the last section of `found`; words in its head become
+    text.
+    """
     if not found:
         found.append(Section(None, None))
     before, head = found[-1].paragraphs, section.head
@@ -105,7 +111,7 @@ def _continue(section: Section, found: list[Section], notes: list[str]) -> None:
 
 
 def _unmerged(section: Section, notes: list[str]) -> list[Section]:
-    """The section with its number and head apart; two where two heads were taken for one."""
+    """The section with its number split off its head; two sections where GROBID merged two heads."""
     if section.head is None:
         return [section]
     number, head = _number_and_head(section)
@@ -125,6 +131,7 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
 
 
 def _number_and_head(section: Section) -> tuple[str | None, str]:
+    """(number, head): the number that GROBID gives, else the one split off the head."""
     head, printed = section.head or "", " ".join((section.number or "").split()).strip(".:) ")
     number, rest = split_number(head)
     if not printed:
@@ -133,7 +140,9 @@ def _number_and_head(section: Section) -> tuple[str | None, str]:
 
 
 def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> None:
-    """Add a section, unless it is one again whose sub-sections are all that came since."""
+    """Append the section to `found`. Where its head repeats that of the last section, or of one that only its own
+    sub-sections follow, its paragraphs go to the last section instead.
+    """
     for position in range(len(found) - 1, -1, -1):
         other = found[position]
         if section.number == other.number and (section.head or "").casefold() == (other.head or "").casefold():
@@ -148,9 +157,10 @@ def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> 
 
 
 def _mark_introduction(sections: list[Section], notes: list[str]) -> None:
-    """A first section without a head is the introduction, if heads follow and none of them says so.
+    """Give the first section without a head the role of introduction, if heads follow and none of the sections is
+    called so.
 
-    A body without any head is none: what it holds is a whole letter or an editorial.
+    In a body without any head no introduction is marked: it is a whole letter or an editorial.
     """
     first = next((n for n, section in enumerate(sections) if section.head is None), len(sections))
     if any(section.head for section in sections[first + 1 :]) and not _says_introduction(sections):
@@ -166,7 +176,9 @@ def _says_introduction(sections: list[Section]) -> bool:
 
 
 def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list[Section]:
-    """The sections, the first without a head or of front matter parted where a paragraph begins with Introduction."""
+    """The sections. Where a paragraph before the first proper head begins with the word Introduction, and no head is
+    called so, a section with this head begins there.
+    """
     front = takewhile(lambda section: section.head is None or is_front(section.head), sections)
     places = ((n, at, paragraph) for n, section in enumerate(front) for at, paragraph in enumerate(section.paragraphs))
     heads = ((n, at, match) for n, at, one in places if (match := _RUN_IN_INTRODUCTION.match(one.text)))
@@ -183,7 +195,9 @@ def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list
 
 
 def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
-    """The section, parted where a paragraph begins with Related work, and again where the next such head stands."""
+    """The section, split where a paragraph begins with a head such as Related work, and again where a paragraph begins
+    the next topic.
+    """
     if role_of(section.head) == RELATED_WORK:
         return [section]
     found, whole = [section], section.paragraphs
@@ -200,7 +214,7 @@ def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
 
 
 def _cut(paragraph: Paragraph, at: int) -> Paragraph:
-    """The paragraph from there on."""
+    """The paragraph from offset `at` on, with the citations that start there or later."""
     later = [(start - at, end - at, ref) for start, end, ref in paragraph.citations if start >= at]
     return Paragraph(paragraph.text[at:], later)
 
@@ -209,7 +223,9 @@ def _cut(paragraph: Paragraph, at: int) -> Paragraph:
 
 
 def introduced(abstract: list[Paragraph], body: list[Section], notes: list[str]) -> list[Paragraph]:
-    """The abstract proper; an introduction that was taken for its end becomes the first section of the body."""
+    """The abstract without an introduction that GROBID took for its end, which becomes the first section of `body`; the
+    abstract unchanged where it has none.
+    """
     if not _holds_introduction(abstract, body):
         return abstract
     own, found = _parted(abstract)
@@ -223,6 +239,7 @@ def introduced(abstract: list[Paragraph], body: list[Section], notes: list[str])
 
 
 def _holds_introduction(abstract: list[Paragraph], body: list[Section]) -> bool:
+    """Whether the abstract seems to contain the introduction: by a numbered head, or by its citations."""
     cited = sum(len(paragraph.citations) for paragraph in abstract)
     chars = sum(len(paragraph.text) for paragraph in abstract)
     headed = any((match := _begins(paragraph)) and match["number"] for paragraph in abstract)
@@ -233,12 +250,14 @@ def _holds_introduction(abstract: list[Paragraph], body: list[Section]) -> bool:
 
 
 def _begins(paragraph: Paragraph) -> re.Match[str] | None:
-    """A head at the beginning of a paragraph, or that is all of it."""
+    """The match of a head Introduction that begins a paragraph, or is all of it; None where there is none."""
     return _RUN_IN_INTRODUCTION.match(paragraph.text) or _LONE_INTRODUCTION.fullmatch(paragraph.text)
 
 
 def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
-    """(abstract, introduction): parted at the head, else before the first paragraph that cites, if text is before."""
+    """(abstract, introduction): split at the head Introduction, else before the first paragraph with a citation, or, if
+    that is the first of all, before its first sentence with one.
+    """
     for position, paragraph in enumerate(abstract):
         if (match := _begins(paragraph)) and (position or match["number"]):
             rest = [part for part in (_cut(paragraph, match.end()), *abstract[position + 1 :]) if part.text]
@@ -251,7 +270,9 @@ def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
 
 
 def _split(paragraph: Paragraph) -> tuple[Paragraph | None, Paragraph]:
-    """Parted before the sentence of the first citation; the first is None where it would be too short."""
+    """The paragraph as two, split before the sentence with its first citation; the first is None where it would be too
+    short.
+    """
     first = paragraph.citations[0][0]
     end = max((match.end() for match in re.finditer(r"[.!?]\s+(?=[A-Z])", paragraph.text[:first])), default=0)
     if end < SHORTEST_ABSTRACT_CHARS:

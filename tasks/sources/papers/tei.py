@@ -15,9 +15,9 @@
     <back><div type="references"><listBibl><biblStruct xml:id="b0"><analytic><title level="a" type="main">Wind</title>
       …</biblStruct></listBibl></div></back></text></TEI>
 
-What it gets wrong: an introduction has no head, or was taken for the abstract; two heads are one ("Model 2.1
+What GROBID gets wrong: an introduction has no head, or was taken for the abstract; two heads are one ("Model 2.1
 Overview"); the rest of a sentence, or of a caption, is a head ("supplement 1).", "Continued"); after a float the heads
-come again; @n is "1" or "1."; heads have no text below, or begin their paragraph ("Related work. Moss flew ..."); a
+are repeated; @n is "1" or "1."; heads have no text below, or begin their paragraph ("Related work. Moss flew ..."); a
 citation names no entry, or is called a formula, or the blank behind it is gone; divs are flat, in old versions nested;
 the namespace is declared anew inside, or not at all; a paper that could not be read is a document with an empty body.
 Words that were broken at a line's end keep their hyphen ("In-foTabS"): as printed or not cannot be told, so they stay.
@@ -98,7 +98,9 @@ _CREATIVE_COMMONS = re.compile(
 
 
 def paper_of(content: bytes) -> Row:
-    """What a document tells: PAPERS but for paper_id and retrieved_at. UnreadableError where it is no paper."""
+    """The row of PAPERS made from a TEI document, without paper_id and retrieved_at. UnreadableError where it is no
+    paper.
+    """
     try:
         return _paper(parse(content))
     except RecursionError:
@@ -106,6 +108,7 @@ def paper_of(content: bytes) -> Row:
 
 
 def _paper(root: etree._Element) -> Row:
+    """As `paper_of`, from the root of the document."""
     bibliography = _bibliography(root)
     reader = _Reader({entry["ref_id"] for entry in bibliography})
     abstract = reader.paragraphs(_at(root, "teiHeader/profileDesc/abstract"))
@@ -125,7 +128,9 @@ def _paper(root: etree._Element) -> Row:
 
 
 def parse(content: bytes) -> etree._Element:
-    """The root of a TEI document, within bounds: no entities, no network, no more depth than libxml2 grants."""
+    """The root of a TEI document. UnreadableError where it is ill-formed, no TEI, declares entities or has too many
+    elements. Never uses the network.
+    """
     if b"<!DOCTYPE" in content and _SUBSET.search(content):
         raise UnreadableError("document type declaration")
     if len(content) > 4 * MAX_TAGS and content.count(b"<") > MAX_TAGS:
@@ -150,13 +155,13 @@ def _hardened() -> etree.XMLParser:
 
 
 def _name(element: etree._Element) -> str:
-    """The local name; of an unresolved entity or the like, none."""
+    """The element's name without its namespace; empty for an unresolved entity or the like."""
     tag = element.tag
     return _NAMES.get(tag) or (tag.rpartition("}")[2] if isinstance(tag, str) else "")
 
 
 def _below(element: etree._Element, path: str) -> Iterator[etree._Element]:
-    """What stands at this path, such as `div/head`, below the element, in any namespace or none."""
+    """The elements at this path below the element, such as `div/head`, in any namespace or none."""
     return element.iterfind(_of_any_namespace(path))
 
 
@@ -166,11 +171,14 @@ def _of_any_namespace(path: str) -> str:
 
 
 def _at(element: etree._Element, path: str) -> etree._Element | None:
+    """The first element at this path, as of `_below`, or None."""
     return next(_below(element, path), None)
 
 
 def fold(text: str) -> str:
-    """White space folded, as `" ".join(text.split())` does; of ASCII's, XML has these four alone."""
+    """As `" ".join(text.split())`, but faster where there is nothing to fold. (Of white space in ASCII, XML allows only
+    space, tab, line feed and carriage return.)
+    """
     folded = not ("\n" in text or "\t" in text or "\r" in text) if text.isascii() else text.isprintable()
     return text.strip() if folded and "  " not in text else " ".join(text.split())
 
@@ -180,11 +188,12 @@ def _all_text(element: etree._Element) -> str:
 
 
 def _folded(element: etree._Element | None) -> str:
-    """All text below, white space folded."""
+    """All text in the element, with white space folded; empty for None."""
     return "" if element is None else fold(_all_text(element))
 
 
 def _paragraph(text: str | None) -> Paragraph | None:
+    """A paragraph with the text, folded; None where there is no text."""
     folded = fold(text or "")
     return Paragraph(folded) if folded else None
 
@@ -193,9 +202,9 @@ def _paragraph(text: str | None) -> Paragraph | None:
 
 
 class _Flow:
-    """Running text whose white space is folded while it comes, and the citations in it.
+    """Collects running text, piece by piece, with white space folded, and the citations in it.
 
-    `last` is its last character, or nothing where a blank will follow it.
+    `last`: the last character so far; empty where a space follows it.
     """
 
     __slots__ = ("citations", "gap", "last", "length", "parts")
@@ -206,7 +215,7 @@ class _Flow:
         self.citations: list[Cite] = []
 
     def add(self, text: str) -> int:
-        """Add text; where its first character stands."""
+        """Add text; return the offset of its first character."""
         folded, start = fold(text), self.length
         if not folded:
             self.gap, self.last = True, ""
@@ -221,7 +230,7 @@ class _Flow:
         return start
 
     def space(self) -> None:
-        """What comes next stands after a blank."""
+        """Put a space before the text that comes next."""
         self.gap, self.last = True, ""
 
     def paragraph(self) -> Paragraph | None:
@@ -230,7 +239,9 @@ class _Flow:
 
 
 class _Reader:
-    """Sections and paragraphs of one document; captions and footnotes gather in `outside`."""
+    """Reads sections and paragraphs of one document. Captions and footnotes are collected in `outside`, repairs are
+    named in `notes`. `entries`: the ids in the bibliography.
+    """
 
     def __init__(self, entries: set[str]) -> None:
         self.entries = entries
@@ -238,13 +249,14 @@ class _Reader:
         self.notes: list[str] = []
 
     def sections(self, element: etree._Element | None) -> list[Section]:
+        """The sections below the element, in order; empty for None."""
         found: list[Section] = [Section(None, None)]
         if element is not None:
             self._walk(element, found)
         return [section for section in found if section.head or section.paragraphs]
 
     def back(self, element: etree._Element | None) -> list[Section]:
-        """The back matter, each of its divisions on its own; references are none."""
+        """The sections of the back matter, without the references. Each division is read separately."""
         found: list[Section] = []
         for child in element if element is not None else ():
             if _name(child) == "div" and child.get("type") != "references":
@@ -254,7 +266,7 @@ class _Reader:
         return found
 
     def paragraphs(self, element: etree._Element | None) -> list[Paragraph]:
-        """Everything below as paragraphs, heads included."""
+        """The text below the element as paragraphs, heads included."""
         found: list[Paragraph] = []
         for section in self.sections(element):
             found += [Paragraph(section.head)] if section.head else []
@@ -262,6 +274,7 @@ class _Reader:
         return found
 
     def _walk(self, element: etree._Element, found: list[Section]) -> None:
+        """Append the sections below the element to `found`; text without a head goes to the last section."""
         self._loose(element.text, found)
         for child in element:
             name = _name(child)
@@ -280,7 +293,9 @@ class _Reader:
             self._loose(child.tail, found)
 
     def _unheaded(self, found: list[Section]) -> None:
-        """A division without a head goes on with the section before, if that is no front matter."""
+        """Prepare for a division without a head: it continues the last section, unless that is front matter such as
+        Keywords.
+        """
         last = found[-1]
         if last.head and is_front(last.head):
             found.append(Section(None, None))
@@ -296,21 +311,21 @@ class _Reader:
             found[-1].paragraphs.append(paragraph)
 
     def _formula(self, formula: Paragraph | None, found: list[Section]) -> None:
-        """A formula ends the paragraph before it."""
+        """Add a formula to the end of the last paragraph; it is a paragraph of its own where there is none."""
         if formula and found[-1].paragraphs:
             found[-1].paragraphs[-1].append(formula.text, formula.citations)
         else:
             self._add(formula, found)
 
     def _float(self, element: etree._Element) -> None:
-        """A caption or a footnote, with the notes inside it."""
+        """Add the text of a figure (its caption) or a note to `outside`, before that of the notes inside it."""
         place = len(self.outside)
         paragraph = self._caption(element) if _name(element) == "figure" else self._read(element)
         if paragraph:
             self.outside.insert(place, paragraph)
 
     def _caption(self, figure: etree._Element) -> Paragraph | None:
-        """The description; the label goes first where the description does not begin with it."""
+        """The figure's description, after its label where it does not begin with that; None where it has neither."""
         label, description = _folded(_at(figure, "head")), _at(figure, "figDesc")
         for child in figure:
             if _name(child) in _FLOATS:
@@ -325,6 +340,7 @@ class _Reader:
         return whole
 
     def _read(self, element: etree._Element) -> Paragraph | None:
+        """The element's text as one paragraph, with its citations; None where it has no text."""
         if not len(element):
             return _paragraph(element.text)
         flow = _Flow()
@@ -332,6 +348,7 @@ class _Reader:
         return flow.paragraph()
 
     def _run(self, element: etree._Element, flow: _Flow) -> None:
+        """Add the element's text and citations to `flow`."""
         if text := element.text:
             flow.add(text)
         for child in element:
@@ -350,6 +367,9 @@ class _Reader:
                 flow.add(tail)
 
     def _ref(self, ref: etree._Element, flow: _Flow, tail: str | None) -> None:
+        """Add the text of a reference to `flow`, and its citation if it cites an entry. `tail`: the text after it.
+        Spaces that GROBID dropped beside it are restored.
+        """
         kind, text = ref.get("type"), _all_text(ref)
         if not text or text.isspace() or (kind == "foot" and _FOOT_ID.fullmatch(text)):
             if text:
@@ -369,6 +389,9 @@ class _Reader:
         self.notes.append("blank restored beside a citation")
 
     def _cite(self, ref: etree._Element, kind: str | None, start: int, flow: _Flow) -> None:
+        """Note a citation of the text from `start` on: one for each entry of the bibliography that `ref` names, else
+        one of no entry.
+        """
         if kind == "formula":
             self.notes.append("citation marked as formula")
         targets = [entry[1:] for entry in (ref.get("target") or "").split() if entry[0] == "#"]
@@ -382,6 +405,7 @@ class _Reader:
 
 
 def _described(root: etree._Element) -> Row:
+    """The columns of PAPERS that the header gives: title, authors, year, venue, identifiers, licence."""
     file, structure = "teiHeader/fileDesc", "teiHeader/fileDesc/sourceDesc/biblStruct"
     numbers = [_identifier(idno) for idno in _below(root, f"{structure}//idno")]
     number = {kind: text for kind, text in reversed(numbers) if text}
@@ -408,6 +432,7 @@ def _described(root: etree._Element) -> Row:
 
 
 def _parser(root: etree._Element) -> str:
+    """The program that wrote the document and its version, such as grobid 0.8.2; unknown where it does not say."""
     application = _at(root, "teiHeader/encodingDesc/appInfo//application")
     if application is None:
         return "unknown"
@@ -416,14 +441,16 @@ def _parser(root: etree._Element) -> str:
 
 
 def _level(root: etree._Element, path: str) -> tuple[str | None, list[str], int | None]:
-    """(title, authors, year) of what stands at this path: the analytic or the monographic level."""
+    """(title, authors, year) of the element at this path, such as `analytic` (the article) or `monogr` (the volume)."""
     titles, people = map(_folded, _below(root, f"{path}/title")), map(_person, _below(root, f"{path}/author"))
     years = map(_year, (*_below(root, f"{path}/date"), *_below(root, f"{path}/imprint/date")))
     return next(filter(None, titles), None), [*filter(None, people)], next(filter(None, years), None)
 
 
 def _person(author: etree._Element) -> str:
-    """Forenames, then the surname; what else an author is called where there is no person's name."""
+    """The name of an author or organisation, its parts in the order of the document; the element's own text where it
+    has no such parts.
+    """
     for child in author:
         if _name(child) in _PERSON:
             return fold(" ".join([part.text or "" for part in child]) or child.text or "")
@@ -431,7 +458,7 @@ def _person(author: etree._Element) -> str:
 
 
 def _year(date: etree._Element) -> int | None:
-    """The first plausible year: of a date's @when, else of its text, which may hold it twice."""
+    """The first year from 1800 to 2099 in the date's @when, else in its text; None where there is none."""
     for text in (date.get("when"), date.text):
         if text and (match := _YEAR.search(text)):
             return int(match[0][:4])
@@ -439,14 +466,18 @@ def _year(date: etree._Element) -> int | None:
 
 
 def _identifier(idno: etree._Element) -> tuple[str, str | None]:
-    """(kind, DOI, arXiv id or MD5 in its plain form): in lower case, without the resolver's address or a version."""
+    """(type, identifier) of a DOI, arXiv id or MD5, without an address before it or a version after it; the identifier
+    is None for other types and where it is ill-formed. In lower case, but for arXiv ids.
+    """
     kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
     match = _IDENTIFIERS[kind].search(text) if kind in _IDENTIFIERS else None
     return kind, match and (match[1] if kind == "arxiv" else match[1].lower())
 
 
 def _licence(licence: etree._Element) -> str | None:
-    """`CC BY 4.0` and the like where an address says so, else what is written."""
+    """`CC BY 4.0` and the like where a Creative Commons address says so, else the element's text or address; empty
+    where it has neither.
+    """
     text, target = _folded(licence), licence.get("target")
     if match := _CREATIVE_COMMONS.search(f"{target} {text}"):
         return f"CC {match[1].upper()} {match[2]}" if match[1] else f"CC0 {match[4]}"
@@ -458,7 +489,7 @@ def _licence(licence: etree._Element) -> str | None:
 
 @dataclass(slots=True)
 class _Entry:
-    """An entry of the bibliography while it is read. The first that says something of it counts."""
+    """An entry of the bibliography while it is read. Where the document gives a field twice, the first counts."""
 
     ref_id: str
     authors: dict[str, list[str]] = field(default_factory=dict)
@@ -468,6 +499,7 @@ class _Entry:
     raw: str | None = None
 
     def row(self) -> Row:
+        """The entry as a row of PAPERS.bibliography."""
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
         people = {level: [*filter(None, map(fold, names))] for level, names in self.authors.items()}
         return {
@@ -483,9 +515,9 @@ class _Entry:
 
 
 def _bibliography(root: etree._Element) -> list[Row]:
-    """Each entry once, the first of an id.
+    """The rows of PAPERS.bibliography; of entries with one id the first.
 
-    One pass over all entries: a bibliography has most of a document's elements, and most of those are names.
+    One pass over all entries, as they have most of a document's elements, and most of those are names.
     """
     entries: list[_Entry] = []
     for listed in root.iter("{*}listBibl"):
@@ -515,7 +547,7 @@ def _bibliography(root: etree._Element) -> list[Row]:
 
 
 def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
-    """What an element other than a name says of its entry."""
+    """Set the field of `entry` that an element other than a name gives: title of this level, year, DOI or raw text."""
     if name == "title":
         if level not in entry.titles and (title := _folded(element)):
             entry.titles[level] = title
@@ -532,7 +564,9 @@ def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None
 
 
 def read(member: Member, licence: str | None) -> Row | Rejected:
-    """The row of a TEI document; `licence` is used where it names none."""
+    """The row of PAPERS for a TEI file, or a Rejected that says why there is none. `licence`: for a document that names
+    none.
+    """
     try:
         if member.fault:
             raise UnreadableError(member.fault)
@@ -544,7 +578,9 @@ def read(member: Member, licence: str | None) -> Row | Rejected:
 def row_of(
     member: Member, parsed: Row | UnreadableError, licence: str | None, *, raw: str | None = None
 ) -> Row | Rejected:
-    """What was read with what the file says of it; the rejected row of a file that became no paper."""
+    """The parsed row with the columns that depend on its file: paper_id, licence (`licence` where none was parsed),
+    retrieved_at. A Rejected where parsing failed, with the file's text as `raw`.
+    """
     key = f"{GROUP}/{member.sha256[:16]}"
     if isinstance(parsed, UnreadableError):
         kind: Any = "filtered" if parsed.reason == "repeated file" else "defect"
@@ -555,7 +591,7 @@ def row_of(
 
 
 def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
-    """Rows of PAPERS in batches."""
+    """Record batches of PAPERS from rows, limited in rows and characters. A Rejected is passed on."""
     weighed = (item if isinstance(item, Rejected) else (item, len(item["text"])) for item in items)
     yield from batched(weighed, batch_of, rows=BATCH_ROWS, size=BATCH_CHARS + 1)
 

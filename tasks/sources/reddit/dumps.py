@@ -5,12 +5,12 @@
      "retrieved_on": 1706745615, "_meta": {"retrieved_2nd_on": 1706875209}, ...}
     {"id": "1afw2c", "title": "ELI5: Why?", "selftext": "", "is_self": true, "subreddit": "explainlikeimfive", ...}
 
-Kinds are told from the record, not from the file's name. created_utc is a number, a string of one, or a float,
-depending on the month; score may be null; name, permalink and author are missing in some years; parent_id may be a
-bare number, or null where the comment answers the submission. Ids count in base 36. Text is Markdown whose &, < and >
-are escaped once. Text that is gone reads [deleted] (by its author) or [removed] (by moderators); since 2023-11 each
-item was read again after 36 hours, and one that had gone by then keeps its text beside _meta.was_deleted_later: it
-is left out all the same, as Reddit's terms ask. Frames of .zst want a window of 2^31 bytes.
+Whether a record is a comment or a submission is read from its fields, not from the file's name. created_utc is a
+number, a string of one, or a float, depending on the month; score may be null; name, permalink and author are missing
+in some years; parent_id may be a bare number, or null where the comment answers the submission. Ids count in base 36.
+Text is Markdown whose &, < and > are escaped once. Text that is gone reads [deleted] (by its author) or [removed] (by
+moderators); since 2023-11 each item was read again after 36 hours, and one that had gone by then keeps its text beside
+_meta.was_deleted_later: it is left out all the same, as Reddit's terms ask. Frames of .zst want a window of 2^31 bytes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ Pseudonym = Callable[[str], str]
 def open_dumps(
     paths: Iterable[Path | str], digest: Callable[[Path], str], retrieved_at: str | None = None
 ) -> list[Source]:
-    """The dumps as sources: files of months, packed or plain, and the folders that hold them."""
+    """The dumps as sources: files of months, packed or plain, and those in folders. `retrieved_at`: for files without a
+    side file.
+    """
     return open_files(
         paths, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
     )
@@ -85,15 +87,16 @@ def open_dumps(
 
 
 def dump_lines(piece: Shard) -> Iterator[bytes]:
-    """The lines of a dump, however it is packed."""
+    """The lines of a piece of a dump, unpacked: one JSON object each."""
     path = Path(piece.source.path)
     return block_rows(path) if path.name.lower().endswith(".zst_blocks") else read_lines(piece)
 
 
 def is_elsewhere(line: bytes, wanted: frozenset[str]) -> bool:
-    """Whether the line shows, without being parsed, that it is of none of the wanted subreddits.
+    """Whether the line is of none of the wanted subreddits (names in lower case), as far as can be seen without parsing
+    it.
 
-    A submission may hold another as its cross-post, so that a line names several: one wanted name leaves the
+    A submission may contain another as its cross-post, so that a line names several: one wanted name leaves the
     decision to the parser, as does a line that names none in the usual form.
     """
     names = _SUBREDDIT.findall(line)
@@ -106,7 +109,7 @@ def _lower(name: bytes) -> str:
 
 
 def record_of(line: bytes) -> tuple[Record, int] | None:
-    """The JSON object of a line and how many ill-formed characters became U+FFFD in it; None where it is none."""
+    """(JSON object in a line, how many ill-formed characters became U+FFFD in it); None where it is no JSON object."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -115,7 +118,9 @@ def record_of(line: bytes) -> tuple[Record, int] | None:
 
 
 def _mended(line: bytes) -> tuple[Record, int] | None:
-    """As record_of, for lines with half surrogate pairs or bytes that are no UTF-8: common scripts write both."""
+    """As record_of, for lines with half surrogate pairs or bytes that are no UTF-8: scripts that write dumps produce
+    both.
+    """
     try:
         record = json.loads(line.decode("utf-8", "surrogateescape").lstrip("\ufeff"))
     except (ValueError, RecursionError):
@@ -130,32 +135,38 @@ def _mended(line: bytes) -> tuple[Record, int] | None:
 
 
 def unescaped(text: str) -> str:
-    """Text with its entities replaced, once. Reddit ends each with ";": "&copy=1" in an address stays as it is."""
+    """The text with its HTML entities replaced, once. Only those with ";" at the end are: "&copy=1" in an address stays
+    as it is.
+    """
     return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
 
 
 def seconds(value: Any) -> int | None:
-    """Whole seconds since 1970 of 1706745600, 1706745600.0, "1706745600" or "1706745600.0"; None for all else."""
+    """Whole seconds since 1970, from 1706745600, 1706745600.0, "1706745600" or "1706745600.0"; None for all else."""
     if type(value) is not int and type(value) is not float:
         value = _number(value)
     return int(value) if value is not None and 0 < value <= LAST_SECOND else None
 
 
 def votes(value: Any) -> int | None:
-    """A score in one of the forms that `seconds` reads, of either sign; None where it is null or unreadable."""
+    """A score, which may be negative, as a whole number, from any form that `seconds` reads; None where it is null or
+    unreadable.
+    """
     if type(value) is not int and type(value) is not float:
         value = _number(value)
     return int(value) if value is not None and -LARGEST_VOTES <= value <= LARGEST_VOTES else None
 
 
 def ratio(value: Any) -> float | None:
-    """A share in [0, 1]; None for all else."""
+    """The number, if it is one from 0 to 1, else None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value <= 1 else None
 
 
 def _number(value: Any) -> float | None:
-    """The number; NaN and infinity are beyond every bound that callers set."""
+    """The number that a text writes, else None. NaN and infinity are returned: they are beyond every bound that callers
+    set.
+    """
     if not isinstance(value, str):
         return None
     try:
@@ -165,7 +176,9 @@ def _number(value: Any) -> float | None:
 
 
 def bare_id(value: Any, prefix: str) -> str | None:
-    """The id without its prefix (t1_, t3_): of "t3_87", "87", or the number that 87 is in base 36. Else None."""
+    """An id without its prefix (t1_, t3_): "87" from "t3_87", from "87", or from the number that 87 is in base 36; else
+    None.
+    """
     if type(value) is int:
         value = np.base_repr(value, 36).lower() if 0 <= value < 36**12 else ""
     if not isinstance(value, str):
@@ -175,7 +188,9 @@ def bare_id(value: Any, prefix: str) -> str | None:
 
 
 def kind_of(record: Record) -> str | None:
-    """submission or comment: by the field that only one of them has, else by the prefix of the name."""
+    """`submission` or `comment`, by the field that only one of them has, else by the prefix of the name; None where
+    neither says it.
+    """
     answers, asks = "body" in record, "title" in record
     if answers != asks:
         return "comment" if answers else "submission"
@@ -185,7 +200,7 @@ def kind_of(record: Record) -> str | None:
 
 
 def gone(record: Record) -> tuple[str, str | None] | None:
-    """Why the text of this record must not be used (a fixed phrase, a detail), or None where it stands."""
+    """(fixed phrase, detail or None) why the text of a record must not be used: deleted or removed; else None."""
     body = record.get("body")
     reason = _says_gone(body) or (
         body is None and (_says_gone(record.get("selftext")) or _says_gone(record.get("title")))
@@ -206,6 +221,7 @@ def gone(record: Record) -> tuple[str, str | None] | None:
 
 
 def _says_gone(text: Any) -> str | None:
+    """The phrase, if the text is what Reddit shows in place of a deleted or removed one, else None."""
     if not isinstance(text, str) or "[" not in text[:20]:
         return None
     text = text[:200].strip().lower()
@@ -213,11 +229,14 @@ def _says_gone(text: Any) -> str | None:
 
 
 def _short(value: Any) -> str | None:
+    """The value, if it is a short text of plain characters, else None."""
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9 _-]{1,40}", value) else None
 
 
 def seen_at(record: Record) -> int | None:
-    """The second at which the line's score was read: of the later reading, where there were two."""
+    """When the score in a record was read, in seconds since 1970: the later time where it was read twice; None if
+    unknown.
+    """
     meta = record.get("_meta")
     again = meta.get("retrieved_2nd_on") if isinstance(meta, dict) else None
     return seconds(again) or seconds(record.get("retrieved_on")) or seconds(record.get("retrieved_utc"))
@@ -225,12 +244,14 @@ def seen_at(record: Record) -> int | None:
 
 @lru_cache(1 << 14)
 def community_of(name: str) -> str | None:
-    """The subreddit in lower case; None where it can be no name of one."""
+    """The name of a subreddit in lower case; None where it cannot be such a name."""
     return name.lower() if _COMMUNITY.fullmatch(name) else None
 
 
 def permalink(community: str, thread: str, comment: str | None = None) -> str:
-    """The address by ids alone: the words that Reddit's own permalinks carry may be of a deleted title."""
+    """The address of a submission, or of a comment on it, by ids alone: the words in Reddit's own permalinks may be of
+    a deleted title.
+    """
     place = f"https://www.reddit.com/r/{community}/comments/{thread}/"
     return f"{place}_/{comment}/" if comment else place
 
@@ -241,10 +262,11 @@ def permalink(community: str, thread: str, comment: str | None = None) -> str:
 def item_of(
     record: Record, pseudonym: Pseudonym, wanted: frozenset[str], retrieved: int | None, *, repairs: int
 ) -> Item | Rejected | None:
-    """The record's columns of ITEMS; Rejected with its key and reason, without raw text; None for a record of another
-    subreddit than the wanted.
+    """The record's values for the columns of ITEMS; a Rejected without raw text for a record that must or can not be
+    used; None for one of a subreddit that is not wanted (`wanted` empty: all are). `repairs`: how many of its
+    characters were replaced.
 
-    All values are worked out line by line, as 2,000 parsed records held for a batch cost more than all else.
+    Each line is turned into values at once: 2,000 parsed records held for a batch would cost more than all else.
     """
     subreddit = record.get("subreddit")
     community = community_of(subreddit) if isinstance(subreddit, str) else None
@@ -280,6 +302,9 @@ def _defect(post_id: str, reason: str) -> Rejected:
 def _submission(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
+    """The values of a submission for the columns of ITEMS, or a Rejected. `own`: its id without prefix; `last`: the
+    last columns.
+    """
     title, text = record.get("title"), record.get("selftext")
     title = " ".join(unescaped(title).split()) if isinstance(title, str) else ""
     if not title:
@@ -315,6 +340,7 @@ def _submission(
 def _comment(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
+    """As `_submission`, for a comment."""
     text, parent_id = record.get("body"), record.get("parent_id")
     answers = isinstance(parent_id, str) and parent_id.startswith("t3_")
     thread = bare_id(record.get("link_id"), "t3_") or (bare_id(parent_id, "t3_") if answers else None)
@@ -353,7 +379,7 @@ def _comment(
 
 
 def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym) -> tuple[Any, ...]:
-    """The columns from `created` to `locked`, which submissions and comments have alike."""
+    """The values of the columns from `created` to `locked`, which submissions and comments have alike."""
     author, edited, seen = record.get("author"), record.get("edited"), seen_at(record)
     name = author if isinstance(author, str) and author and author[0] != "[" else None
     return (
@@ -372,12 +398,15 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
 
 
 def _flag(record: Record, name: str) -> bool | None:
+    """The field if it is true or false, else None."""
     value = record.get(name)
     return value if isinstance(value, bool) else None
 
 
 def _parent(value: Any, thread: str) -> str | None:
-    """reddit/t3_<id> or reddit/t1_<id>. A bare id is the thread's own, or else a comment's; null is the thread's."""
+    """The id of what a comment replies to, reddit/t3_<id> or reddit/t1_<id>; None where it is ill-formed. A bare id is
+    that of the thread if equal, else of a comment; null means the thread.
+    """
     if isinstance(value, str) and value.startswith(("t1_", "t3_")):
         return f"{GROUP}/{value}" if _ID(value, 3) else None
     if value is None:
@@ -395,9 +424,10 @@ COUNTED = ("read", "of other subreddits", "blank lines", "repaired")
 def parse_items(
     lines: Iterable[bytes], wanted: Iterable[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item.
+    """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item. `wanted`:
+    names of subreddits, in any case; all if empty.
 
-    What lines became is counted under the names of COUNTED.
+    `counts` is increased under the names of COUNTED.
     """
     names = frozenset(name.lower() for name in wanted)
     items = _items(lines, names, lru_cache(1 << 16)(pseudonym), retrieved, counts)
@@ -407,7 +437,7 @@ def parse_items(
 def _items(
     lines: Iterable[bytes], wanted: frozenset[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
 ) -> Iterator[tuple[Item, int] | Rejected]:
-    """Each item with the bytes of its line."""
+    """(item, bytes of its line) or a Rejected for each line of the wanted subreddits."""
     for line in lines:
         counts["read"] += 1
         if wanted and is_elsewhere(line, wanted):
@@ -428,7 +458,9 @@ def _items(
 
 
 def _completed(item: Rejected, line: bytes) -> Rejected:
-    """With a key, and for a defect with the line as far as it may be kept: no names, nothing of deleted items."""
+    """The Rejected with a key and, for a defect, as `raw` the line as far as it may be kept: without names of authors,
+    and not if the item was deleted.
+    """
     key = item.key or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
     raw = (
         None

@@ -40,9 +40,10 @@ _NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(
 
 
 def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of REDDIT_THREADS in order of (question_hash, question_id), from items in any order.
+    """Record batches of REDDIT_THREADS in order of (question_hash, question_id), from Parquet files of ITEMS in any
+    order; a Rejected for each item left out.
 
-    Of items with one id the one that was read from Reddit last stays.
+    Of items with one id, the one that was read from Reddit last is kept. Temporary files are written to `scratch`.
     """
     yield from joined(
         paths,
@@ -62,10 +63,12 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
 
 
 def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
+    """A Rejected with this reason for each item."""
     yield from (Rejected(key, "filtered", reason) for key in items["post_id"].to_pylist())
 
 
 def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
+    """A batch of REDDIT_THREADS. `counts`: the number of answers of each question, in order."""
     own = {**{name: answers[name] for name in ITEMS.names}, "answer_id": answers["post_id"]}
     derived = {
         "site": pc.binary_join_element_wise("reddit.com/r/", questions["community"], ""),
@@ -88,7 +91,7 @@ def join_reddit(context: StageContext, items: PerGroup) -> Iterator[pa.RecordBat
 
 
 def without_eli5(title: str) -> str:
-    """The title without the tag that the subreddit asks for: "ELI5: Why?", "[ELI5] Why?", "eli5 why"."""
+    """The title without the tag before it that the subreddit asks for: "ELI5: Why?", "[ELI5] Why?", "eli5 why"."""
     return _ELI5_TAG.sub("", title, count=1).strip()
 
 
@@ -99,7 +102,9 @@ def title_tag(title: str) -> tuple[str | None, str]:
 
 
 def sift(context: StageContext, thread: Row, leave_out: Callable[[Row], str | None]) -> list[Row]:
-    """The answers that stay, in their order; the others are counted by reason, as they are no rows of their own."""
+    """The answers of a thread for which `leave_out` returns None, in order. The others are counted by the reason it
+    returns, as they have no rows of their own to be rejected.
+    """
     reasons = [leave_out(answer) for answer in thread["answers"]]
     for reason in filter(None, reasons):
         context.count(f"answers: {reason}", 1)
@@ -107,12 +112,12 @@ def sift(context: StageContext, thread: Row, leave_out: Callable[[Row], str | No
 
 
 def first_reason(*rules: tuple[str, Any]) -> str | None:
-    """Of the first rule that holds; None where none does."""
+    """The reason of the first (reason, condition) whose condition is true; None where none is."""
     return next((reason for reason, holds in rules if holds), None)
 
 
 def too_few(votes: int | None, least: int | None) -> bool:
-    """Whether there are fewer votes than asked for; an unknown score is."""
+    """Whether the votes are fewer than `least`, or unknown; never where `least` is None."""
     return least is not None and (votes is None or votes < least)
 
 

@@ -1,4 +1,4 @@
-"""What Reddit says today of items that are held: asked of its Data API, a file of states, what follows from it.
+"""The present state of Reddit's posts and comments: asked of its Data API, kept in a file, applied to threads.
 
     GET /api/info?id=t3_1afw2c,t1_kod0b1&raw_json=1            up to 100 ids; those that are gone for good are left out
     {"kind": "Listing", "data": {"after": null, "children": [
@@ -14,7 +14,7 @@ The file has a line for each item:
 
     {"id": "reddit/t1_x", "state": "present", "votes": 12, ..., "checked_at": "2026-11-21T10:00:00+00:00"}
 
-`state` is present, deleted (by its author), removed (by moderators or Reddit) or missing (Reddit does not show it:
+`state` is present, deleted (by the author), removed (by moderators or Reddit) or missing (Reddit does not show it:
 gone for good, or its subreddit is private or banned).
 """
 
@@ -62,7 +62,7 @@ Clock = Callable[[], datetime]
 
 
 def fullname(text: str) -> str | None:
-    """t3_<id> or t1_<id> of "reddit/t1_x", "t1_x" or a permalink; None for anything else."""
+    """The full name (t3_<id> or t1_<id>) from "reddit/t1_x", "t1_x" or a permalink; None for anything else."""
     try:
         match = _FULLNAME.fullmatch(record_of(text))
     except UsageError:
@@ -71,9 +71,10 @@ def fullname(text: str) -> str | None:
 
 
 def things(document: Any) -> Iterator[tuple[str, Record]]:
-    """(kind, data) of all that a listing, a page of comments or one thing holds, a comment before its replies.
+    """(kind, data) of each item in a reply of the API, which may be a listing, a page of comments or a single item; a
+    comment comes before its replies.
 
-    Kinds are t1 (comment), t3 (submission), more and others; what has no such form is passed over.
+    Kinds are t1 (comment), t3 (submission), more and others; anything of another form is skipped.
     """
     waiting = [document]
     while waiting:
@@ -90,7 +91,8 @@ def things(document: Any) -> Iterator[tuple[str, Record]]:
 
 
 def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
-    """What became of an item, without its text and author; None for what is neither comment nor submission.
+    """The state of an item, from the kind and data of the API, without text and author; None for what is neither
+    comment nor submission.
 
     {"id": "reddit/t1_x", "state": "present", "votes": 12, "upvote_ratio": null, "num_comments": null,
      "author_deleted": false, "checked_at": "2026-11-21T10:00:00+00:00"}
@@ -115,7 +117,9 @@ def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
 
 
 class RedditApi:
-    """The API under one app's token, which is asked for when first needed and when it has expired."""
+    """Reddit's Data API, with the token of an app, which is requested at first use and again when it has expired.
+    `client`: the app's id and secret; `account`: the Reddit user named to the API.
+    """
 
     def __init__(
         self,
@@ -133,7 +137,9 @@ class RedditApi:
         http.keep_rate(self.base_url, requests_a_minute / 60)
 
     def states(self, names: Sequence[str], checked_at: str) -> list[Record]:
-        """The state of each of up to 100 items, in their order."""
+        """The state of each item in `names` (up to 100 full names), in their order, by one request. An item that Reddit
+        does not return is `missing`.
+        """
         listing = self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
         if not (isinstance(listing, dict) and listing.get("kind") == "Listing"):
             raise SourceError(f"{self.base_url}/api/info answers no listing: is it the address of Reddit's Data API?")
@@ -148,13 +154,14 @@ class RedditApi:
         return [known.get(f"{GROUP}/{name}") or {"id": f"{GROUP}/{name}", **missing} for name in names]
 
     def get(self, path: str, params: Mapping[str, str | int]) -> Any:
-        """The document at `path`."""
+        """The JSON document at `path`, below the API's address."""
         url = f"{self.base_url}{path}"
         return self.login.use(
             lambda token: self.http.get(url, params=params, credentials=token, headers=self.headers).json()
         )
 
     def _log_in(self) -> dict[str, str]:
+        """The header with a new token. HttpError or SourceError where the app gets none."""
         basic = base64.b64encode(":".join(self.client).encode()).decode()
         try:
             reply = self.http.post(
@@ -180,14 +187,15 @@ class RedditApi:
 
 
 def names_of(what: Iterable[str]) -> list[str]:
-    """Full names (t1_x, t3_x), each once, of ids, permalinks and files of them.
+    """The full names (t1_x, t3_x), each once, of ids, permalinks, and files of ids. UsageError for any other text.
 
-    A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or an id a line.
+    A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or text with an id a line.
     """
     return list(dict.fromkeys(name for text in what for name in _names(text)))
 
 
 def _names(text: str) -> Iterator[str]:
+    """The full names that one text means: an id, a permalink, or a file of ids."""
     path = Path(text)
     if name := fullname(text):
         yield name
@@ -202,6 +210,9 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _in_line(text: str, place: str) -> str:
+    """The full name in a line of a file: an id, or a JSON object with one. UsageError, which names `place`, where there
+    is none.
+    """
     fields = _record_of(text) or {}
     name = next((fields[field] for field in _ID_FIELDS if isinstance(fields.get(field), str)), text)
     if found := fullname(name):
@@ -210,6 +221,7 @@ def _in_line(text: str, place: str) -> str:
 
 
 def _in_parquet(path: Path) -> Iterator[str]:
+    """The full names in the first id column of a Parquet file, and of its answers."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -228,6 +240,7 @@ def _in_parquet(path: Path) -> Iterator[str]:
 
 
 def _record_of(text: str | bytes) -> Record | None:
+    """The JSON object in the text, or None."""
     try:
         record = json.loads(text)
     except ValueError:
@@ -239,10 +252,11 @@ def _record_of(text: str | bytes) -> Record | None:
 
 
 def check(ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, now: Clock, progress: Progress) -> Path:
-    """The file of states at `place`, with one for each name that was asked for within `max_age`.
+    """Bring the file of states at `place` up to date, so that each of `names` has a state no older than `max_age`;
+    return `place`.
 
-    Every hundred states are on the disk before the next are asked for: an interrupted check goes on there. States of
-    other items stay in the file.
+    Only states that are missing or older are asked for, with `ask(names, time)`. Every hundred are on the disk before
+    the next are asked for: an interrupted check continues there. States of other items are kept.
     """
     partial = place.with_name(f"{place.name}.partial")
     known = _carried_over(place, partial, {f"{GROUP}/{name}" for name in names}, now() - max_age)
@@ -262,7 +276,9 @@ def check(ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, 
 
 
 def _carried_over(place: Path, partial: Path, wanted: set[str], oldest: datetime) -> set[str]:
-    """Make `partial` hold the states that need not be asked for again, each id once; the ids of these."""
+    """Write to `partial` the states of both files that need not be asked for again: the last of each id, unless it is
+    wanted and was checked before `oldest`. Return their ids.
+    """
     kept: dict[str, bytes] = {}
     for line in (*_whole_lines(place), *_whole_lines(partial)):
         state = _record_of(line)
@@ -275,11 +291,14 @@ def _carried_over(place: Path, partial: Path, wanted: set[str], oldest: datetime
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    """The lines that end: a killed process may leave half of one."""
+    """The lines of a file, without a last one that has no line feed, as a killed process leaves it; empty where there
+    is no file.
+    """
     return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
 def _is_fresh(state: Record, oldest: datetime) -> bool:
+    """Whether the state was checked at `oldest` or later; False where its time is ill-formed."""
     try:
         checked = datetime.fromisoformat(state["checked_at"])
     except (KeyError, TypeError, ValueError):
@@ -288,7 +307,8 @@ def _is_fresh(state: Record, oldest: datetime) -> bool:
 
 
 def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
-    """A file for `longform takedowns add --file`, of what is gone from Reddit; how many lines it has.
+    """Write to `place` a file for `longform takedowns add --file` with the items that are deleted or removed from
+    Reddit, and with `also_missing` the missing ones; return how many lines it has.
 
     {"id": "reddit/t1_x", "reason": "deleted on Reddit", "date": "2026-11-21"}
     """
@@ -306,7 +326,7 @@ def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
 
 
 class States:
-    """A file of states as an argument of a stage: its identity is its content."""
+    """A file of states as an argument of a stage. Its identity is the hash of its content."""
 
     def __init__(self, path: Path, digest: Callable[[Path], str]) -> None:
         if not path.is_file():
@@ -317,7 +337,7 @@ class States:
         return {"sha256": self.sha256}
 
     def by_id(self) -> dict[str, Record]:
-        """The last state of each item."""
+        """Item id -> its last state in the file. SourceError for a line that is no state."""
         found = {}
         for number, line in enumerate(_whole_lines(self.path), 1):
             state = _record_of(line)
@@ -351,7 +371,9 @@ def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> 
 
 
 def refreshed(row: Row, state: Record) -> Row:
-    """The row with what is known newer of it; an author whose account was deleted has no hash any more."""
+    """The row with votes, upvote ratio and number of comments from its state; unchanged if the state is empty. The
+    author of a deleted account loses the pseudonym.
+    """
     if not state:
         return row
     seen = datetime.fromisoformat(state["checked_at"]).astimezone(UTC)

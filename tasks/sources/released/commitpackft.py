@@ -1,4 +1,4 @@
-"""CommitPackFT: one commit to one file a line, data/<language>/data.jsonl on the Hugging Face hub.
+"""CommitPackFT: in each line one commit that changes one file, data/<language>/data.jsonl on the Hugging Face hub.
 
     {"commit": "3f0a…40 hex", "old_file": "tea/pot.py", "new_file": "tea/pot.py", "old_contents": "n = 1\\n",
      "new_contents": "n = 2\\n", "subject": "Make room for a second cup of tea", "message": "Make room …\\n\\nMore.\\n",
@@ -40,7 +40,9 @@ _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_.-]{1,100}")
 
 
 def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...] | str:
-    """The columns of COMMITS, or why it is none."""
+    """The values of a record for the columns of COMMITS; or, as a text, why it is no commit. `retrieved`: milliseconds
+    since 1970.
+    """
     commit = record.get("commit")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit := commit.lower()):
         return "missing or ill-formed commit"
@@ -75,20 +77,22 @@ def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...]
 
 
 def repositories(repos: str) -> list[str]:
-    """Each once, in order."""
+    """The names in a list with commas, each once, in order."""
     found = dict.fromkeys(repos.replace(" ", "").split(","))
     found.pop("", None)
     return [*found]
 
 
 def permalink(repos: list[str], commit: str) -> str | None:
-    """Of the commit in the first repository, where its name may be one of GitHub's."""
+    """The address of the commit on GitHub, in the first of the repositories; None where that has no name that GitHub
+    allows.
+    """
     return f"https://github.com/{repos[0]}/commit/{commit}" if repos and _REPO.fullmatch(repos[0]) else None
 
 
 @stage(COMMITS, revision=1)
 def read_commits(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Commits in the order of the file; of a commit and file that come twice the first."""
+    """Commits in the order of the file. Where a commit and file come twice, the second is left out."""
     yield from parse_commits(read_lines(files), retrieved_at(files.source))
 
 
@@ -99,7 +103,7 @@ def parse_commits(lines: Iterable[bytes], retrieved: int | None) -> Iterator[pa.
 
 
 def _rows(lines: Iterable[bytes], retrieved: int | None) -> Iterator[tuple[tuple[Any, ...], int] | Rejected]:
-    """Each row with the bytes of its line."""
+    """(row, bytes of its line) or a Rejected for each line."""
     seen: set[int] = set()
     for position, line in enumerate(lines, start=1):
         row = _row(line, position, retrieved, seen)
@@ -107,6 +111,7 @@ def _rows(lines: Iterable[bytes], retrieved: int | None) -> Iterator[tuple[tuple
 
 
 def _row(line: bytes, position: int, retrieved: int | None, seen: set[int]) -> tuple[Any, ...] | Rejected:
+    """The row of a line or a Rejected. `seen`: hashes of the ids so far, to which the row's is added."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -6,11 +6,12 @@
 
 Together in collectionandqueries.tar.gz. In passages some characters are UTF-8 that was read as Latin-1 and written
 again, beside others that are right, in the same passage; these are repaired one by one, and each row says how many.
-Mangled characters hold U+0085, at which Python's splitlines and text readers cut a line in two. Quotes stand for
-themselves, often alone. The columns 0 and 1 of judgements are filler of TREC's form, in TREC's own files grades;
-what is not judged is unknown, not wrong. Some copies end their lines with a carriage return and a line feed.
-dev.small is a part of dev: a query or judgement that stands in several files becomes one row that names them all.
-The files triples.* and top1000.* are not read: their texts are mangled in other ways, and ids say the same.
+Mangled characters contain U+0085, at which Python's splitlines and text readers cut a line in two. Quotes have no
+meaning and are often unpaired. In judgements the second column, 0, and the fourth, 1, are filler of TREC's format; in
+TREC's own files the fourth is a grade. What is not judged is unknown, not wrong. Some copies end their lines with a
+carriage return and a line feed. dev.small is a part of dev: a query or judgement that several files list becomes one
+row that names all their splits. The files triples.* and top1000.* are not read: their texts are mangled in other ways,
+and ids say the same.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _MANGLED = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]{1,3}")
 
 
 def check_names(paths: Iterable[Path]) -> None:
-    """UsageError for a file that is none of the collection's, by its name."""
+    """UsageError for a file whose name is of no file read here: collection, queries, qrels or a tar of these."""
     for path in paths:
         if path.name.lower().startswith(_NOT_READ):
             raise UsageError(f"{path} is not read, as its texts are mangled: give collection, queries and qrels.")
@@ -81,7 +82,7 @@ def is_tar(name: str) -> bool:
 
 
 def kind_of(name: str) -> str | None:
-    """collection, queries or qrels, by a file's name."""
+    """What a file of this name has: collection, queries or qrels; None for any other."""
     stem = _PACKING.sub("", name.lower())
     if stem.startswith(_NOT_READ):
         return None
@@ -91,18 +92,20 @@ def kind_of(name: str) -> str | None:
 
 
 def split_of(name: str) -> str:
-    """dev.small of queries.dev.small.tsv; what the name says instead where it is another's, e.g. 2019-pass."""
+    """The split in a file's name: dev.small of queries.dev.small.tsv, 2019-pass of TREC's 2019qrels-pass.txt; `all`
+    where it names none.
+    """
     return _PACKING.sub("", name.lower()).replace("queries", "").replace("qrels", "").strip(".-_") or "all"
 
 
 def holding(sources: Sequence[Source], kind: str) -> list[Source]:
-    """The sources that hold this kind or, as archives, may hold it; archives in one piece."""
+    """The sources that are files of this kind, and all tar archives, which may contain one; an archive as one piece."""
     whole = [replace(source, pieces=(WHOLE,)) if is_tar(source.path) else source for source in sources]
     return [source for source in whole if is_tar(source.path) or kind_of(Path(source.path).name) == kind]
 
 
 def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """(name, lines) of each file of this kind: the piece itself, or members of an archive."""
+    """(file name, its lines) of each file of this kind: the piece itself, or members of a tar archive."""
     if not is_tar(piece.source.path):
         yield Path(piece.source.path).name, read_lines(piece)
         return
@@ -116,10 +119,11 @@ def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def repaired(text: str) -> tuple[str, int]:
-    """The text with every run of characters that is one character's UTF-8 read as Latin-1 repaired, and their number.
+    """The text with every mangled character repaired, and how many these were: runs of characters that are the UTF-8 of
+    one character, read as Latin-1.
 
-    The rule of ir_datasets (FixEncoding), in one pass: 2 to 4 characters between U+0080 and U+00FF whose bytes
-    decode to exactly one. A lead byte says how long its run is, so that runs never overlap.
+    The rule of ir_datasets (FixEncoding), in one pass: 2 to 4 characters between U+0080 and U+00FF whose bytes decode
+    to exactly one. A lead byte says how long its run is, so that runs never overlap.
     """
     repairs = 0
 
@@ -141,7 +145,9 @@ def repaired(text: str) -> tuple[str, int]:
 
 
 def came_before(ids: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Which of these upstream ids came before, or earlier in this array; `seen` has a byte for each, and notes them."""
+    """True for each upstream id that came in an earlier call, or earlier in this array. `seen`: true at the index of
+    each id that came before; updated by the call.
+    """
     again: np.ndarray = seen[ids]
     seen[ids] = True
     if len(ids) > 1 and not (np.diff(ids) > 0).all():
@@ -156,7 +162,9 @@ Parsed = tuple[Values, int] | Rejected
 
 
 def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[Parsed]:
-    """What `parse` makes of each line; where it raises ValueError, a defect that says why."""
+    """(what `parse` returns, 1) for each line; where it raises ValueError, a Rejected that says why. `letter`: p or q,
+    for its key.
+    """
     for line in lines:
         try:
             yield parse(line), 1
@@ -167,7 +175,9 @@ def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: st
 def passages(
     lines: Iterable[bytes], seen: np.ndarray, *, repair: bool, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of PASSAGES in the lines' order, and a Rejected for every line that is none."""
+    """Record batches of PASSAGES in the lines' order, and a Rejected for every line that is none or repeats an id.
+    `seen`: as in `came_before`; `repair`: whether to repair mangled characters.
+    """
     lines = iter(lines)
     while some := [line if len(line) < LONGEST_LINE else line[:LONGEST_LINE] for line in islice(lines, BATCH_ROWS)]:
         pids, texts = plain_columns(some) or (yield from careful_columns(some))
@@ -181,7 +191,9 @@ Columns = tuple[pa.Array, pa.Array]
 
 
 def plain_columns(lines: list[bytes]) -> Columns | None:
-    """(upstream ids, texts) of these lines, fast; None where one of them needs a closer look."""
+    """(upstream ids, texts) of the lines, parsed all at once; None where a line is unusual, and `careful_columns` must
+    be used.
+    """
     numbers, rests = [], []
     for line in lines:
         number, _, rest = line.partition(b"\t")
@@ -197,7 +209,7 @@ def plain_columns(lines: list[bytes]) -> Columns | None:
 
 
 def _any_odd(texts: pa.StringArray) -> bool:
-    """Whether one is blank, very long, ends its line with a carriage return too, or holds a tab."""
+    """Whether one of the texts is blank or very long, ends in a carriage return, or contains a tab."""
     lengths = pc.min_max(pc.binary_length(texts)).as_py()
     if lengths["min"] == 0 or lengths["max"] >= LONGEST_TEXT or (_content(texts)[0] == 9).any():
         return True
@@ -205,7 +217,7 @@ def _any_odd(texts: pa.StringArray) -> bool:
 
 
 def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
-    """The same, line by line; yields what is no passage."""
+    """As `plain_columns`, line by line: returns the columns, and yields a Rejected for each line that is no passage."""
     parsed = list(_parsed(lines, _text_of, "p"))
     yield from (item for item in parsed if isinstance(item, Rejected))
     found = [item[0] for item in parsed if not isinstance(item, Rejected)]
@@ -213,7 +225,7 @@ def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
 
 
 def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
-    """The texts, those that hold mangled characters repaired, and how many characters were."""
+    """The texts with their mangled characters repaired, and how many were in each."""
     rows = suspicious(texts)
     repairs = np.zeros(len(texts), np.int32)
     if len(rows):
@@ -226,7 +238,7 @@ def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
 
 
 def suspicious(texts: pa.StringArray) -> np.ndarray:
-    """Positions of the texts that may hold a mangled character: as UTF-8 these hold C3 and, two bytes on, C2."""
+    """Indices of the texts that may contain a mangled character: its UTF-8 has the byte C3 and, two bytes on, C2."""
     content, starts = _content(texts)
     places = np.flatnonzero(content[:-2] == 0xC3)
     places = places[content[places + 2] == 0xC2]
@@ -234,7 +246,7 @@ def suspicious(texts: pa.StringArray) -> np.ndarray:
 
 
 def _content(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of all texts, and where each one starts and the last one ends."""
+    """(UTF-8 of all texts, offsets): the offsets at which each text starts, and the end of the last."""
     if not len(texts):
         return np.zeros(0, np.uint8), np.zeros(1, np.int32)
     _, offsets, data = texts.buffers()
@@ -243,7 +255,7 @@ def _content(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _text_of(line: bytes) -> tuple[int, str]:
-    """(upstream id, text as distributed) of a line that is not plain; ValueError says what is wrong with it."""
+    """(upstream id, text as distributed) of a line. ValueError says what is wrong with it."""
     number, _, rest = line.partition(b"\t")
     if not number.isdigit() or len(number.lstrip(b"0")) > 8:
         raise ValueError("no upstream id")
@@ -257,6 +269,7 @@ def _text_of(line: bytes) -> tuple[int, str]:
 
 
 def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
+    """A Rejected for a line. Its key is the letter and the upstream id, or else a hash of the line."""
     reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     number = line[:64].split(b"\t")[0]
     key = number.decode() if number.isdigit() else f"?{xxhash.xxh3_64_hexdigest(line)}"
@@ -277,7 +290,7 @@ def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | 
 
 
 def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch | Rejected]:
-    """The batch without the rows whose id came before; those are defects."""
+    """The batch without the rows whose id came before (`again` is true), then a Rejected for each of these."""
     yield batch.filter(pa.array(~again)) if again.any() else batch
     for row in batch.filter(pa.array(again)).to_pylist():
         yield Rejected(row["passage_id"], "defect", "repeated upstream id", raw=row["text"][:RAW_CHARS])
@@ -295,14 +308,15 @@ def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Itera
 
 
 def in_one(sources: Sequence[Source]) -> list[Source]:
-    """One source in one piece, for a stage that looks at all rows at once; none where there is none."""
+    """The first source as one piece, for a stage that looks at all rows at once; empty where there is none."""
     return [replace(source, pieces=(WHOLE,)) for source in sources[:1]]
 
 
 @stage(REPEATED, revision=1)
 def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Iterator[pa.RecordBatch]:
-    """Ids that rows of different pieces or files share. None in the published collection; where there are, two copies
-    of it were read."""
+    """Ids that are in more than one row, and how many rows have each, over all pieces and files. The published
+    collection has none; where there are any, two copies of it were read.
+    """
     query = "SELECT passage_id AS repeated_id, count(*) AS rows FROM {} GROUP BY 1 HAVING count(*) > 1 ORDER BY 1"
     yield from _queried(query, passages, context, REPEATED)
 
@@ -311,7 +325,9 @@ def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Itera
 
 
 def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of QUERY_LINES."""
+    """Record batches of QUERY_LINES from the lines of a file of queries, and a Rejected for every line that is none.
+    `split`: as from `split_of`.
+    """
 
     def parse(line: bytes) -> Values:
         qid, text = _text_of(line)
@@ -322,7 +338,9 @@ def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterat
 
 
 def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of QREL_LINES. TREC's own files part their columns by a blank."""
+    """Record batches of QREL_LINES from the lines of a file of judgements, and a Rejected for every line that is none.
+    Columns are separated by tabs or, in TREC's own files, spaces.
+    """
 
     def parse(line: bytes) -> Values:
         columns = line.split()
@@ -342,14 +360,14 @@ def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejec
 
 @stage(QUERY_LINES, revision=1)
 def read_queries(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Queries as their files list them."""
+    """A row for each query in the files of queries, with the file's split."""
     for name, lines in lines_of(files, ASKED):
         yield from queries(lines, split_of(name), retrieved_at(files.source))
 
 
 @stage(QREL_LINES, revision=1)
 def read_qrels(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Judgements as their files list them."""
+    """A row for each judgement in the files of judgements, with the file's split."""
     for name, lines in lines_of(files, JUDGED):
         yield from qrels(lines, split_of(name))
 
@@ -368,19 +386,21 @@ _BY_JUDGEMENT = """
 
 @stage(QUERIES, revision=1)
 def join_queries(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """Each query once, with all files it stands in; another text for one id is a defect."""
+    """Each query once, with all splits whose files list it; another text for one id is a defect."""
     found = _queried(_BY_QUERY.format(licence=LICENCE), lines, context, QUERIES)
     yield from _once(found, "another text of this query")
 
 
 @stage(QRELS, revision=1)
 def join_qrels(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """Each judgement once, with all files it stands in; another grade for one pair is a defect."""
+    """Each judgement once, with all splits whose files list it; another grade for one pair is a defect."""
     yield from _once(_queried(_BY_JUDGEMENT, lines, context, QRELS), "another grade of this pair")
 
 
 def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordBatch | Rejected]:
-    """The rows whose key, their first column, is not that of the row before."""
+    """The rows whose key, their first column, differs from that of the row before; a Rejected with this reason for each
+    other row.
+    """
     last: object = None
     for batch in batches:
         keys = batch.column(0)
@@ -394,7 +414,9 @@ def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordB
 def _queried(
     query: str, rows: PerGroup | AllRows, context: StageContext, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The answer of DuckDB over these rows, out of core."""
+    """The result of a SQL query, in which {} stands for the rows, in batches of `schema`; empty where there are no
+    rows. Run by DuckDB, out of core.
+    """
     import duckdb
 
     if not rows.paths:

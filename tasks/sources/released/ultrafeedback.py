@@ -14,8 +14,8 @@
 Ratings are texts, "N/A" where a model gave none; fine-grained_score, their mean, may be NaN, which JSON has not. One
 that is no mean of ratings (outside 1 to 5, infinite) is null, and `doubt` says so.
 Before 2023-12-29 (commit 40b4365 of the repository) 2,628 answers that deserved 1 have an overall_score of 10: upstream
-wrote 1 where the mean of the ratings was at most 2, kept those above 4 and had the others rated again. The source
-truthful_qa is a benchmark, and is left out. Some records have fewer than four completions.
+then wrote 1 where the mean of the ratings was at most 2, kept 10 where it was above 4, and had the others rated again.
+The source truthful_qa is a benchmark, and is left out. Some records have fewer than four completions.
 """
 
 from __future__ import annotations
@@ -51,11 +51,15 @@ LEAST = '{"instruction":"a","completions":[{"response":"a"},{"response":"b"}]}'
 
 
 class Filtered(ValueError):
-    """A rule of the method leaves the record out."""
+    """Raised for a record that a rule of the method leaves out: it is rejected as filtered, not as a defect."""
 
 
 def instruction(record: Any, *, corrected: bool) -> Row:
-    """A row of COMPLETIONS without what is the file's; ValueError says what is wrong with the record."""
+    """The row of COMPLETIONS for one record, without the columns of its file (revision, url, retrieved_at).
+
+    Raises Filtered for a record of a benchmark or with fewer than two answers, ValueError for a broken one; the message
+    says why. `corrected`: see `doubt_of`.
+    """
     if not isinstance(record, dict):
         raise ValueError("no record")
     text, source = record.get("instruction"), text_or_none(record.get("source")) or ""
@@ -85,17 +89,21 @@ def _list(value: Any) -> list[Any]:
 
 
 def _answers(value: Any) -> list[str]:
-    """Without the text None, which stands for no answer."""
+    """The strings of a list, without "None", which upstream writes where there is no answer."""
     return [text for text in _list(value) if isinstance(text, str) and text != "None"]
 
 
 def content_hash(source: str, text: str, completions: list[Row]) -> str:
-    """16 hex digits of the texts, whoever rated them how."""
+    """16 hex digits over source, instruction, models and responses; ratings and critiques do not count."""
     document = orjson.dumps([source, text, [[one["model"], one["response"]] for one in completions]])
     return hashlib.sha256(document).hexdigest()[:16]
 
 
 def completion(record: dict[str, Any], *, corrected: bool) -> Row:
+    """One answer with its scores, as an item of the column `completions`.
+
+    `record`: an item of the record's completions.
+    """
     ratings = {aspect: rating(_annotation(record, aspect).get("Rating")) for aspect in ASPECTS}
     overall = number(record.get("overall_score"))
     fine, fine_doubt = fine_grained(
@@ -127,7 +135,10 @@ _COUNTED = {
 
 
 def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, str | None]:
-    """The score, and why there is none. Where none was given, or NaN, it is the mean of the ratings that are known."""
+    """(score, reason why there is none). A score from 1 to 5 is kept; any other becomes None, with the reason.
+
+    A score that is missing or NaN is replaced by the mean of `ratings`, if there are any.
+    """
     score = _float(value)
     if score is None or math.isnan(score):
         return (sum(ratings) / len(ratings), None) if ratings else (None, NO_FINE)
@@ -135,9 +146,10 @@ def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, st
 
 
 def doubt_of(overall: float | None, fine: float | None, *, corrected: bool) -> str | None:
-    """Why an overall score is not to be trusted: by the rule that upstream corrected them by (OpenBMB, 2023-12-29).
+    """Why an overall score is wrong, missing or doubtful; None: it can be trusted.
 
-    `corrected`: the file is of the commit that did so, where a 10 with middling ratings was rated once more.
+    A 10 stands for 1 if the fine-grained score is at most 2: so upstream corrected them (OpenBMB, 2023-12-29).
+    `corrected`: the file is of the commit that did so, in which every other 10 is right.
     """
     if overall is None:
         return MISSING
@@ -155,19 +167,19 @@ def _annotation(record: dict[str, Any], aspect: str) -> dict[str, Any]:
 
 
 def rating(value: Any) -> float | None:
-    """1 to 5, of a text or a number; None for N/A and what is none."""
+    """The rating as a number from 1 to 5, also if it is written as text; None for "N/A" and anything else."""
     found = number(value)
     return found if found is not None and 1 <= found <= 5 else None
 
 
 def number(value: Any) -> float | None:
-    """A finite number, also of a text; else None."""
+    """The value as a finite number, also if it is written as text; None if it is none."""
     found = _float(value)
     return found if found is not None and math.isfinite(found) else None
 
 
 def _float(value: Any) -> float | None:
-    """As `number`, but infinite or NaN where the value is."""
+    """As `number`, but infinity and NaN are returned as they are."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -180,7 +192,7 @@ def _float(value: Any) -> float | None:
 
 
 def records(piece: Shard) -> Iterator[Any]:
-    """Records in order; a line that is no JSON as its bytes."""
+    """The records of a Parquet or JSON Lines file, in order. A line that is not JSON comes as its bytes."""
     if is_parquet(Path(piece.source.path)):
         with readable(piece):
             for batch in parquet_batches(piece, lambda path: True, BATCH_ROWS):
@@ -190,7 +202,7 @@ def records(piece: Shard) -> Iterator[Any]:
 
 
 def document(line: bytes) -> Any:
-    """What a line holds, NaN as null, infinite numbers as their texts; the line itself where it is no JSON."""
+    """The JSON value of a line, with NaN as null and infinite numbers as strings; the line itself if it is not JSON."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -207,7 +219,12 @@ def _finite(text: str) -> float | str | None:
 
 
 def instructions(listed: Iterable[Any], origin: dict[str, Any], *, corrected: bool) -> Iterator[Row | Rejected]:
-    """Rows of COMPLETIONS, and a Rejected for every record that becomes none; of repeated ones the first stays."""
+    """A row of COMPLETIONS for each record, or a Rejected.
+
+    Of records with the same content only the first becomes a row.
+
+    `listed`: the records, as `records` yields them; `origin`: columns of the file, added to every row.
+    """
     seen: set[str] = set()
     for record in listed:
         try:

@@ -8,7 +8,7 @@
 
 Scores lie in [-1, 1] and cancel out; 0 is a tie. Tokens are the same texts again, for another model's vocabulary, and
 are dropped. Most questions are from ELI5, which is Reddit's: rows say so. Records have no id, and some are there
-twice: theirs is a hash of the content, with a number for repeated ones. The set's page names no licence.
+twice: the id is a hash of the content, with a number if repeated. The set's page names no licence.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _CITATION = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 
 
 def comparison(record: Any) -> Row:
-    """A row of COMPARISONS without what is the file's; ValueError says what is wrong with the record."""
+    """The row of COMPARISONS for one record, without retrieved_at.
+
+    Raises ValueError with what is wrong with the record.
+    """
     if not isinstance(record, dict) or not isinstance(record.get("question"), dict):
         raise ValueError("no question")
     question = record["question"]
@@ -62,7 +65,10 @@ def comparison(record: Any) -> Row:
 
 
 def side(record: dict[str, Any], number: int) -> Row:
-    """One of the two answers."""
+    """Answer `number` (0 or 1) of a record: its text, quotes, cited numbers and score.
+
+    Raises ValueError with what is wrong.
+    """
     text = _text(record.get(f"answer_{number}"), "empty answer")
     score = record.get(f"score_{number}")
     if isinstance(score, bool) or not isinstance(score, int | float) or not -1 <= score <= 1:
@@ -76,7 +82,10 @@ def side(record: dict[str, Any], number: int) -> Row:
 
 
 def quotes(value: Any) -> list[Row]:
-    """Of lists of titles and of extracts."""
+    """The quotes as {title, extract}, from the parallel lists `title` and `extract`.
+
+    Raises ValueError if they do not match.
+    """
     if not isinstance(value, dict):
         raise ValueError("no quotes")
     titles, extracts = value.get("title"), value.get("extract")
@@ -91,13 +100,13 @@ def quotes(value: Any) -> list[Row]:
 
 
 def cites(text: str) -> list[int]:
-    """Numbers in square brackets, also several in one pair, each once, in their order."""
+    """The citation numbers in a text, from `[1]` and `[1, 3]`: each once, in order of first occurrence."""
     numbers = [int(number) for match in _CITATION.finditer(text) for number in match[1].split(",")]
     return list(dict.fromkeys(numbers))
 
 
 def content_hash(record: dict[str, Any]) -> str:
-    """16 hex digits of question, answers, quotes and scores, whatever else the record holds and in what order."""
+    """16 hex digits over question, answers, quotes and scores; other fields and the order of keys do not count."""
     texts = [record.get(f"{name}_{number}") for name in ("answer", "quotes") for number in SIDES]
     scores = [float(record[f"score_{number}"]) for number in SIDES]
     try:
@@ -114,7 +123,10 @@ def _text(value: Any, missing: str) -> str:
 
 
 def comparisons(lines: Iterable[bytes], retrieved: int | None) -> Iterator[Row | Rejected]:
-    """Rows of COMPARISONS, and a Rejected for every line that is none."""
+    """A row of COMPARISONS for each line, or a Rejected. The id of a repeated record ends in -2, -3 and so on.
+
+    `retrieved`: when the file was fetched, in milliseconds since 1970.
+    """
     times: Counter[str] = Counter()
     for line in lines:
         try:

@@ -9,10 +9,11 @@
      "openai_moderation": [...], "detoxify_moderation": [...]}
 
 What points at a person (hashed_ip, header, state, country, of the conversation and of its turns) is never read; of a
-Parquet file only the columns that rows are made of are decoded. The hash is of the content: a conversation that was
-opened again stands there twice, so the earliest stays. The older release calls it conversation_id and counts time
-in seconds. In the moderation columns names with "/" stand beside the same with "_". The repository changed content
-and licence under one name: toxic conversations went in July 2024, some with personal data in October 2024.
+Parquet file only the columns that rows are made of are decoded. conversation_hash is of the content: a
+conversation that was opened again is listed twice under one hash, and only the earliest record is kept. The older
+release calls it conversation_id and counts time in seconds. In the moderation columns every name with "/" is there
+with "_" too. The repository changed content and licence under one name: toxic conversations were removed in July 2024,
+some with personal data in October 2024.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ LEAST = '{"conversation_id":"a","conversation":[{"role":"","content":"a"}]}'
 
 
 def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
-    """A row of CONVERSATIONS; ValueError says what is wrong with the record. `origin`: columns of the file's own."""
+    """The row of CONVERSATIONS for one record. Raises ValueError with what is wrong with the record.
+
+    `origin`: columns of the file (licence, revision, url, retrieved_at), added to the row.
+    """
     if not isinstance(record, dict):
         raise ValueError("no record")
     number = _number(record)
@@ -79,11 +83,13 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
 
 
 def _number(record: Any) -> str | None:
+    """The upstream id (conversation_hash or conversation_id); None if there is none of up to 200 bytes."""
     found = [record.get(name) for name in IDS] if isinstance(record, dict) else []
     return next((value for value in found if isinstance(value, str) and 0 < len(value.encode()) <= 200), None)
 
 
 def turn_of(turn: Any) -> Row:
+    """One turn as CONVERSATIONS has it, without personal fields. Raises ValueError if role or content is missing."""
     if not isinstance(turn, dict) or not isinstance(turn.get("role"), str):
         raise ValueError("turn without a role")
     if not isinstance(turn.get("content"), str):
@@ -102,7 +108,10 @@ def _flag(value: Any) -> bool | None:
 
 
 def created(value: Any) -> datetime | None:
-    """Of a time, an ISO 8601 text, or seconds or milliseconds since 1970; ValueError where it is something else."""
+    """The timestamp as a datetime with a time zone (UTC where none is written); None for null.
+
+    From a datetime, ISO 8601 text, or seconds or milliseconds since 1970. Raises ValueError for anything else.
+    """
     try:
         if value is None or isinstance(value, datetime):
             return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
@@ -123,8 +132,11 @@ Item: TypeAlias = pa.RecordBatch | Row | Rejected
 
 
 def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
-    """Rows of CONVERSATIONS, and a Rejected for every record that becomes none: broken ones, those at a position in
-    `again`, and toxic ones if these are not asked for."""
+    """Rows of CONVERSATIONS from a shard, and a Rejected for every record that is left out.
+
+    Left out are broken records, toxic ones unless `toxic` is true, and those at the positions `again` (from 0 in the
+    shard): an earlier record has the same conversation.
+    """
     origin = {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
     for places, item in _read(piece, origin):
         if isinstance(item, Rejected):
@@ -143,7 +155,7 @@ Placed: TypeAlias = tuple[np.ndarray, Item]
 
 
 def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
-    """Rows and rejected ones, with the positions of their records in the piece."""
+    """(positions, batch, row or Rejected): the positions in the shard, from 0, of the records that it is made of."""
     if is_parquet(Path(piece.source.path)):
         with readable(piece):
             yield from _of_parquet(piece, origin)
@@ -178,7 +190,7 @@ def _raw(record: Any) -> str:
 
 
 def _public(record: Any) -> Any:
-    """The record without what points at a person."""
+    """The record without fields that identify a person; None if it is no object."""
     if not isinstance(record, dict):
         return None
     kept = {name: record[name] for name in (*IDS, *OF_CONVERSATION) if name in record}
@@ -198,6 +210,7 @@ _COLUMNS = {
 
 
 def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
+    """As `_read`, for a Parquet file: sound records become batches, each of the others a row or Rejected by itself."""
     start = 0
     for batch in parquet_batches(piece, _is_read, BATCH_ROWS):
         places, good = np.arange(start, start + len(batch)), np.zeros(len(batch), bool)
@@ -210,7 +223,7 @@ def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
 
 
 def _is_read(path: str) -> bool:
-    """Whether a row is made of this column, named as a path: conversation.list.element.content."""
+    """Whether rows need the Parquet column of this path, e.g. conversation.list.element.content."""
     first, *inner = path.split(".")
     if first != "conversation":
         return not inner and first in (*IDS, *OF_CONVERSATION)
@@ -222,13 +235,14 @@ def _has_times(batch: pa.RecordBatch) -> bool:
 
 
 def _rows(batch: pa.RecordBatch, origin: dict[str, Any]) -> tuple[pa.RecordBatch, np.ndarray]:
-    """Rows of CONVERSATIONS, and which of them have all that a row needs; the others are looked at one by one."""
+    """Rows of CONVERSATIONS for all records of the batch, and which are sound; the caller converts the rest singly."""
     read = {name: _column(batch, name) for name in _COLUMNS}
     ids, turns = _ids(batch), read["conversation"]
     flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
     fields = dict(zip(OF_TURN, flat.flatten(), strict=True))
 
     def any_turn(flags: pa.BooleanArray) -> np.ndarray:
+        """For each conversation, whether the flag is set for any of its turns."""
         found = np.zeros(len(batch), bool)
         found[parents[_array(flags)]] = True
         return found
@@ -255,21 +269,22 @@ def _rows(batch: pa.RecordBatch, origin: dict[str, Any]) -> tuple[pa.RecordBatch
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """The column as its type is here; nulls where the file lacks it, or fields of it."""
+    """The column, cast to its type in _COLUMNS. A missing column is null, and so is a missing field of a turn."""
     return batch[name].cast(_COLUMNS[name]) if name in batch.schema.names else pa.nulls(len(batch), _COLUMNS[name])
 
 
 def _ids(batch: pa.RecordBatch) -> pa.StringArray:
+    """The upstream ids: conversation_hash, or conversation_id where that is null."""
     return pc.coalesce(*(_column(batch, name) for name in IDS))
 
 
 def _filled(texts: pa.StringArray) -> pa.StringArray:
-    """Empty ones as null."""
+    """The texts, with null in place of empty ones."""
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _array(flags: pa.BooleanArray) -> np.ndarray:
-    """Null as False."""
+    """The flags as a numpy array, with False in place of null."""
     values: np.ndarray = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
     return values
 
@@ -279,7 +294,7 @@ def _array(flags: pa.BooleanArray) -> np.ndarray:
 
 @stage(LOGGED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
 def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Row]:
-    """Which conversations the records are of, and when they were logged; one row a record, also of a broken one."""
+    """The id of the conversation of each record, and when it was logged; one row a record, also of a broken one."""
     if is_parquet(Path(files.source.path)):
         with readable(files):
             yield from map(_listed, parquet_batches(files, lambda path: path in (*IDS, "timestamp"), BATCH_ROWS))
@@ -296,6 +311,7 @@ def _listed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _logged(record: Any) -> Row:
+    """The row of LOGGED for a record; its id is empty if the record has none, its time null if it is unreadable."""
     number = _number(record)
     try:
         when = created(record.get("timestamp")) if number else None
@@ -308,10 +324,10 @@ def _logged(record: Any) -> Row:
 def read_conversations(
     context: StageContext, files: Shard, logged: AllRows, *, toxic: bool
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Conversations in the order of the file, without what points at a person; of those with one content the earliest,
-    then the first by place.
+    """Conversations in the order of the file, without personal fields. Of records with one id only the earliest stays.
 
-    Only ids and times of all files are compared, out of core.
+    Of equally early ones it is the first by file and position. Only ids and times of all files are compared, out of
+    core.
     """
     again = repeated(logged.paths, context.scratch(), same="logged_id", first="created", memory_limit_mb=512)
     here = next(str(logged.store.rows_path(part)) for part in logged.parts or () if part.key == files.key)

@@ -5,9 +5,9 @@
     GET /diffs/2025-01-07/to/latest/s2orc       {"dataset", "start_release", "end_release", "diffs": [{
                                                  "from_release", "to_release", "update_files": [], "delete_files": []}]}
 
-The last two want the header x-api-key. Files stand on another host, under links that are signed for some days: what
-names a file is the path of its link, never what follows the question mark, which changes with every call. A link that
-the host answers with 403 has expired and is asked for again. The key is sent to the API only. One request a second.
+The last two want the header x-api-key. Files are on another host, under links that are signed for some days: what
+identifies a file is the path of its link, not what follows the question mark, which changes with every call. A link
+that the host answers with 403 has expired and is asked for again. The key goes to the API only. One request a second.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ Shards = int | list[int] | None
 
 
 def chosen(what: Sequence[str]) -> list[str]:
+    """The dataset names in `what`, each once, in order. Raises UsageError for a name that is not in DATASETS."""
     for name in what:
         if name not in DATASETS:
             raise UsageError(f'Semantic Scholar has no dataset "{name}" that is read here: name {", ".join(DATASETS)}.')
@@ -51,9 +52,11 @@ def chosen(what: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class Listing:
-    """Files of a dataset that go to one folder, `<step>/<dataset>/<side>`: signed links by their path, in order.
+    """The files of a dataset that are downloaded into one folder, `<step>/<dataset>/<side>`.
 
-    `noted` is what the manifest of the step says of them, `facts` what their side files say.
+    `step`: a release, or `<from>-to-<to>` for a difference; `side`: update or delete, empty for a release. `links`:
+    signed links by their path, in order. `noted` goes into the manifest of the step, `facts` into the .fetch.json of
+    every file.
     """
 
     dataset: str
@@ -65,7 +68,7 @@ class Listing:
 
 
 class DatasetsApi:
-    """Requests to the API, one a second, with the key."""
+    """A client of the Datasets API: sends the key, and at most `per_second` requests a second."""
 
     def __init__(
         self, http: Downloader, base_url: str = BASE_URL, *, key: str | None, per_second: float = PER_SECOND
@@ -74,13 +77,16 @@ class DatasetsApi:
         http.keep_rate(self.base_url, per_second)
 
     def release(self, name: str) -> str:
-        """The id of a release; of `latest`, that of today."""
+        """The id (a date) of the release `name`; for `latest`, the id of the newest release.
+
+        Raises UsageError if `name` is neither `latest` nor a date.
+        """
         if name != "latest" and not _RELEASE.fullmatch(name):
             raise UsageError(f'release "{name}" is none: write latest, or a date as 2025-01-07.')
         return _release_id(self._get(f"release/{name}").get("release_id"))
 
     def files(self, release: str, dataset: str) -> list[Listing]:
-        """The files of a dataset with links that hold for some days, as one listing."""
+        """One Listing, of all files of a dataset in a release. Its links are valid for some days."""
         found = self._get(f"release/{release}/dataset/{dataset}")
         links, readme = _by_path(found.get("files"), f"{dataset} of {release}"), string(found.get("README")) or ""
         noted = {"README": readme, "files": list(links)}
@@ -88,7 +94,7 @@ class DatasetsApi:
         return [Listing(dataset, release, links, noted, facts)]
 
     def differences(self, since: str, until: str, dataset: str) -> list[Listing]:
-        """Of each step from one release to the next, in order, the files to put in (update), and of what to delete."""
+        """For each step between consecutive releases two listings: of files to put in (update), and to delete."""
         found = self._get(f"diffs/{since}/to/{until}/{dataset}")
         return [_side(step, side, dataset) for step in found.get("diffs") or [] for side in ("update", "delete")]
 
@@ -126,6 +132,10 @@ def _release_id(value: Any) -> str:
 
 
 def _by_path(links: Any, subject: str) -> dict[str, str]:
+    """The links by their path (without signature). Raises SourceError if `links` is no list of strings.
+
+    `subject`: which files the links are of, for the message.
+    """
     if not isinstance(links, list) or not all(isinstance(link, str) for link in links):
         raise SourceError(f"Semantic Scholar lists no files of {subject}: try again later.")
     return {urlsplit(link).path: link for link in links}
@@ -137,7 +147,10 @@ def _by_path(links: Any, subject: str) -> dict[str, str]:
 def fetch_release(
     api: DatasetsApi, names: Sequence[str], folder: Path, release: str, shards: Shards, progress: Progress | None
 ) -> list[Path]:
-    """The files of these datasets, in <folder>/<release>/<dataset>/."""
+    """Download the files of the datasets `names` into <folder>/<release>/<dataset>/; returns their paths.
+
+    `shards`: how many files of each dataset, or the positions (from 0) of those wanted; None: all.
+    """
     release = api.release(release)
     return _fetched(api.http, lambda name: api.files(release, name), names, folder, shards, progress)
 
@@ -151,7 +164,11 @@ def fetch_differences(
     shards: Shards,
     progress: Progress | None,
 ) -> list[Path]:
-    """The files of the differences, in <folder>/<from>-to-<to>/<dataset>/update and delete."""
+    """Download the differences between the releases `since` and `until`; returns the paths of the files.
+
+    They go to <folder>/<from>-to-<to>/<dataset>/update and delete. `shards` must be None: only whole differences can be
+    fetched.
+    """
     if not _RELEASE.fullmatch(since):
         raise UsageError(f'since "{since}" is no release: write a date as 2025-01-07.')
     if shards is not None:
@@ -183,7 +200,7 @@ def _fetched(
 
 
 def _note(folder: Path, listing: Listing) -> None:
-    """What a release holds: paths of files, never their signed links."""
+    """Add a listing to the manifest in `folder`, that of its step: paths of files, never their signed links."""
     file = folder / MANIFEST
     held: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {"release": folder.name, "datasets": {}}
     held["datasets"].setdefault(listing.dataset, {}).update(listing.noted)
@@ -191,7 +208,12 @@ def _note(folder: Path, listing: Listing) -> None:
 
 
 def _link(listing: Listing, path: str, again: Callable[[], list[Listing]], number: int) -> Callable[[], str]:
-    """The signed link of a path. Asked for a second time, all are replaced: the first has expired."""
+    """A function that returns the signed link of `path`.
+
+    Each call after the first asks for new links: the old has expired.
+
+    `again` lists the dataset anew; `number` is the position of `listing` in what it returns.
+    """
     asked = count()
 
     def link() -> str:
@@ -205,6 +227,7 @@ def _link(listing: Listing, path: str, again: Callable[[], list[Listing]], numbe
 
 
 def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:
+    """The paths that `shards` selects: the first so many, or those at these positions (from 0); None: all."""
     if shards is None:
         return paths
     places = list(range(min(shards, len(paths)))) if isinstance(shards, int) else shards
@@ -214,9 +237,9 @@ def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:
 
 
 def file_names(paths: Sequence[str]) -> dict[str, str]:
-    """A name for each path of a link: its last part, without what a file system could take for something else.
+    """For each path of a link a file name: its last part, with characters replaced that a file system may not take.
 
-    A name that more than one has gets a number in front.
+    A name that several paths share gets the path's position in front.
     """
     plain = {path: _UNSAFE.sub("_", posixpath.basename(unquote(path))).lstrip("._-") or "file" for path in paths}
     uses = Counter(plain.values())

@@ -1,7 +1,7 @@
-"""Records of Semantic Scholar: their ids, names, dates and numbers; papers as lists of paragraphs, as the releases of
-S2ORC of 2019 and 2020 have them, and what s2orc-doc2json writes.
+"""Fields of Semantic Scholar's records (ids, author names, years), and rows of papers from lists of paragraphs: of the
+S2ORC releases of 2019 and 2020, and of s2orc-doc2json.
 
-The records are shown in tasks.sources.s2orc.s2orc.
+tasks/sources/s2orc/s2orc.py has examples of the records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _ARXIV_VERSION = re.compile(r"v\d+$")
 
 
 class Unusable(Exception):
-    """Why a record cannot become a paper."""
+    """Raised for a record that cannot become a row.
+
+    `reason`: a short fixed phrase; `filtered`: a rule leaves it out.
+    """
 
     def __init__(self, reason: str, detail: str | None = None, *, filtered: bool = False) -> None:
         super().__init__(reason)
@@ -35,6 +38,10 @@ class Unusable(Exception):
 
 
 def row_of(shape: str, parser: str, retrieved_at: int | None, **values: Any) -> Row:
+    """A row of PAPERS with `values`; optional columns that they lack are null.
+
+    `shape` and `parser`: how the text was made.
+    """
     return {**_EMPTY, "source": shape, "parser": parser, "retrieved_at": retrieved_at, **values}
 
 
@@ -45,13 +52,14 @@ _EMPTY: Row = {
 
 
 def heading_of(printed: str, number: Any) -> tuple[str | None, str | None]:
+    """(number, head) of a section: `number` if the record has one, else the number that is printed before the head."""
     head = " ".join(printed.split())
     text = str(number).strip(" .):\n") if number is not None else ""
     return (text, head) if text else split_number(head)
 
 
 def corpus_id_of(value: Any) -> int:
-    """A corpus id, which is an int in some files and digits in others."""
+    """The corpus id as an int, from an int or digits in a string. Raises Unusable for anything else."""
     number = whole_number(value)
     if number < 0 or isinstance(value, float):
         raise Unusable("no id", f"{value!r}"[:100])
@@ -59,23 +67,24 @@ def corpus_id_of(value: Any) -> int:
 
 
 def linked(value: Any) -> str | None:
-    """The paper's id in our tables, of a corpus id as records name it; None where it is none."""
+    """The paper_id in our tables (s2/<number>) for a corpus id of a record; None if the value is no corpus id."""
     number = whole_number(value)
     return f"{GROUP}/{number}" if number >= 0 else None
 
 
 def doi_of(value: Any) -> str | None:
-    """Lower case, without address and trailing punctuation."""
+    """The DOI in lower case, without https://doi.org/ and trailing punctuation; None if the value is no DOI."""
     doi = _DOI_PREFIX.sub("", value.strip()).lower().rstrip(".,;") if isinstance(value, str) else ""
     return doi if doi.startswith("10.") else None
 
 
 def arxiv_of(value: Any) -> str | None:
+    """The arXiv id without its version; None if the value is no text, or empty."""
     return _ARXIV_VERSION.sub("", value.strip()) or None if isinstance(value, str) else None
 
 
 def identifiers(ids: Mapping[str, Any]) -> Row:
-    """doi, arxiv_id and acl_id; keys come in lower case (s2orc), as DOI, ArXiv, ACL (others), and as arxiv_id."""
+    """The columns doi, arxiv_id and acl_id. Keys may be lower case (s2orc), DOI, ArXiv, ACL (others), or end in _id."""
     named = {str(name).lower().removesuffix("_id"): value for name, value in ids.items()}
     return {
         "doi": doi_of(named.get("doi")),
@@ -85,17 +94,18 @@ def identifiers(ids: Mapping[str, Any]) -> Row:
 
 
 def year_of(value: Any) -> int | None:
-    """A year, which may be digits in a string, or empty."""
+    """The year as an int, from an int or digits in a string; None if it is missing, or not within 1000 to 2999."""
     year = whole_number(value)
     return year if 1000 <= year <= 2999 else None
 
 
 def names_of(authors: Any) -> list[str]:
-    """Full names of authors: strings, {"name"}, or {"first", "middle", "last", "suffix"}."""
+    """Full names of authors, given as strings, {"name"}, or {"first", "middle", "last", "suffix"}; none is empty."""
     return [name for name in map(_name, listed(authors)) if name]
 
 
 def _name(author: Any) -> str:
+    """The full name of one author. The usual form is handled here, as that is faster; any other by `_other_name`."""
     try:
         first, middle, last, suffix = _PARTS(author)
         if type(middle) is list and "name" not in author:
@@ -106,7 +116,7 @@ def _name(author: Any) -> str:
 
 
 def _other_name(author: Any) -> str:
-    """Of an author who is not written with all parts, or with odd ones."""
+    """The full name of an author who is a string, has {"name"}, or lacks parts of the name; "" if there is none."""
     if not isinstance(author, dict):
         return words(author) if isinstance(author, str) else ""
     if isinstance(author.get("name"), str):
@@ -117,41 +127,45 @@ def _other_name(author: Any) -> str:
 
 
 def newlines(text: str | None) -> str | None:
-    """The releases write ::: where a structured abstract begins a new line."""
+    """The text with line feeds for :::, with which the releases separate the parts of a structured abstract."""
     return None if text is None else text.replace(":::", "\n")
 
 
 def texts(paragraphs: Any) -> list[str]:
+    """The texts of the paragraphs, in order; blank and unreadable ones are left out."""
     texts = (one.get("text") for one in listed(paragraphs) if isinstance(one, dict))
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 def listed(value: Any) -> Sequence[Any]:
+    """The value if it is a list, else an empty tuple."""
     return value if isinstance(value, list) else ()
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a dict, else an empty one."""
     return value if isinstance(value, dict) else NOTHING
 
 
 def string(value: Any) -> str | None:
+    """The value if it is a non-empty string, an int as text; None for anything else."""
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def words(text: str) -> str:
-    """The text with single blanks, and none at its ends."""
+    """The text with every run of white space as one blank, and none at its ends."""
     return text.strip(" ") if text.isprintable() and "  " not in text else " ".join(text.split())
 
 
 def phrases(notes: Counter[str]) -> list[str]:
-    """Notes with their numbers, where they are of more than one thing."""
+    """The notes, sorted, each with its count if that is above 1: "citation spans dropped: 3"."""
     return [f"{phrase}: {number}" if number > 1 else phrase for phrase, number in sorted(notes.items()) if number]
 
 
 def whole_number(value: Any) -> int:
-    """The number that is meant; -1 where it is none."""
+    """The integer in an int, a float without a fraction or a string of digits (only its first 18); else -1."""
     if type(value) is int:
         return value if value < 1 << 63 else -1
     if isinstance(value, str) and value.isascii() and value.isdigit():
@@ -160,7 +174,11 @@ def whole_number(value: Any) -> int:
 
 
 def converter(text: str, encoding: str, bytes_each: int) -> Callable[[int], int]:
-    """Offsets in units of an encoding as code points; -1 for one inside a character or past the end."""
+    """A function that converts an offset from units of an encoding to code points.
+
+    The function returns -1 for an offset inside a character or past the end of `text`. `bytes_each`: 2 for UTF-16, 1
+    for UTF-8.
+    """
     import numpy as np
 
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
@@ -181,7 +199,10 @@ _PLACE = itemgetter(0, 1)
 
 
 def from_2020(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of a record of the release of 2020; title and authors come from the release's metadata."""
+    """The row of PAPERS for a record of the release of 2020. Raises Unusable if it has no corpus id.
+
+    Title and authors are missing: they are in the metadata files of the release.
+    """
     corpus_id = corpus_id_of(record.get("paper_id"))
     return row_of(
         "s2orc_2020", "s2orc", retrieved_at,
@@ -195,7 +216,7 @@ def from_2020(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> 
 
 
 def from_2019(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of a record of the release of 2019."""
+    """The row of PAPERS for a record of the release of 2019. Raises Unusable if it has no corpus id."""
     corpus_id = corpus_id_of(record.get("paper_id"))
     fields = mapping(record.get("metadata"))
     parse = mapping(record.get("grobid_parse")) or mapping(record.get("latex_parse"))
@@ -221,9 +242,9 @@ def from_doc2json(
     licence: str | None = None,
     url: str | None = None,
 ) -> Row:
-    """The row of PAPERS of what s2orc-doc2json writes, in all its variants; raises Unusable where it is none.
+    """The row of PAPERS for an output of s2orc-doc2json, in any of its variants.
 
-    `paper_id` is the row's id; columns that the caller knows better may be set in the row.
+    `paper_id`, `licence` and `url` are columns of the row, which the caller knows.
     """
     parse = next((record[key] for key in ("pdf_parse", "latex_parse") if isinstance(record.get(key), dict)), record)
     fields = {**mapping(record.get("metadata")), **{k: v for k, v in record.items() if k in _DESCRIBED and v}}
@@ -246,7 +267,7 @@ _DESCRIBED = ("title", "authors", "year", "venue", "journal", "identifiers", "ab
 
 
 def described(fields: Mapping[str, Any]) -> Row:
-    """title, authors, year, venue and identifiers, as the metadata of the releases names them."""
+    """The columns title, authors, year, venue, doi, arxiv_id and acl_id, from the metadata of a record."""
     own = {name: fields[name] for name in ("doi", "arxiv_id", "acl_id") if fields.get(name)}
     return {
         "title": words(string(fields.get("title")) or "") or None,
@@ -258,7 +279,10 @@ def described(fields: Mapping[str, Any]) -> Row:
 
 
 def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
-    """abstract, text, sections, paragraphs, bibliography and notes of a parse that lists paragraphs."""
+    """The columns abstract, text, sections, paragraphs, bibliography and notes, of a parse that lists paragraphs.
+
+    `link`: the field of a bibliography entry with the corpus id of the cited paper; None: entries have none.
+    """
     notes: Counter[str] = Counter()
     laid = laid_out(_sections(parse, notes), (), ())
     bibliography = [_entry(ref_id, entry, link) for ref_id, entry in _entries(parse.get("bib_entries"))]
@@ -274,7 +298,10 @@ def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
 
 
 def _sections(parse: Mapping[str, Any], notes: Counter[str]) -> list[Section]:
-    """Body and back matter: paragraphs that follow each other under one head; captions go on where they stand."""
+    """The sections of body and back matter: paragraphs that follow each other under the same head.
+
+    A caption in place of a head starts no section: its paragraph goes into the section before. Adds to `notes`.
+    """
     found: list[Section] = []
     last: tuple[str | None, str | None] | None = None
     for paragraph in (*listed(parse.get("body_text")), *listed(parse.get("back_matter"))):
@@ -292,6 +319,7 @@ def _sections(parse: Mapping[str, Any], notes: Counter[str]) -> list[Section]:
 
 
 def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """(number, head) of the section that a paragraph is in; (None, None) if it has no head."""
     head, number = paragraph.get("section"), paragraph.get("sec_num")
     if isinstance(head, list):  # parses of LaTeX: [["2", "Related work"], ["2.1", "Parsers"]]
         head = head[-1] if head else None
@@ -301,9 +329,10 @@ def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, int, str | None]]:
-    """(start, end, ref_id) of those that are where they say, sorted and apart.
+    """(start, end, ref_id) of the citations in a paragraph, in code points, sorted; ref_id is None where there is none.
 
-    One whose own text stands at offsets of UTF-16 units or bytes is converted; others are dropped and noted.
+    A span is converted if its quoted text stands at these offsets in UTF-16 units or bytes, and dropped if its text is
+    elsewhere. `notes` counts both.
     """
     found: list[tuple[int, int, str | None]] = []
     for span in listed(spans):
@@ -316,6 +345,7 @@ def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, in
 
 
 def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[int, int] | None:
+    """(start, end) of a citation in code points; None if its quoted text is not at these offsets in any unit."""
     start, end, quoted = whole_number(span.get("start")), whole_number(span.get("end")), span.get("text")
     inside = 0 <= start < end <= len(text)
     if inside and (not isinstance(quoted, str) or not quoted or text[start:end] == quoted):
@@ -330,6 +360,7 @@ def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[in
 
 
 def _entries(entries: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(ref_id, fields) of the entries of a bibliography, a dict or a list. An entry without an id is ?<position>."""
     named = entries.items() if isinstance(entries, dict) else ((None, entry) for entry in listed(entries))
     for n, (name, entry) in enumerate(named):
         fields = mapping(entry)
@@ -337,6 +368,7 @@ def _entries(entries: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _entry(ref_id: str, fields: Mapping[str, Any], link: str | None) -> Row:
+    """The row of one entry of the bibliography. `link`: see `_assembled`."""
     target = fields.get(link) if link else None
     if isinstance(target, list):
         target = target[0] if target else None

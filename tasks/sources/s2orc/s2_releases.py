@@ -1,15 +1,15 @@
 """Releases of Semantic Scholar and the differences between them: which record of a paper is the one that counts.
 
-Differences are files of records to put in and of records to delete, from one release to the next. As the API's own
-instructions have it, those of a difference are put in first, then deleted, by corpus id. Here all files are read, and
-of the records of one id the newest release's counts; within it a deletion; then what was updated last; then the first.
-Where a file belongs is told by its folder, as `longform fetch s2orc` makes them:
+Differences are files of records to put in and of records to delete, from one release to the next. By the API's own
+instructions the records of a difference are put in first, then deleted, by corpus id. Here all files are read, and one
+record of each corpus id counts: that of the newest release; within a release a deletion, then the record that was
+updated last, then the first. The release of a file is told by its folders, as `longform fetch s2orc` makes them:
 
     2025-01-07/s2orc/x.jsonl.gz                        a release
     2025-01-07-to-2025-01-14/s2orc/update/y.jsonl.gz   a difference
     2025-01-07-to-2025-01-14/s2orc/delete/z.jsonl.gz
 
-What it says of papers besides their texts: titles, authors, identifiers, abstracts, citations.
+Also read here are records without full text: titles, authors, identifiers, abstracts, citations.
 
     Datasets API, papers
       {"corpusid": 7, "externalids": {"DOI": "10.1/A", "ArXiv": null, "ACL": null, "CorpusId": "7", ...},
@@ -23,7 +23,7 @@ What it says of papers besides their texts: titles, authors, identifiers, abstra
       {"paper_id": "7", "title": "...", "authors": [{"first", "middle": [], "last", "suffix"}],
        "abstract": "..." | null, "year": 2019 | null, "doi": ..., "arxiv_id": ..., "venue": ..., "journal": ..., ...}
 
-Many abstracts are withheld by their publishers. In those of the release of 2020, ::: stands for a new line.
+Many abstracts are withheld by their publishers. In abstracts of the release of 2020, ::: stands for a new line.
 """
 
 from __future__ import annotations
@@ -117,7 +117,11 @@ _STANDING = """
 def open_release(
     paths: Iterable[Path], *, digest: Callable[[Path], str], retrieved_at: str | None = None
 ) -> dict[Kind, list[Source]]:
-    """The files in these folders by what their records are, each with its release and whether it deletes."""
+    """The sources for the files in `paths`, by the kind of their records. The same file is given once.
+
+    The facts of a source have its release, its dataset, and whether it adds or deletes records (`change`: base, update
+    or delete), where the names of its folders say so. `digest` computes the SHA-256 of a file.
+    """
     found: dict[Kind, list[Source]] = {"papers": [], "metadata": [], "citations": []}
     for file in _files(paths):
         kind, facts = _place(file)
@@ -137,7 +141,10 @@ def open_release(
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
-    """Single files as they are, folders without what a fetch writes beside its files."""
+    """The files in `paths`, and all JSON Lines in folders, without the manifest and notes that a fetch writes.
+
+    Raises SourceError for a folder without any, UsageError if `paths` is empty.
+    """
     found: list[Path] = []
     for path in map(Path, paths):
         inside = sorted(file for file in path.rglob("*") if _is_data(file)) if path.is_dir() else [path]
@@ -155,7 +162,10 @@ def _is_data(file: Path) -> bool:
 
 
 def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
-    """What the file's folders say: (kind, release and change)."""
+    """(kind, facts) as the names of the file's folders say: the facts are release, change and dataset.
+
+    Without a dataset that is known the kind is None; without a release there are no facts.
+    """
     folders = file.absolute().parent.parts
     if len(folders) > 2 and folders[-1] in ("update", "delete") and (found := _DIFFERENCE.fullmatch(folders[-3])):
         return _KINDS.get(folders[-2]), {"release": found[2], "change": folders[-1], "dataset": folders[-2]}
@@ -165,7 +175,7 @@ def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
 
 
 def kind_of(file: Path) -> Kind:
-    """What the records of a file are, told by the first that is readable; a file of none is one of papers."""
+    """The kind of records in a file, by the first readable line among SNIFFED_LINES; papers if none is readable."""
     if not file.is_file() or not file.stat().st_size:
         return "papers"  # open_files says what is wrong with it
     lines = islice(split_lines(unpacked(file), file), SNIFFED_LINES)
@@ -173,6 +183,7 @@ def kind_of(file: Path) -> Kind:
 
 
 def _kind(line: bytes) -> Kind | None:
+    """The kind of the record in a line; None if the line is no JSON object."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -189,7 +200,7 @@ def _kind(line: bytes) -> Kind | None:
 
 @contextmanager
 def database(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB within MEMORY_MB; what does not fit goes to `scratch`."""
+    """A DuckDB connection with MEMORY_MB of memory; what does not fit is written to `scratch`."""
     import duckdb
 
     settings: dict[str, Any] = {"memory_limit": f"{MEMORY_MB}MB", "temp_directory": str(scratch), "threads": 2}
@@ -198,7 +209,11 @@ def database(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def standing(connection: duckdb.DuckDBPyConnection, file: str, files: Sequence[str]) -> dict[int, str]:
-    """position in `file` -> why that row does not count, for those that do not; `files` are all, in their order."""
+    """For each row of `file` that does not count, by its position from 0, the reason, e.g. "replaced upstream".
+
+    The rows are ranked among those of all `files` with the same paper_id. What RANK leaves open goes by the order of
+    `files`.
+    """
     query = _STANDING.format(
         key="paper_id",
         rank=RANK,
@@ -219,9 +234,9 @@ def quoted(path: str) -> str:
 def newest_papers(
     context: StageContext, records: Rows, versions: AllRows, metadata: AllRows
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row a paper, with what `metadata` knows of it where its own record says nothing.
+    """One row a paper: its newest record, with columns that it lacks filled from `metadata`.
 
-    `versions` are all the records that `records` is a part of.
+    `records` is one part of all records, `versions`, among which the newest is found.
     """
     with database(context.scratch()) as connection:
         for file in records.paths:
@@ -232,6 +247,7 @@ def newest_papers(
 
 
 def _counting(records: Rows, lost: dict[int, str], known: Known) -> Iterator[pa.RecordBatch | Rejected]:
+    """The rows of `records` that count, completed from `known`; a Rejected for each row whose position is in `lost`."""
     start = 0
     for batch in records.batches(size=PAPERS_AT_ONCE):
         start, first = start + batch.num_rows, start
@@ -245,9 +261,10 @@ def _counting(records: Rows, lost: dict[int, str], known: Known) -> Iterator[pa.
 
 
 class Known:
-    """What tables know of papers that are looked up: one row a paper, of each column the values that are not null.
+    """Columns of papers, looked up by paper_id in the files of `tables`: one row a paper.
 
-    The rows of those papers are picked out of the files once; what is then asked for in portions is read from them.
+    Null never counts as known. Where a paper has several values for a column, it is the smallest; of lists, the
+    largest. The rows of the papers in question are copied into `folder` once, and looked up there.
     """
 
     def __init__(
@@ -259,7 +276,7 @@ class Known:
         tables: Sequence[Rows],
         columns: Sequence[str],
     ) -> None:
-        """`asked` is a query of the paper_ids that will be looked up."""
+        """`asked`: an SQL query for the paper_ids that will be looked up; `columns`: those that are wanted."""
         self.connection = connection
         names = ", ".join(("paper_id", *columns))
         rows = " union all ".join(f"select {names} from {read_parquet(table.paths)}" for table in tables if table.paths)
@@ -272,7 +289,7 @@ class Known:
         self.columns = {name: "max" if pa.types.is_list(PAPERS.field(name).type) else "min" for name in columns}
 
     def of(self, ids: pa.Array) -> pa.Table:
-        """paper_id and the columns, of those of `ids` that are known."""
+        """A table of paper_id and the columns, with one row for each of `ids` that is known."""
         if self.rows is None:
             return pa.schema([PAPERS.field(name) for name in ("paper_id", *self.columns)]).empty_table()
         self.connection.register("wanted", pa.table({"paper_id": ids.unique()}))
@@ -281,7 +298,7 @@ class Known:
         return self.connection.sql(query).to_arrow_table()
 
     def completed(self, papers: pa.RecordBatch) -> pa.RecordBatch:
-        """The papers, with known values where they have none."""
+        """The batch of papers, with known values in place of nulls and empty lists."""
         found = self.of(papers["paper_id"])
         places = pc.index_in(papers["paper_id"], value_set=found["paper_id"].combine_chunks())
         if places.null_count == len(places):
@@ -294,6 +311,7 @@ class Known:
 
 
 def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
+    """The column `own`, with the values of `known` in place of nulls and empty lists."""
     if pa.types.is_list(own.type):
         return pc.if_else(pc.and_(pc.equal(pc.list_value_length(own), 0), pc.is_valid(known)), known, own)
     return pc.coalesce(own, known)
@@ -303,7 +321,10 @@ def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
 
 
 def from_metadata(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of METADATA, and its dataset, of a record of any of the three shapes. Unusable where there is none."""
+    """The row of METADATA_RECORDS, without release and change, for a record of any of the three shapes.
+
+    Raises Unusable if the shape is another, or there is no corpus id.
+    """
     if "corpusid" not in record:
         values = {**_NOTHING, **described(record), "abstract": newlines(record.get("abstract") or None)}
         return _row(record, record.get("paper_id"), "metadata", retrieved_at, values)
@@ -315,6 +336,10 @@ def from_metadata(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 
 
 def _row(record: Mapping[str, Any], own: Any, dataset: str, retrieved_at: int | None, values: Row) -> Row:
+    """`own`: the corpus id as the record has it; `values`: the columns that describe the paper.
+
+    Raises Unusable without an id.
+    """
     corpus_id = corpus_id_of(own)
     paper_id = f"{GROUP}/{corpus_id}"
     return {
@@ -360,7 +385,7 @@ def _of_abstracts(record: Mapping[str, Any]) -> Row:
 
 @stage(METADATA_RECORDS, revision=1)
 def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """The records of files of papers, abstracts and metadata, of any mix; those of deletions as rows that say so."""
+    """One row for each record of papers, abstracts or metadata; for a deletion a row with change = delete."""
     version, facts = version_of(files.source), dict(files.source.facts)
     when = retrieved_at(files.source)
 
@@ -394,14 +419,20 @@ _FIRST = ("title", "year", "venue", "doi", "arxiv_id", "acl_id", "licence", "ret
 
 @stage(METADATA, revision=1)
 def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row a paper, of what its newest records in all files say: title and authors of papers, text of abstracts."""
+    """One row a paper, merged from its newest record in each dataset.
+
+    Titles are those of the dataset papers, abstracts those of abstracts, where these have any.
+    """
     yield from merged(records, context.scratch())
 
 
 def merged(
     records: Rows, scratch: Path, *, rows_per_range: int = ROWS_PER_RANGE
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Batches of METADATA, and the records that do not count, about `rows_per_range` records held at once."""
+    """Batches of METADATA, one row a paper, and a Rejected for each record that does not count.
+
+    The records are dealt out to ranges of about `rows_per_range` rows, of which one is in memory at a time.
+    """
     with database(scratch) as connection:
         for rows in _ranges(connection, records, scratch, rows_per_range):
             connection.execute(_RANKED.format(rows=rows))
@@ -410,20 +441,21 @@ def merged(
 
 
 def _lost(connection: duckdb.DuckDBPyConnection) -> Iterator[Rejected]:
-    """The records that do not count."""
+    """A Rejected for each record in the table `ranked` that does not count."""
     found = connection.execute("select paper_id, reason from ranked where reason is not null order by all")
     for paper_id, reason in iter(found.fetchone, None):
         yield Rejected(paper_id, "filtered", reason)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
+    """Batches of METADATA from the records in the table `ranked` that count."""
     first = ", ".join(f"first({name} order by {name} is null, rank) as {name}" for name in _FIRST)
     for batch in connection.sql(_MERGED.format(first=first)).to_arrow_reader(ROWS_AT_ONCE):
         yield batch.select(METADATA.names).cast(METADATA)
 
 
 def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path, rows_per_range: int) -> Iterator[str]:
-    """The records in ranges of paper_hash, each small enough to be held."""
+    """SQL for tables that together have all records: ranges of paper_hash with about `rows_per_range` rows."""
     if not records.paths:
         return
     bits = max(0, min(MOST_RANGES, records.count // rows_per_range).bit_length())
@@ -445,12 +477,12 @@ def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path,
 
 @stage(CITATIONS, revision=1)
 def read_citations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """The records of files of citations."""
+    """One row of CITATIONS for each record."""
     yield from counted(context, in_batches((converted(line, citation) for line in records_of(files)), CITATIONS))
 
 
 def citation(record: Mapping[str, Any]) -> Row:
-    """The row of CITATIONS of a record. Unusable where it names no citing paper."""
+    """The row of CITATIONS for a record. Raises Unusable if it has no id of a citing paper."""
     citing, cited = linked(record.get("citingcorpusid")), linked(record.get("citedcorpusid"))
     if citing is None:
         raise Unusable("no id", f"{record.get('citingcorpusid')!r}"[:100])

@@ -12,7 +12,7 @@
       {"corpusid": 7, "title": "...", "authors": [...], "openaccessinfo": {"license": ..., "externalids": {"DOI": ...}},
        "body": {"text": "...", "annotations": {"section_header": "[...]", "paragraph": "[...]", "bib_ref": "[...]"}},
        "bibliography": {"text": "...", "annotations": {"bib_entry": "[...]"}}}
-    release of 2020-07-05: `body_text`, without `metadata` (titles and authors stand in files of their own)
+    release of 2020-07-05: `body_text`, without `metadata` (titles and authors are in files of their own)
       {"paper_id": "7", "_pdf_hash": "8f...", "abstract": [PARAGRAPH], "body_text": [PARAGRAPH],
        "bib_entries": {"BIBREF0": {"title": "...", "authors": [...], "year": 2019, "venue": "...", "link": "5" | null}}}
       PARAGRAPH is {"section": "Introduction", "text": "As Roe (2019) shows ...",
@@ -26,7 +26,7 @@
       with "sec_num" in paragraphs, and no links to papers
 
 Annotations of the API are JSON in a string, or null; `attributes` is absent where there is nothing to say, so an
-unresolved citation has none. Heads of figures stand among those of sections ("Figure 2 :"). A title may have two spans,
+unresolved citation has none. Heads of figures are among those of sections ("Figure 2 :"). A title may have two spans,
 the second being the running title. Offsets of `bib_entry` count in the bibliography's text. In the release of 2020
 records without any text exist, where a paper is not open. Offsets count code points; should those of a record count
 UTF-16 units or bytes, which shows in heads and paragraphs that begin within words, they are converted.
@@ -95,7 +95,7 @@ _NAME_END = " ,;\n\t"
 
 
 def shape_of(record: Mapping[str, Any]) -> str | None:
-    """s2orc, s2orc_v2, s2orc_2020, s2orc_2019 or doc2json, by the record's keys."""
+    """The shape of a record by its keys: s2orc, s2orc_v2, s2orc_2020, s2orc_2019 or doc2json; None if unknown."""
     return next((shape for shape, keys in _SHAPES if record.keys() >= keys), None)
 
 
@@ -112,7 +112,10 @@ _SHAPES = (
 
 
 def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of PAPERS of a record of any shape. Unusable where there is none."""
+    """The row of PAPERS for a record of any shape.
+
+    Raises Unusable if the shape is unknown, or the record lacks its id or (in records of the API) its text.
+    """
     readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
     shape = shape_of(record)
     if shape is None:
@@ -129,7 +132,7 @@ def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -
 
 
 def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of a record with `content`."""
+    """The row of PAPERS for a record with `content`. Raises Unusable if it has no corpus id or no text."""
     corpus_id = corpus_id_of(record.get("corpusid"))
     content = mapping(record["content"])
     spans = Spans(content.get("text"), content.get("annotations"))
@@ -151,7 +154,10 @@ def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) ->
 
 
 def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of a record with `body` and `bibliography`."""
+    """The row of PAPERS for a record with `body` and `bibliography`.
+
+    Raises Unusable if it has no corpus id or no text.
+    """
     corpus_id = corpus_id_of(record.get("corpusid"))
     body, listed = mapping(record["body"]), mapping(record["bibliography"])
     spans = Spans(body.get("text"), body.get("annotations"))
@@ -174,9 +180,13 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 
 
 class Spans:
-    """The annotations of a text: only those that are asked for are parsed, and only what fits the text is given."""
+    """A text and its annotations. Each kind is parsed when it is asked for; only spans within the text are returned.
+
+    Offsets in another unit are converted to code points. `notes` counts what was converted or dropped.
+    """
 
     def __init__(self, text: Any, annotations: Any) -> None:
+        """Raises Unusable if `text` is no string, or if there are paragraphs and none is within the text."""
         if not isinstance(text, str):
             raise Unusable("no text", filtered=True)
         self.text, self.annotations = text, mapping(annotations)
@@ -192,10 +202,14 @@ class Spans:
             raise Unusable("spans beyond the text", f"{len(raw['paragraph'])} paragraphs, {len(text)} characters")
 
     def of(self, name: str) -> list[Span]:
-        """(start, end, attributes) in the order of the text; `name` with underscores, as the second version has it."""
+        """(start, end, attributes) of one kind of annotation, in the order of the text.
+
+        `name` is written with underscores, as in s2orc_v2 (section_header).
+        """
         return self._fitting(name, self._parsed(name))
 
     def _parsed(self, name: str) -> list[Span]:
+        """(start, end, attributes) of one kind of annotation, unchecked; what is unreadable is dropped and noted."""
         value = self.annotations.get(name) or self.annotations.get(name.replace("_", ""))
         if not value:
             return []
@@ -212,6 +226,7 @@ class Spans:
             return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
 
     def _fitting(self, name: str, spans: list[Span]) -> list[Span]:
+        """The spans within the text, sorted: mostly `spans` itself, else what `_mended` makes of them."""
         size, last = len(self.text), 0
         if self.convert is None:
             for start, end, _ in spans:
@@ -223,7 +238,10 @@ class Spans:
         return self._mended(name, spans)
 
     def _mended(self, name: str, spans: list[Span]) -> list[Span]:
-        """Those within the text, sorted; offsets may be digits in a string."""
+        """The spans within the text, converted and sorted; dropped ones are noted.
+
+        Offsets may be digits in a string.
+        """
         size, found = len(self.text), []
         for first, last, attributes in spans:
             start, end = whole_number(first), whole_number(last)
@@ -237,7 +255,7 @@ class Spans:
 
 
 def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
-    """Without those that begin before the one in front of them ends."""
+    """The sorted spans without those that begin before the previous one ends; these are noted."""
     found: list[Span] = []
     for span in spans:
         if not found or span[0] >= found[-1][1]:
@@ -248,10 +266,10 @@ def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
 
 
 def unit_of(text: str, spans: Sequence[tuple[Any, Any]]) -> tuple[str, Callable[[int], int] | None]:
-    """What offsets count, and how they are converted: None where they count code points, as they should.
+    """(unit that the offsets of `spans` count, function that converts them); the function is None for code points.
 
-    Converted only where at least two offsets stand inside words or past the end, and hardly any does when converted.
-    The last ones are looked at first: other units drift with every wide character.
+    Offsets are converted only if at least two are inside words or past the end, and an eighth of these or fewer are
+    when converted. The last spans are looked at first: the error of another unit grows with every wide character.
     """
     if misfits(text, [whole_number(value) for span in spans[-SPANS_LOOKED_AT:] for value in span]):
         bounds = [whole_number(value) for span in spans for value in span]
@@ -264,7 +282,7 @@ def unit_of(text: str, spans: Sequence[tuple[Any, Any]]) -> tuple[str, Callable[
 
 
 def misfits(text: str, bounds: Iterable[int]) -> int:
-    """How many of these offsets stand inside a word, or outside the text."""
+    """How many of the offsets are inside a word, or outside the text."""
     size = len(text)
     return sum(
         1
@@ -274,7 +292,7 @@ def misfits(text: str, bounds: Iterable[int]) -> int:
 
 
 def _annotated(spans: Spans, listed: Spans) -> Row:
-    """text, sections, paragraphs, bibliography and notes, of a body and the text that holds its bibliography."""
+    """The columns text, sections, paragraphs, bibliography and notes. `listed`: the text that has the bibliography."""
     sections, paragraphs = _sections(spans)
     bibliography = _bibliography(listed)
     _cite(spans, paragraphs, bibliography)
@@ -289,7 +307,10 @@ def _annotated(spans: Spans, listed: Spans) -> Row:
 
 
 def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
-    """Sections and paragraphs; what stands before the first head is a section without one."""
+    """The columns sections and paragraphs, without citations.
+
+    Paragraphs before the first head get a section without one.
+    """
     printed = ((start, end, spans.text[start:end], attributes.get("n")) for start, end, attributes in spans.heads)
     sections = [_section(start, end, *heading_of(head, n)) for start, end, head, n in printed if not is_noise(head)]
     first = spans.paragraphs[0][0] if spans.paragraphs else None
@@ -313,7 +334,10 @@ def _section(start: int, end: int, number: str | None, head: str | None) -> Row:
 
 
 def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
-    """Put citations into the paragraphs they stand in, and what only they say of a paper into the bibliography."""
+    """Add citations to `paragraphs`, and to `bibliography` the paper ids that only citations have.
+
+    Changes both lists.
+    """
     entries = {entry["ref_id"]: entry for entry in bibliography}
     at, stop = 0, len(paragraphs)
     for start, end, attributes in spans.of("bib_ref"):
@@ -331,7 +355,10 @@ def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
 
 
 def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | None, matched: Any) -> str | None:
-    """The entry of a citation that names the paper itself; made where there is none."""
+    """The ref_id for a citation that has the corpus id of the cited paper (`matched`).
+
+    Puts the paper's id into its entry of the bibliography; the entry is added if there is none.
+    """
     paper_id = linked(matched)
     if paper_id is None:
         return ref_id
@@ -345,6 +372,7 @@ def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | Non
 
 
 def _bibliography(spans: Spans) -> list[Row]:
+    """The column bibliography, from the annotations of entries and of their titles, venues and authors."""
     entries = spans.of("bib_entry")
     if not entries:
         return []
@@ -371,16 +399,21 @@ def _bibliography(spans: Spans) -> list[Row]:
 
 
 def _first_words(text: str, spans: Sequence[Span]) -> str | None:
+    """The text of the first span, with white space folded; None without a span, or if it is blank."""
     return words(text[spans[0][0] : spans[0][1]]) or None if spans else None
 
 
 class _Reader:
-    """Sorted spans, given out by the ranges they stand in; ranges are asked for in order."""
+    """Finds the spans within ranges of the text.
+
+    Spans are sorted; ranges must be asked for in order, without overlap.
+    """
 
     def __init__(self, spans: list[Span]) -> None:
         self.spans, self.at, self.stop = spans, 0, len(spans)
 
     def within(self, start: int, end: int) -> Sequence[Span]:
+        """The spans that lie wholly within the range."""
         spans, at, stop = self.spans, self.at, self.stop
         while at < stop and spans[at][0] < start:
             at += 1
@@ -392,7 +425,7 @@ class _Reader:
 
 
 def _authors(spans: Spans) -> list[str]:
-    """Names put together from first and last names; a span of an author holds affiliations and addresses too."""
+    """Names of the authors, each once, joined from first and last names: the span of an author has affiliations too."""
     names = sorted(spans.of("author_first_name") + spans.of("author_last_name"), key=lambda span: span[:2])
     parts = (_Reader(names).within(start, end) for start, end, _ in spans.of("author"))
     found = (" ".join(words(spans.text[a:b]) for a, b, _ in part) for part in parts)
@@ -407,7 +440,7 @@ def _abstract(spans: Spans) -> str | None:
 
 
 def loaded(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line. Unusable where it is none."""
+    """The JSON object in a line, read leniently where strict JSON fails. Raises Unusable if there is none."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -418,7 +451,10 @@ def loaded(line: bytes) -> dict[str, Any]:
 
 
 def _leniently(line: bytes, error: Exception) -> Any:
-    """NaN and halves of surrogate pairs, which strict JSON has not, become null and U+FFFD."""
+    """The JSON value of a line, with NaN and infinity as null and lone surrogates as U+FFFD.
+
+    Raises Unusable if there is none; `error`, of the strict parser, goes into its detail.
+    """
     if len(line) >= MAX_LINE_BYTES:
         raise Unusable("line too long", f"{MAX_LINE_BYTES} bytes or more")
     try:
@@ -429,7 +465,7 @@ def _leniently(line: bytes, error: Exception) -> Any:
 
 
 def records_of(piece: Shard) -> Iterator[bytes]:
-    """The records of a file: its lines, or all of it where it is one document over several lines."""
+    """The records of a shard as bytes: its lines, or the whole file if it is one JSON document over several lines."""
     lines = (line for line in read_lines(piece) if line.strip())
     first = next(lines, b"")
     if piece.start == 0 and first.lstrip()[:1] == b"{" and first.rstrip()[-1:] in b"{,[":
@@ -440,7 +476,7 @@ def records_of(piece: Shard) -> Iterator[bytes]:
 
 
 def _document(first: bytes, lines: Iterator[bytes]) -> list[bytes]:
-    """One document, where all the lines are one together; else those that were read to see it."""
+    """A list of one document, if `first` and `lines` are one together; else of the lines that were read to find out."""
     held, size = [first], len(first)
     for line in lines:
         held.append(line)
@@ -455,7 +491,7 @@ def _document(first: bytes, lines: Iterator[bytes]) -> list[bytes]:
 
 
 def updated_of(record: Mapping[str, Any]) -> int | None:
-    """Milliseconds since 1970 of `updated`."""
+    """The field `updated` in milliseconds since 1970; None if it is missing or no date."""
     try:
         when = datetime.fromisoformat(record["updated"])
     except (KeyError, TypeError, ValueError):
@@ -464,7 +500,7 @@ def updated_of(record: Mapping[str, Any]) -> int | None:
 
 
 def rejected(line: bytes, record: Mapping[str, Any], error: Unusable) -> Rejected:
-    """Under the paper's id where the record shows one, else under a hash of the line."""
+    """The Rejected for a line. Its key is the paper's id if the record has one, else a hash of the line."""
     own = linked(record.get("corpusid") or record.get("paper_id"))
     key = own or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
     if error.filtered:
@@ -473,13 +509,16 @@ def rejected(line: bytes, record: Mapping[str, Any], error: Unusable) -> Rejecte
 
 
 def version_of(source: Source) -> Row:
-    """What the file says of its records: the release that brings them, and whether it deletes them."""
+    """The columns release and change (base, update or delete) for all records of a source, from its facts."""
     facts = dict(source.facts)
     return {"release": facts.get("release") or "", "change": facts.get("change") or "base"}
 
 
 def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Rejected:
-    """The row of a line. What is of a form that nobody foresaw is a defect of the record, not the end of the file."""
+    """The row that `convert` makes of the record in a line, or a Rejected.
+
+    A record of an unforeseen form becomes a Rejected too: it does not stop the file.
+    """
     record: dict[str, Any] = {}
     try:
         record = loaded(line)
@@ -491,7 +530,7 @@ def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Re
 
 
 def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
-    """Rows as record batches, which hold BATCH_ROWS rows or about BATCH_CHARS of text at most."""
+    """Rows as record batches, of at most BATCH_ROWS rows or about BATCH_CHARS characters; each Rejected as it comes."""
     weighed = (item if isinstance(item, Rejected) else (item, len(item.get("text") or "")) for item in items)
     with _no_cycles():
         yield from batched(
@@ -501,7 +540,7 @@ def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[p
 
 @contextmanager
 def _no_cycles() -> Iterator[None]:
-    """Without the search for reference cycles, of which rows have none: it takes a tenth of the time over them."""
+    """Runs the block without the search for reference cycles, of which rows have none: it takes a tenth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -512,7 +551,7 @@ def _no_cycles() -> Iterator[None]:
 
 
 def deletion(record: Mapping[str, Any]) -> Row:
-    """A row that only says that a paper is to be deleted."""
+    """A row of PAPERS without content, for a record of a paper to delete. Raises Unusable if it has no corpus id."""
     corpus_id = corpus_id_of(record.get("corpusid"))
     lists: Row = {name: [] for name in ("authors", "sections", "paragraphs", "bibliography", "notes")}
     return row_of("s2orc", "s2orc", None, paper_id=f"{GROUP}/{corpus_id}", text="", **lists)
@@ -520,7 +559,7 @@ def deletion(record: Mapping[str, Any]) -> Row:
 
 @stage(RECORDS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", '{"corpusid":1}')))
 def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """The records of files of full texts, of any mix of shapes; those of deletions as rows that say so."""
+    """One row for each record of a full text, in any shape; for a deletion a row with change = delete."""
     version, when = version_of(files.source), retrieved_at(files.source)
 
     def row(record: dict[str, Any]) -> Row:

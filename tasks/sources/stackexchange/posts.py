@@ -8,8 +8,8 @@
       <row Id="4" PostTypeId="2" ParentId="3" CreationDate="..." Score="-1" Body="..." OwnerDisplayName="user9" />
     </posts>
 
-PostTypeId 1 asks, 2 answers; its question may come later in the file, or never. An absent attribute is null.
-Body is escaped HTML. Before 2024 tags are <a><b>, after |a|b|. Since 2024-06-30 a comment of several lines
+PostTypeId 1 is a question, 2 an answer, whose question may come later in the file, or never. An absent attribute is
+null. Body is escaped HTML. Before 2024 tags are <a><b>, after |a|b|. Since 2024-06-30 a comment of several lines
 stands before the root. Deleted users have a display name instead of an id. Some rows hold characters that XML 1.0
 forbids: such a row would end a parser of the whole file, so each row is parsed by itself, and repaired where that
 helps. The dumps of 2025-06-30 hold two fabricated posts on every site; user -2 is a bot that answers. Files are
@@ -104,10 +104,11 @@ def open_dump(
     digest: Callable[[Path], str],
     piece_bytes: int = PIECE_BYTES,
 ) -> Source:
-    """The posts of one site: a .7z, a bare Posts.xml, or a folder that holds one of them.
+    """The source of one site's posts: a .7z, a bare Posts.xml, or a folder that holds one of them.
 
-    A bare file is cut at multiples of `piece_bytes`; an archive is one piece. What only shows while an archive is
-    decompressed (damage inside, a wrong root, no rows) is a SourceError of `read_rows`.
+    `site`: its host; None: as the file's name says. `digest` computes the SHA-256 of a file. A bare file is cut at
+    multiples of `piece_bytes`; an archive is one piece. What only shows while an archive is decompressed (damage
+    inside, a wrong root, no rows) is a SourceError of `read_rows`.
     """
     file = _posts_file(Path(path))
     host = _host(Path(path), file, site)
@@ -117,7 +118,10 @@ def open_dump(
 
 
 def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:
-    """Ranges of a plain file, an archive whole; SourceError where it does not hold the table."""
+    """Byte ranges of about `piece_bytes` of a plain file; (WHOLE,) for an archive.
+
+    Raises SourceError if the file does not hold the table.
+    """
     if is_archive(file):
         archives.check(file, file_name(table))
         return (WHOLE,)
@@ -134,6 +138,10 @@ def _posts_file(path: Path) -> Path:
 
 
 def _inside(folder: Path) -> Path:
+    """The file of posts in a folder: Posts.xml, else the archive named -posts, else the only archive.
+
+    Raises SourceError if there is no such file, or more than one.
+    """
     files = sorted(file for file in folder.iterdir() if file.is_file())
     bare = [file for file in files if file.name.lower() == POSTS_XML.lower()]
     zipped = [file for file in files if file.suffix.lower() == ".7z"]
@@ -152,7 +160,10 @@ def is_archive(file: Path) -> bool:
 
 
 def _host(path: Path, file: Path, site: str | None) -> str:
-    """The site's host of today: as given, else from the name of the file or its folder."""
+    """The present host of the site: `site` if it is given, else from the name of the file or of its folder.
+
+    Raises UsageError if none of these is a host.
+    """
     if site is not None:
         if not _ANY_HOST.fullmatch(site.lower()):
             raise UsageError(f'site "{site}" of dump {path} is no host: set site to e.g. coffee.stackexchange.com.')
@@ -164,6 +175,7 @@ def _host(path: Path, file: Path, site: str | None) -> str:
 
 
 def host_of_today(host: str) -> str:
+    """The present host of a site, as some have been renamed: beer.stackexchange.com -> alcohol.stackexchange.com."""
     if match := _META_OF_LANGUAGE.fullmatch(host):
         return f"{match[1]}.meta.stackoverflow.com"
     first, _, rest = host.partition(".")
@@ -173,7 +185,10 @@ def host_of_today(host: str) -> str:
 def open_dumps(
     dump: str | list[str], site: str | list[str] | None, retrieved_at: str | None, digest: Callable[[Path], str]
 ) -> list[Source]:
-    """The sources of a build, by site. One host for all dumps, or a list with one each ("" where the name tells)."""
+    """The sources of all dumps of a build, sorted by site. Raises UsageError if two dumps are of the same site.
+
+    `site`: one host for all dumps, or a list with one for each ("" where the file's name says it).
+    """
     paths = [dump] if isinstance(dump, str) else dump
     if not paths:
         raise UsageError("dump is an empty list: name at least one Stack Exchange dump.")
@@ -198,7 +213,7 @@ def open_dumps(
 
 
 def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of POSTS in the rows' order, and a Rejected for every row that is no readable post."""
+    """Record batches of POSTS in the order of the XML rows, and a Rejected for every row that is left out."""
     retrieved = None if retrieved_at is None else moment(retrieved_at)
     weighed = ((row, len(row)) for row in rows)
     made = batched(weighed, lambda some: _posts(some, site, retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
@@ -207,7 +222,10 @@ def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -
 
 
 def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """All rows are parsed before any is converted: parser and converter in turns take a tenth more time."""
+    """A Rejected for every row that is left out, then one batch of POSTS with the others, their text in Markdown.
+
+    All rows are parsed before any is converted: parser and converter in turns take a tenth more time.
+    """
     parser, posts = row_parser(), []
     for row, post in zip(rows, [_post(row, site, retrieved, parser) for row in rows], strict=True):
         if isinstance(post, Rejected):
@@ -222,7 +240,7 @@ def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.R
 
 
 def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser) -> Post | Rejected:
-    """The columns of POSTS, their text still HTML, or why it is none."""
+    """The values of one post in the order of the columns of POSTS, with text still in HTML; or a Rejected."""
     try:
         element, repairs = parse_row(row, parser)
     except etree.XMLSyntaxError as error:
@@ -262,7 +280,7 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
 
 
 def _left_out(get: Attribute) -> str | None:
-    """Why the method has no use for this post."""
+    """Why a rule leaves a post out; None: it is kept. `get`: the `get` of the row's XML element."""
     kind, owner, number = get("PostTypeId", ""), get("OwnerUserId"), get("Id", "")
     fabricated = owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM
     rules = (
@@ -274,7 +292,7 @@ def _left_out(get: Attribute) -> str | None:
 
 
 def _ill_formed(get: Attribute, title: str) -> str | None:
-    """The first attribute that a post needs and this one lacks, or has in no form to be read."""
+    """The name of the first attribute that is required and missing or malformed; None if all are fine."""
     kind = get("PostTypeId")
     checks = (
         ("PostTypeId", kind in ("1", "2")),
@@ -287,7 +305,7 @@ def _ill_formed(get: Attribute, title: str) -> str | None:
 
 
 def _created(text: str) -> datetime | None:
-    """UTC without a zone, as dumps write it; nothing where it is no date."""
+    """The date and time in UTC, without a zone, as dumps write it; None if the text is none."""
     try:
         when = datetime.fromisoformat(text)
         return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
@@ -300,7 +318,7 @@ def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Re
 
 
 def _key(row: bytes, site: str) -> str:
-    """The post's id where the row shows one, else a hash of the row."""
+    """The post's id if the row shows one, else the site and a hash of the row."""
     match = _ROW_ID.search(row)
     return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
 
@@ -325,9 +343,9 @@ def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch |
 
 @stage(POSTS, revision=1)
 def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
-    """Title and text of every post, scrubbed before prompts or anything else are made of them.
+    """Every post, with personal data in its title and text replaced by marks.
 
-    `scrubbed` says how many marks were put into them.
+    The column `scrubbed` counts the marks. Prompts and everything else are made of these posts.
 
     `regions`: countries whose national telephone numbers are known, as ISO 3166 codes.
     """
@@ -336,7 +354,10 @@ def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> It
 
 
 def scrubbed(context: StageContext, batch: pa.RecordBatch, columns: list[str], regions: list[str]) -> pa.RecordBatch:
-    """The batch with these columns scrubbed, and their marks added to its column `scrubbed`."""
+    """The batch with the texts in `columns` scrubbed, and the number of marks put in added to its column `scrubbed`.
+
+    Also counts the marks of each kind in `context`. `regions`: see `scrub_posts`.
+    """
     marks = np.zeros(len(batch), np.int32)
     for name in columns:
         done = scrubbed_texts(batch.column(name), regions)
@@ -354,7 +375,7 @@ def scrubbed(context: StageContext, batch: pa.RecordBatch, columns: list[str], r
 
 
 def scrubbed_texts(texts: pa.Array, regions: list[str]) -> dict[int, Scrubbed]:
-    """Place -> what it becomes, of the texts that change; the others are only looked through, by Arrow."""
+    """The scrubbed text for each position of a text that changes. Arrow first picks out the texts that may need it."""
     suspect = pc.fill_null(pc.match_substring_regex(texts, SUSPECT, ignore_case=True), False)
     places = np.flatnonzero(suspect.to_numpy(zero_copy_only=False))
     found = (

@@ -35,7 +35,7 @@ _ILLEGAL = re.compile(
 
 
 def check_table(file: Path, table: str) -> None:
-    """SourceError unless a plain file is a whole table with rows."""
+    """Raises SourceError unless the file, which is not packed, is a whole table with rows."""
     with file.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
         stream.seek(max(0, file.stat().st_size - 256))
@@ -48,7 +48,10 @@ def check_table(file: Path, table: str) -> None:
 
 
 def _is_whole(start: bytes, end: bytes, table: str) -> bool:
-    """Whether the table ends, or is empty: `start` is all before its rows."""
+    """Whether the table is complete.
+
+    `start`: the file up to its first row, which may be all of it; `end`: its last bytes.
+    """
     return start.endswith(b"/>") or end.endswith(f"</{table}>".encode())
 
 
@@ -57,7 +60,10 @@ def file_name(table: str) -> str:
 
 
 def _body_start(head: bytes, table: str, subject: str) -> int:
-    """The offset behind the tag of the table."""
+    """The offset right after the opening tag of the table. Raises SourceError if `head` has no such tag.
+
+    `subject`: the file, for the message.
+    """
     match = _PROLOGUE.match(head)
     start = match.end() if match else 0
     root = _ROOT.match(head, start)
@@ -72,14 +78,17 @@ def _body_start(head: bytes, table: str, subject: str) -> int:
 
 
 def table_bytes(piece: Shard, table: str) -> float:
-    """Of the piece, unpacked."""
+    """Size of the shard in bytes, unpacked: of an archive what it states itself, or an upper bound."""
     if (piece.start, piece.end) != WHOLE:
         return piece.end - piece.start
     return archives.unpacked_bytes(Path(piece.source.path), file_name(table))
 
 
 def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
-    """The piece's `<row .../>` elements as they stand, in constant memory. A range has those that start in it."""
+    """The `<row .../>` elements of a shard, as bytes, in constant memory. A byte range has the rows that start in it.
+
+    Raises SourceError if the table is truncated, or has no row.
+    """
     file, start = Path(piece.source.path), piece.start
     if (piece.start, piece.end) == WHOLE:
         yield from _archived_rows(file, table)
@@ -92,6 +101,7 @@ def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
 
 
 def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
+    """The rows of a table in an archive. Raises SourceError if there is none."""
     rows = split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file)))
     first = next(rows, None)
     if first is None:
@@ -101,7 +111,10 @@ def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
 
 
 def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
-    """What follows the tag of the table; SourceError where the stream ends without its end."""
+    """The blocks of a table after its opening tag.
+
+    Raises SourceError at the end of the stream if the closing tag is missing.
+    """
     head = b""
     while len(head) < HEAD_BYTES and (block := next(blocks, b"")):
         head += block
@@ -117,10 +130,10 @@ def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
 
 
 def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[bytes]:
-    """Each row that starts before offset `stop`, however rows and lines are laid out.
+    """The rows that start before offset `stop` (None: all rows), however rows and lines are laid out.
 
-    In attributes a "<" is always escaped, so "<row" begins a row wherever it stands. Of a row over
-    MAX_ROW_BYTES only the start is given, which no parser takes.
+    In attributes a "<" is always escaped, so every "<row" begins a row. Of a row over MAX_ROW_BYTES only the start is
+    returned, which no parser accepts.
     """
     tail, offset, inside = b"", 0, False
     for block in chain(blocks, (b"<row",)):
@@ -140,17 +153,21 @@ def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[
 
 
 def _row(part: bytes) -> bytes:
-    """What stands between two "<row", without what follows the row's end."""
+    """The row in `part`, which is the text between two "<row", without anything after its end."""
     end = part.rfind(b"/>")
     return b"<row" + (part.rstrip() if end < 0 else part[: end + 2])
 
 
 def row_parser() -> etree.XMLParser:
+    """An XML parser that resolves no entities, and loads neither DTDs nor anything from the network."""
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
 def parse_row(row: bytes, parser: etree.XMLParser) -> tuple[etree._Element, int]:
-    """The parsed row, and how many illegal characters had to go for it."""
+    """The parsed row, and the number of illegal characters removed for that.
+
+    Raises XMLSyntaxError if it is still malformed.
+    """
     try:
         return etree.fromstring(row, parser), 0
     except etree.XMLSyntaxError:
@@ -159,7 +176,7 @@ def parse_row(row: bytes, parser: etree.XMLParser) -> tuple[etree._Element, int]
 
 
 def repair(row: bytes) -> tuple[bytes, int]:
-    """The row without the characters and numeric references that XML 1.0 forbids, and their number."""
+    """The row without the characters and numeric references that XML 1.0 forbids, and the number of those removed."""
     removed = 0
 
     def keep(match: re.Match[bytes]) -> bytes:
@@ -173,6 +190,7 @@ def repair(row: bytes) -> tuple[bytes, int]:
 
 
 def _is_legal(reference: str) -> bool:
+    """Whether XML 1.0 allows the character of a numeric reference, e.g. 10 or xA."""
     digits, base = (reference[1:], 16) if reference[0] == "x" else (reference, 10)
     code = int(digits.lstrip("0")[:10] or "0", base)
     return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF

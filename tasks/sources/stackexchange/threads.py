@@ -39,7 +39,10 @@ _COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name 
 
 
 def open_users(dumps: Iterable[Source], digest: Callable[[Path], str]) -> list[Source]:
-    """The users of these dumps of posts, where they stand in the same archive or beside the file of posts."""
+    """The sources of the users for these dumps of posts: in the same archive, or in a file beside that of the posts.
+
+    A dump without users has no source in the list.
+    """
     found = ((dump, _users_file(Path(dump.path))) for dump in dumps)
     return [
         Source(dump.group, str(file), digest(file), (("table", TABLE),), pieces_of(file, TABLE))
@@ -49,7 +52,7 @@ def open_users(dumps: Iterable[Source], digest: Callable[[Path], str]) -> list[S
 
 
 def _users_file(posts: Path) -> Path | None:
-    """Users.xml beside Posts.xml, `x-Users.7z` beside `x-Posts.7z`, or the archive that holds both."""
+    """Users.xml beside Posts.xml, `x-Users.7z` beside `x-Posts.7z`, or the archive that holds both; else None."""
     if not is_archive(posts):
         return _beside(posts, file_name(TABLE))
     if posts.stem.lower().endswith("-posts"):
@@ -58,6 +61,7 @@ def _users_file(posts: Path) -> Path | None:
 
 
 def _beside(file: Path, name: str) -> Path | None:
+    """The file called `name`, in any case, in the folder of `file`; None if there is none."""
     return next((other for other in sorted(file.parent.iterdir()) if other.name.lower() == name.lower()), None)
 
 
@@ -74,7 +78,10 @@ def read_users(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch |
 
 
 def parse_users(rows: Iterable[bytes], *, site: str) -> Iterator[tuple[str, str] | Rejected]:
-    """(user_id, name) of each row, and a Rejected for every row without them. Raw text is kept of neither."""
+    """(user_id, name) for each XML row, and a Rejected for every row without them.
+
+    Neither keeps the text of the row.
+    """
     parser = row_parser()
     for row in rows:
         try:
@@ -92,7 +99,7 @@ def parse_users(rows: Iterable[bytes], *, site: str) -> Iterator[tuple[str, str]
 
 
 def named(posts: pa.RecordBatch, users: Sequence[str], memory_limit_mb: int) -> pa.RecordBatch:
-    """Posts of one site, with the display name of the author where they carry none and the files of users have one."""
+    """The posts of one site, with the author's display name from the files `users` where a post has none."""
     import duckdb
 
     keys = pc.binary_join_element_wise(posts["site"], posts["author_id"], "/u")
@@ -107,6 +114,7 @@ def named(posts: pa.RecordBatch, users: Sequence[str], memory_limit_mb: int) -> 
 
 
 def _unknown(row: bytes, site: str) -> str:
+    """The key of a row without a readable id: the site and a hash of the row."""
     return f"{site}/u?{xxhash.xxh3_64_hexdigest(row)}"
 
 
@@ -118,8 +126,8 @@ def threads(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of THREADS in order of (question_hash, question_id), from the posts of one site in any order.
 
-    `users`: files of USERS, from which authors that a post names by number get their display names. Of posts with one
-    id the first by all columns stays.
+    `paths`: files of POSTS; `users`: files of USERS, for the display names of authors that a post names by number. Of
+    posts with one id the first by all columns stays. The others and answers without a question become Rejected.
     """
     yield from joined(
         paths,

@@ -1,8 +1,8 @@
-"""The text of a web page: what trafilatura keeps of HTML, plain text as it is, PDF by the house's reader.
+"""The text of a web page: what trafilatura keeps of HTML, plain text as it is, PDF by tasks/sources/papers/pdf.py.
 
-HTML is taken apart in a process of its own with little memory and time, as a page of 2 MB can keep a parser busy for
+HTML is parsed in a process of its own with little memory and time, as a page of 2 MB can keep a parser busy for
 minutes (200,000 attributes in one tag: 160 s). Pages that are known to do so are refused before that, the same way on
-every machine. Nothing here asks the network.
+every machine. Nothing here uses the network.
 """
 
 from __future__ import annotations
@@ -59,10 +59,12 @@ _STATEFUL = re.compile(r"utf[-_]?(16|32)|iso[-_]?2022|hz", re.I)
 
 
 class Unusable(UnreadableError):
-    """A page without a text to use; `reason` is a short fixed phrase."""
+    """Raised for a page without a text to use; `reason` is a short fixed phrase."""
 
 
 class Text(NamedTuple):
+    """The text of a page. `media`: html, text or pdf; `extractor`: the program and version that read the page."""
+
     title: str | None
     text: str
     language: str | None
@@ -71,7 +73,11 @@ class Text(NamedTuple):
 
 
 class Extractor:
-    """Makes text of pages. `folder` is for what does not stay in memory; `command` starts what takes HTML apart."""
+    """Extracts the text of pages, as a context manager. Raises UsageError if trafilatura is not installed.
+
+    `folder`: for temporary files; `seconds`: the time limit for one page of HTML; `command`: starts the process that
+    parses HTML.
+    """
 
     def __init__(self, folder: Path, *, seconds: float = SECONDS, command: Sequence[str] = SERVE) -> None:
         if find_spec("trafilatura") is None:
@@ -91,7 +97,7 @@ class Extractor:
             self._pdfs.close()
 
     def text(self, content: bytes, headers: Mapping[str, str]) -> Text:
-        """Unusable where the page is no text, or has none."""
+        """The text of a page, from the body and headers of the reply. Raises Unusable if it has none."""
         kind = media(content, headers.get("content-type", ""))
         declared = _language(headers.get("content-language", ""))
         if kind == "html":
@@ -123,7 +129,7 @@ class Extractor:
 
 
 def check_html(page: str) -> None:
-    """Unusable for a page that would keep a parser busy: too long, too many tags, too many attributes in one."""
+    """Raises Unusable for HTML that would keep a parser busy: too long, too many tags, or attributes in one tag."""
     if len(page) > HTML_CHARACTERS:
         raise Unusable("page too large", f"{len(page):,} characters")
     if page.count("<") > TAGS:
@@ -133,7 +139,10 @@ def check_html(page: str) -> None:
 
 
 def media(content: bytes, declared: str) -> str:
-    """html, text, pdf or other: what the content says of itself, else what its server says of it."""
+    """The kind of content: html, text, pdf or other.
+
+    `declared`: the header Content-Type, which may be wrong or empty.
+    """
     start, name = content[:SNIFFED].lstrip(codecs.BOM_UTF8 + b" \t\r\n"), declared.partition(";")[0].strip().lower()
     if start.startswith(b"%PDF-"):
         return "pdf"
@@ -147,10 +156,11 @@ def media(content: bytes, declared: str) -> str:
 
 
 def decoded(content: bytes, declared: str) -> str:
-    """The text of a page, whose charset is often not the one declared: what is UTF-8 is read as UTF-8.
+    """The text of a page. `declared`: the header Content-Type, whose charset is often wrong.
 
-    Order: byte order mark; a declared charset whose text looks like ASCII; UTF-8; the charset of the header, then of
-    the page; what of these leaves least unread, or Windows-1252. What cannot be read becomes U+FFFD.
+    Order: byte order mark; a declared charset whose text looks like ASCII (UTF-16, ISO-2022); UTF-8; the charset of the
+    header, then of the page. If all fail: UTF-8 if little of it is broken, else the first of these charsets, or
+    Windows-1252; what cannot be read becomes U+FFFD.
     """
     for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if content.startswith(mark):
@@ -172,7 +182,10 @@ def decoded(content: bytes, declared: str) -> str:
 
 
 def _known(name: str) -> str | None:
-    """The codec for a charset of the web, under which Latin-1 and ASCII mean Windows-1252."""
+    """Python's codec for the name of a charset, None if it is unknown.
+
+    Latin-1 and ASCII mean Windows-1252, as on the web.
+    """
     if not _CHARSETS.fullmatch(name):
         return None
     if re.fullmatch(r"us-ascii|ascii|latin[-_]?1|iso[-_]?8859[-_]1", name, re.I):
@@ -184,17 +197,22 @@ def _known(name: str) -> str | None:
 
 
 def clean(text: str, *, one_line: bool = False) -> str:
-    """Without control characters and half characters; lines end in \\n. With `one_line` blanks are single spaces."""
+    """The text without control characters, with U+FFFD for lone surrogates; lines end in \\n.
+
+    With `one_line` every run of white space becomes one space.
+    """
     text = _CONTROL.sub("", _SURROGATE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")))
     return " ".join(text.split()) if one_line else text
 
 
 def _language(text: str | None) -> str | None:
+    """The first tag in a list of language tags, in lower case; None if it is none."""
     found = LANGUAGE.fullmatch((text or "").split(",")[0].strip())
     return found[0].lower() if found else None
 
 
 def _found(title: str | None, text: str, language: str | None, kind: str, extractor: str) -> Text:
+    """A Text with cleaned title and text. Raises Unusable if the text is empty or too long."""
     text = clean(text).strip()
     if not text:
         raise Unusable("no text in the page")
@@ -207,7 +225,10 @@ def _found(title: str | None, text: str, language: str | None, kind: str, extrac
 
 
 def serve() -> None:
-    """Answer pages on stdin, a line of JSON each, until there are no more."""
+    """The loop of the process that parses HTML: answers each page on stdin, a JSON string a line, with a line of JSON.
+
+    It ends with stdin. The answer is what `extract` returns.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -216,7 +237,7 @@ def serve() -> None:
 
 
 def extract(page: str) -> dict[str, Any] | None:
-    """What trafilatura finds: title, text and language; None where it finds no text."""
+    """What trafilatura finds in a page of HTML, as {title, text, language}; None if it finds no text."""
     import trafilatura
     from trafilatura.settings import Extractor as Options
 

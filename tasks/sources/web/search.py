@@ -1,4 +1,4 @@
-"""Passages for questions, from an index that is built for them and gone afterwards, at the latest with the build.
+"""Search for passages that fit questions. Indexes are built for it, and deleted when the build ends at the latest.
 
     results = search_passages(run, questions, paragraphs, backend="hybrid", k=5, query="question",
                               within="set_id", embedding=endpoint)
@@ -36,6 +36,8 @@ Vector = Sequence[float]
 
 
 class Passage(NamedTuple):
+    """A passage. `name`: its id; `value`: the index it belongs to (None: the only one); `vector`: its embedding."""
+
     name: str
     text: str
     value: Any = None
@@ -80,10 +82,11 @@ def best_passages(
     embedding: Endpoint | str | None,
     k: int,
 ) -> Iterator[tuple[Any, dict[str, list[Hit]]]]:
-    """For each value, as its passages come: the k best of them for each query of that value, by the query's id.
+    """(value, hits) for each value of the passages, as they come; hits are the k best passages by the id of the query.
 
-    `asked` holds (id, text) of the queries by value. Passages of one value lie together; the texts of all queries are
-    embedded first, also where no passage has their value.
+    `asked`: by value, the (id, text) of the queries for the passages with that value; every passage's value must be in
+    it. Passages of one value follow each other. The texts of all queries are embedded first, also where no passage has
+    their value.
     """
     queries: dict[str, Vector] = {}
     if embedding and backend in ("dense", "hybrid"):
@@ -107,10 +110,11 @@ def best_of_corpora(
     embedding: Endpoint | str | None,
     k: int,
 ) -> Iterator[tuple[str, dict[str, list[Hit]]]]:
-    """As best_passages, of whole corpora by name: their indexes are built once, for all units of the build.
+    """(name, hits) for each corpus that has passages; hits are the k best passages by the id of the query.
 
-    Passages have a column `text`; what stands in several parts of a corpus has one id, and counts once. Corpora of the
-    same parts share an index.
+    `asked` holds the queries by the name of the corpus. Indexes are built once, for all units of the build; corpora of
+    the same parts share one. Passages have a column `text`; one that is in several parts of a corpus counts once, by
+    its id.
     """
     queries: dict[str, Vector] = {}
     made_by = [backend, embedding.identity() if isinstance(embedding, Endpoint) else embedding]
@@ -135,6 +139,7 @@ def best_of_corpora(
 
 
 def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
+    """(id, text) of the passages, each id once."""
     seen: set[int] = set()
     for batch in rows.batches([rows.key, "text"]):
         for name, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -145,7 +150,7 @@ def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
 
 
 def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
-    """Raise UsageError where passages cannot be searched that way, before any work is done."""
+    """Raises UsageError if the backend is unknown or not installed, or lacks the embedding it needs."""
     if backend not in BACKENDS:
         raise UsageError(f'There is no search backend "{backend}": choose one of {", ".join(BACKENDS)}.')
     missing = [name for name in BACKENDS[backend] if find_spec(name) is None]
@@ -163,7 +168,7 @@ def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
 
 
 def _asked(questions: Rows, query: str, within: str | None) -> dict[Any, list[tuple[str, str]]]:
-    """(id, text) of the questions, by their value of `within`."""
+    """(id, text) of the questions, by their value of the column `within`; by None if `within` is None."""
     columns = list(dict.fromkeys([questions.key, query, *([within] if within else [])]))
     asked: defaultdict[Any, list[tuple[str, str]]] = defaultdict(list)
     for batch in questions.batches(columns):
@@ -173,7 +178,7 @@ def _asked(questions: Rows, query: str, within: str | None) -> dict[Any, list[tu
 
 
 def _rows(context: StageContext, passages: Rows, within: str | None) -> Iterator[Passage]:
-    """The passages, those of one value of `within` together."""
+    """The passages; with `within`, those with the same value of that column follow each other."""
     if within is not None:
         yield from _sorted(context, passages, within)
         return
@@ -182,7 +187,7 @@ def _rows(context: StageContext, passages: Rows, within: str | None) -> Iterator
 
 
 def _sorted(context: StageContext, passages: Rows, within: str) -> Iterator[Passage]:
-    """Sorted on disk where memory does not hold them."""
+    """The passages, sorted by `within` and id; on disk if they do not fit into memory."""
     import duckdb
 
     if not passages.paths:
@@ -199,9 +204,9 @@ def _sorted(context: StageContext, passages: Rows, within: str) -> Iterator[Pass
 def _embedded(
     context: StageContext, embedding: Endpoint | str, queries: Iterable[str], rows: Iterable[Passage]
 ) -> tuple[dict[str, Vector], Iterator[Passage]]:
-    """The vector of each query, and the passages with theirs: asked for in one go, so that a plan counts them all.
+    """(vectors by the text of the query, passages with their vectors); blank texts are left out.
 
-    A text without a word to embed has none.
+    All texts are embedded as one sequence, so that a plan can count them.
     """
     asked = [text for text in dict.fromkeys(queries) if text.strip()]
     waiting: deque[Passage] = deque()
@@ -210,7 +215,10 @@ def _embedded(
 
 
 def _noting(rows: Iterable[Passage], waiting: deque[Passage]) -> Iterator[str]:
-    """The texts; the passages wait for their vectors."""
+    """The texts of the passages that are not blank.
+
+    Each passage is appended to `waiting`, until its vector is there.
+    """
     for row in rows:
         if row.text.strip():
             waiting.append(row)
@@ -218,6 +226,7 @@ def _noting(rows: Iterable[Passage], waiting: deque[Passage]) -> Iterator[str]:
 
 
 def _vectors(context: StageContext, embedding: Endpoint | str, texts: Iterable[str]) -> Iterator[Vector]:
+    """One vector for each text, in order, from an endpoint or a local model."""
     if isinstance(embedding, Endpoint):
         yield from context.embeddings(embedding, texts)
         return
@@ -227,11 +236,13 @@ def _vectors(context: StageContext, embedding: Endpoint | str, texts: Iterable[s
 
 
 def _searched(searcher: Searcher, asked: Sequence[tuple[str, str]], k: int) -> dict[str, list[Hit]]:
+    """The k best hits by the id of the query; `asked` is (id, text) of the queries."""
     hits = searcher.search([text for _, text in asked], k)
     return dict(zip((name for name, _ in asked), hits, strict=True))
 
 
 def _write_index(backend: str, passages: Iterable[Passage], folder: Path) -> None:
+    """Write the index that the backend needs to `folder`, which must not exist."""
     from tasks.retrieval.bm25 import FixedIndex
     from tasks.retrieval.dense import write_vectors
     from tasks.retrieval.growing import GrowingIndex
@@ -251,13 +262,17 @@ def _write_index(backend: str, passages: Iterable[Passage], folder: Path) -> Non
 
 
 def _vectors_of(passages: Iterable[Passage], texts: deque[Passage]) -> Iterator[tuple[str, Vector]]:
-    """Names and vectors; `texts` takes the passages without theirs."""
+    """(id, vector) of each passage; the passage without its vector is appended to `texts`."""
     for row in passages:
         texts.append(row._replace(vector=()))
         yield row.name, row.vector
 
 
 def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searcher:
+    """The index in `folder`, ready to be searched.
+
+    `queries`: vectors by the text of the query, for dense and hybrid.
+    """
     from tasks.retrieval.bm25 import FixedIndex
     from tasks.retrieval.dense import DenseIndex
     from tasks.retrieval.growing import GrowingIndex

@@ -51,8 +51,11 @@ _TAG = re.compile(r"<[^<>]{0,200}>")
 
 @dataclass(frozen=True, slots=True)
 class WebBackend:
-    """A search API. Its kind and `parameters` (language, engines, country, safesearch, …) are its identity, as they
-    change what it finds; address, key and manners are not. `key_env` names the environment variable with the key."""
+    """A search API. `key_env` names the environment variable with the key.
+
+    Its kind and `parameters` (language, engines, country, safesearch, …) are its identity, as they change what it
+    finds; address, key and manners are not.
+    """
 
     kind: Literal["searxng", "brave"]
     url: str = BRAVE
@@ -68,7 +71,7 @@ class WebBackend:
 class Crawl:
     """How pages are fetched. `private_hosts` allows addresses that are not public: for an intranet.
 
-    `takedowns` are records whose pages are left alone; where there are none they are no identity.
+    `takedowns`: ids of pages and records that must not be used; an empty list is no part of the identity.
     """
 
     private_hosts: bool = False
@@ -81,11 +84,13 @@ class Crawl:
         return {"private_hosts": self.private_hosts, "robots": self.robots, **listed}
 
     def leaves(self, url: str | None) -> bool:
-        """Whether what stands at an address is taken down."""
+        """Whether the page at this address, or the record that it shows, is in `takedowns`."""
         return bool(self.takedowns and url) and any(name in self.takedowns for name in names_of_address(url or ""))
 
 
 class Found(NamedTuple):
+    """One search result. `engine`: the search engine that found it."""
+
     url: str
     title: str
     snippet: str
@@ -96,17 +101,18 @@ class Found(NamedTuple):
 
 
 def read_searxng(reply: Any) -> list[Found]:
-    """The results of a reply, as they come. What has no address is left out."""
+    """The results in a reply of SearXNG, in its order. A result without an address is left out."""
     return _results(reply, "content", str, "searxng")
 
 
 def read_brave(reply: Any) -> list[Found]:
-    """As `read_searxng`; markup is taken out."""
+    """The results in a reply of Brave Search, as of `read_searxng`; HTML markup is removed."""
     found = reply.get("web") if isinstance(reply, dict) else None
     return _results(found, "description", lambda text: html.unescape(_TAG.sub("", text)), "brave")
 
 
 def _results(reply: Any, snippet: str, plain: Callable[[str], str], engine: str) -> list[Found]:
+    """`snippet`: the field with the description; `plain` removes markup; `engine`: the name for results without one."""
     listed = reply.get("results") if isinstance(reply, dict) else None
     fields = ("url", "title", snippet, "engine")
     texts = [
@@ -142,7 +148,10 @@ def search_web(
 def web_results(
     context: StageContext, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
 ) -> Iterator[tuple[tuple[str, str], list[tuple[Found, int]]]]:
-    """Each (id, query) with its results and when they were fetched; the query is on one line."""
+    """((id, query), results) for each of `asked`, in order; a result is (Found, time of its fetch in ms since 1970).
+
+    The query is put on one line. Results come from the store, or are fetched and stored.
+    """
     visitor = context.web(backend.manners)
     search = partial(_search, visitor, backend, _credentials(backend), k)
     cleaned = ((name, clean(text, one_line=True)) for name, text in asked)
@@ -152,7 +161,7 @@ def web_results(
 def _search(
     visitor: Visitor, backend: WebBackend, credentials: Mapping[str, str] | None, k: int, text: str
 ) -> list[tuple[Found, int]]:
-    """Results and when they were fetched: page after page, until there are k, or a page brings nothing new."""
+    """Up to k pairs (result, time of its fetch), the best first: page after page, until one brings nothing new."""
     read, pages = _READERS[backend.kind]
     found: dict[str, tuple[Found, int]] = {}
     for number in range(pages if text else 0):
@@ -166,6 +175,7 @@ def _search(
 
 
 def _answer(visitor: Visitor, backend: WebBackend, ask: Ask) -> Page:
+    """One page of results, stored or fetched. Raises EndpointError if the API refuses."""
     try:
         return visitor.get(ask)
     except HttpError as error:
@@ -174,12 +184,14 @@ def _answer(visitor: Visitor, backend: WebBackend, ask: Ask) -> Page:
 
 
 def _normal(found: Found) -> Found:
+    """The result with its address normalised ("" if it is none), and its texts on one line and cut to length."""
     title, snippet = clean(found.title, one_line=True), clean(found.snippet, one_line=True)
     engine = clean(found.engine, one_line=True)[:100]
     return Found(normal_url(found.url) or "", title[:TITLE_CHARACTERS], snippet[:SNIPPET_CHARACTERS], engine)
 
 
 def _credentials(backend: WebBackend) -> dict[str, str] | None:
+    """The header with the key; None if the API needs none. Raises EndpointError if the key is not set."""
     if backend.key_env is None and backend.kind != "brave":
         return None
     key = api_key(backend.key_env) if backend.key_env else None
@@ -190,6 +202,7 @@ def _credentials(backend: WebBackend) -> dict[str, str] | None:
 
 
 def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
+    """The request for one page of results; `page` counts from 0."""
     params, path = {"q": text, "format": "json", "pageno": str(page + 1)}, "/search"
     if backend.kind == "brave":
         fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
@@ -199,7 +212,10 @@ def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, 
 
 
 def _settled(reply: Reply) -> bool:
-    """Whether it is a document, and some engine answered: Brave, which is one engine, says nothing of that."""
+    """Whether a reply is worth storing: not one without results for which engines failed.
+
+    Brave, which is one engine, names no failed ones: all its replies are stored.
+    """
     document = reply.json()
     return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
 
@@ -224,19 +240,22 @@ def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterat
 
 
 def get_page(visitor: Visitor, crawl: Crawl, url: str) -> Page:
-    """What is stored of an address, else what is fetched; Incomplete where that failed for a passing reason."""
+    """The stored page of an address, else one fetched and stored now.
+
+    Raises Incomplete if that failed for a passing reason.
+    """
     return visitor.get(Ask(url, private_hosts=crawl.private_hosts, robots=crawl.robots))
 
 
 def page_text(page: Page, extractor: Extractor) -> Text:
-    """Unusable where the page could not be had, or has no text."""
+    """The text of a page. Raises Unusable if the page could not be had, or has no text."""
     if page.error:
         raise Unusable(page.error, page.detail)
     return extractor.text(page.content, page.headers)
 
 
 def _page(url: str, page: Page, extractor: Extractor, leading: list[Row]) -> Iterator[Row | Rejected]:
-    """The page's row, or one rejected row for each result that led to it."""
+    """The row of WEB_PAGES for a page, or a Rejected for each result that led to it (`leading`)."""
     try:
         text = page_text(page, extractor)
     except Unusable as error:
