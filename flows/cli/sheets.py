@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -14,6 +16,8 @@ from longform.errors import UsageError
 from longform.hints import hint
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from longform.artifacts.store import Store
     from longform.artifacts.versions import Version
     from tasks.annotation.form import Sheets, Task
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 FILE_ENDINGS = (".json", ".jsonl", ".csv")
+BOUNDS = (" from", " to")  # of the columns of an interval's bounds
 OF_FORMAT = {".jsonl": ("jsonl",), ".csv": ("csv", "plain-csv")}
 
 
@@ -109,7 +114,7 @@ def show_labels(
     from longform.artifacts.rows import Shard
     from longform.files import sha256_of
     from tasks.annotation import agreement, labels
-    from tasks.annotation.files import open_sheets, read_files
+    from tasks.annotation.files import open_sheets, read_file, yields_no_label
     from tasks.annotation.labelling import Checked
 
     if rule not in get_args(labels.Rule):
@@ -119,8 +124,9 @@ def show_labels(
     if not (paths := files or named):
         raise UsageError(f"No file is named: give filled-in sheets, or --config with a file that names `{of.setting}`.")
     sources = open_sheets(paths, sha256_of, group="labels", accounts=accounts)
-    whole = (Shard(source, 0) for source in sources)
-    found = list(read_files(of.form, whole, {task.id: task for task in of.tasks}))
+    known = {task.id: task for task in of.tasks}
+    by_file = {source.path: list(read_file(of.form, Shard(source, 0), known)) for source in sources}
+    found = [each for of_file in by_file.values() for each in of_file]
     table = labels.table(of.form, (each for each in found if isinstance(each, Checked)))
     together = labels.aggregate(table, rule=cast(labels.Rule, rule))
     tables = {
@@ -133,11 +139,50 @@ def show_labels(
     if as_json:
         shown = tables | {"together": together}
         records = {name: json.loads(frame.to_json(orient="records")) for name, frame in shown.items()}
-        return print_json({**records, "rejected": rejected})
+        print_json({**records, "rejected": rejected})
+    else:
+        _print(tables, rejected)
+    for path, of_file in by_file.items():
+        if not any(isinstance(each, Checked) for each in of_file):
+            raise yields_no_label(path, labels.reasons(of_file))
+
+
+def _print(tables: Mapping[str, pd.DataFrame], rejected: Mapping[str, int]) -> None:
+    """Print what `show_labels` found, a table for each frame that has rows."""
+    from flows.builds.console import console, table
+
+    out = console()
     for name, frame in tables.items():
-        print(f"{name}\n{frame.round(3).to_string(index=False, na_rep='-')}\n")
+        out.print(name, style="bold")
+        rows = [_cells(row) for row in frame.to_dict("records") if row.get("units", 1)]
+        if rows:
+            out.print(
+                table({column: "right" if at else "whole" for at, column in enumerate(rows[0])}, map(dict.values, rows))
+            )
+        else:
+            out.print("none" if name == "annotators" else "nothing that two or more annotators labelled")
+        out.print()
     for reason, number in rejected.items():
-        print(f"rejected   {number:>6,}   {reason}")
+        out.print(f"rejected   {number:>6,}   {reason}")
+
+
+def _cells(row: dict[Any, Any]) -> dict[str, object]:
+    """A row as it is printed: the bounds of an interval behind their measure, fractions with two decimals, `-` for
+    what is missing.
+    """
+    cells: dict[str, object] = {name: _cell(value) for name, value in row.items() if not name.endswith(BOUNDS)}
+    for name in cells:
+        low, high = (row.get(f"{name}{bound}") for bound in BOUNDS)
+        if _cell(low) != "-":
+            cells[name] = f"{cells[name]} [{_cell(low)}, {_cell(high)}]"
+    return cells
+
+
+def _cell(value: Any) -> object:
+    """A value as it is printed, by itself."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else value
 
 
 def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str], dict[str, dict[str, str]]]:

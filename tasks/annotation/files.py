@@ -82,26 +82,34 @@ def read_sheets(
 
     SourceError, at the end, for a file that yields no row but rejected ones.
     """
-    reasons: Counter[str | None] = Counter()
-    for found in rows(read_files(form, [file], known)):
-        reasons[found.reason if isinstance(found, Rejected) else None] += 1
+    reasons, accepted = Counter[str](), 0
+    for found in rows(read_file(form, file, known)):
+        if isinstance(found, Rejected):
+            reasons[found.reason] += 1
+        else:
+            accepted += 1
         yield found
-    if None not in reasons:
-        why = ", ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common(3)) or "it has no record"
-        raise SourceError(
-            f"{file.source.path} yields no label ({why}), and a file that is named must hold labels of this build: "
-            "give the filled-in sheets, or a tool's whole export as JSON, or leave the file out."
-        )
+    if not accepted:
+        raise yields_no_label(file.source.path, reasons)
 
 
-def read_files(form: Form, files: Iterable[Shard], known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
-    """The checked labellings in these files, and a Rejected for each labelling or label that is not accepted. `known`:
-    the tasks of this build by id.
+def yields_no_label(path: str, reasons: Mapping[str, int]) -> SourceError:
+    """The error for a file that is named and yields no label. `reasons`: reason -> number of rejected rows."""
+    most = sorted(reasons.items(), key=lambda entry: -entry[1])[:3]
+    why = ", ".join(f"{reason}: {number:,}" for reason, number in most) or "it has no record"
+    return SourceError(
+        f"{path} yields no label ({why}), and a file that is named must hold labels of this build: "
+        "give the filled-in sheets, or a tool's whole export as JSON, or leave the file out."
+    )
+
+
+def read_file(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
+    """The checked labellings in a file, and a Rejected for each labelling or label that is not accepted. `known`: the
+    tasks of this build by id.
     """
-    for file in files:
-        accounts = {account: str(name) for account, name in file.source.facts}
-        records = read_records(form, read_lines(file), file.source.path)
-        yield from read_back(form, labellings(form, records), known, accounts)
+    accounts = {account: str(name) for account, name in file.source.facts}
+    records = read_records(form, read_lines(file), file.source.path)
+    yield from read_back(form, labellings(form, records), known, accounts)
 
 
 # ---------------------------------------------------------------- records of a file
@@ -224,7 +232,7 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
     elif not isinstance(record, dict):
         raise Unfit("no record")
     elif "annotator" in record and "annotation_id" in record:
-        raise Unfit("Label Studio's JSON-MIN: export JSON")
+        raise Unfit("Label Studio's CSV or JSON-MIN: export JSON")
     elif isinstance(record.get("data"), dict):
         yield from label_studio.read_task(form, record, raw)
     elif argilla.is_record(record):

@@ -85,8 +85,8 @@ def test_what_came_back_is_shown_with_agreement(typed_out: tuple[Path, dict[str,
     folder, printed = typed_out
     (shown, pairs) = (text for line, text in printed.items() if line.startswith("longform labels"))
     assert re.search(r"^\s*ann +\d+ +\d+$", shown, re.MULTILINE)
-    assert re.search(r"^ *worthiness +\d+ +\d+ +0\.\d+ ", shown, re.MULTILINE)
-    assert re.search(r"^ *better +\d+ +\d+ +1(\.0)? ", pairs, re.MULTILINE)
+    assert re.search(r"^worthiness +\d+ +\d+ +0\.\d+ ", shown, re.MULTILINE)
+    assert re.search(r"^better +\d+ +\d+ +1\.00 ", pairs, re.MULTILINE)
     line = next(line for line in printed if line.startswith("longform labels expertqa"))
     said = json.loads(typed(f"{line} --json", folder).stdout)
     agreed = {row["field"]: row for row in said["agreement"]}

@@ -20,7 +20,7 @@ from longform.artifacts.rows import Rejected, Row, Shard
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.annotation.argilla import UNKNOWN_STATE
-from tasks.annotation.files import FORMATS, Format, labellings, open_sheets, read_files, read_records, sheet_files
+from tasks.annotation.files import FORMATS, Format, labellings, open_sheets, read_file, read_records, sheet_files
 from tasks.annotation.form import Field, Form, Item, Shown, Task, arranged
 from tasks.annotation.labelling import WHOLE, Checked, read_back
 from tasks.annotation.labels import table
@@ -247,7 +247,7 @@ def test_accounts_are_annotators_by_server_and_one_that_is_not_named_is_rejected
     named = {}
     for folder in (lab, field, other):  # files of equal content
         sources = open_sheets([folder], sha256_of, group="g", accounts=accounts)
-        named[folder.name] = list(read_files(FORM, [Shard(source, 0) for source in sources], KNOWN))
+        named[folder.name] = [each for source in sources for each in read_file(FORM, Shard(source, 0), KNOWN)]
     assert [one.annotator for one in named["lab"] + named["field"] if isinstance(one, Checked)] == ["e7", "e9"]
     (rejected,) = named["other"]
     assert isinstance(rejected, Rejected)

@@ -479,7 +479,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         ({"answer": "none"}, "no answer_id", None),
         (
             {**task()["data"], "usefulness": "Useful", "support_0": "Partial", "annotator": 7, "annotation_id": 1},
-            "Label Studio's JSON-MIN: export JSON",
+            "Label Studio's CSV or JSON-MIN: export JSON",
             None,
         ),
         (["a list"], "no record", None),
