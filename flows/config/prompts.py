@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from longform.errors import UsageError
-from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, nearest, prompt_folders, prompt_names
+from longform.hints import hint
+from longform.llm.ask.prompts import Prompt, list_inputs, load_prompt, prompt_folders, prompt_names
 from longform.llm.ask.types import Form
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
@@ -39,7 +40,7 @@ def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[
     folders = prompt_folders(override_folder, PROMPTS)
     known = prompt_names(PROMPTS)
     if name not in known:
-        raise UsageError(f'There is no prompt "{name}": {nearest(name, known)}')
+        raise UsageError(f'There is no prompt "{name}": {hint(name, known, "there are")}')
     prompt = load_prompt(name, *folders)
     return prompt.render(form=cast(Form, form or prompt.forms[0]), **samples(prompt))
 

@@ -84,7 +84,8 @@ class Recipe:
         names = sorted(self.arguments.keys() | other.arguments.keys())
         values = ((name, other.arguments.get(name), self.arguments.get(name)) for name in names)
         found += [_change(name, before, now) for name, before, now in values if before != now]
-        changed = [name for name in self.inputs if self.inputs[name] != other.inputs.get(name)]
+        inputs = sorted(self.inputs.keys() | other.inputs.keys())
+        changed = [name for name in inputs if self.inputs.get(name) != other.inputs.get(name)]
         return found + [f"its input {name} changes" for name in changed]
 
 
@@ -95,6 +96,6 @@ def _change(name: str, before: Any, now: Any) -> str:
     if name == "prompt":
         return "prompt changed"
     if isinstance(now, dict) and isinstance(before, dict):
-        keys = [key for key in now if now[key] != before.get(key)]
-        return ", ".join(f"{name}.{key}: {before.get(key)} -> {now[key]}" for key in keys)
+        keys = [key for key in sorted(now.keys() | before.keys()) if now.get(key) != before.get(key)]
+        return ", ".join(f"{name}.{key}: {before.get(key)} -> {now.get(key)}" for key in keys)
     return f"{name}: {before} -> {now}"

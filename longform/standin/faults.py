@@ -27,7 +27,7 @@ from typing import Any
 from aiohttp import web
 
 from longform.errors import UsageError
-from longform.llm.ask.prompts import nearest
+from longform.hints import hint
 from longform.standin.questions import as_json, error_document
 
 FAULTS = {
@@ -241,7 +241,7 @@ def checked_shares(shares: Mapping[str, float], known: Mapping[str, str]) -> dic
     """The shares, as a dict. UsageError for a name that is not in `known`, a share outside [0, 1] or a sum above 1."""
     for name, share in shares.items():
         if name not in known:
-            raise UsageError(f'There is no fault "{name}": {nearest(name, known)}')
+            raise UsageError(f'There is no fault "{name}": {hint(name, known, "there are")}')
         if not 0 <= share <= 1:
             raise UsageError(f"The share {share} of fault {name} is not between 0 and 1.")
     total = sum(shares.values())

@@ -72,11 +72,11 @@ def alpha(units: Units, *, ordinal: bool = False, interval: bool = False) -> Mea
 
 
 def fleiss(units: Units) -> Measure:
-    """Fleiss' kappa (1971), over the units with the most frequent number of labels among units with two or more. The
-    order of labels within a unit does not matter.
+    """Fleiss' kappa (1971), over the units with the most frequent number of labels among units with two or more; of
+    several as frequent ones, the largest. The order of labels within a unit does not matter.
     """
     sizes = Counter(len(labels) for labels in units if len(labels) > 1)
-    size = max(sizes, key=sizes.__getitem__, default=0)
+    size = max(sizes, key=lambda size: (sizes[size], size), default=0)
     labels = _labels(labels for labels in units if len(labels) == size)
     return Measure(_differences(labels, numbers=False), partial(_corrected, fewer=0))
 

@@ -173,10 +173,11 @@ def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
 
 
 def _best(claims: list[tuple[str, str]]) -> list[str]:
-    """The one claim that shares most words with its evidence, so that some claim is left. `claims`: (claim,
-    evidence).
+    """The one claim that shares most words with its evidence, so that some claim is left; none of no claims. `claims`:
+    (claim, evidence).
     """
-    return [max(claims, key=lambda pair: share(content(pair[0]), content(pair[1][:READ_CHARACTERS])))[0]]
+    best = sorted(claims, key=lambda pair: -share(content(pair[0]), content(pair[1][:READ_CHARACTERS])))[:1]
+    return [claim for claim, _ in best]
 
 
 def _fitting(claims: list[str], room: int) -> str:

@@ -153,9 +153,9 @@ class Version:
     """All that the card, the Croissant file and the report say of a dataset version.
 
     `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: rows were written by the offline model;
-    `offline_kinds`: their kinds ("open_book"). `date_published`: ISO date, empty if unknown. `counts`: further tables
-    of the card. `terms`: how the sources were obtained, in a sentence. `scrubbed`: number of posts in which personal
-    data was replaced by marks like `[mail]`.
+    `offline_kinds`: their kinds ("open_book"). `date_published`: ISO date, empty if unknown. `terms`: how the
+    sources were obtained, in a sentence. `scrubbed`: number of posts in which personal data was replaced by marks like
+    `[mail]`.
     """
 
     dataset: str
@@ -169,20 +169,22 @@ class Version:
     sites: Sequence[str]
     stages: Sequence[Stage]
     date_published: str
-    counts: Sequence[ReportTable] = ()
     offline_kinds: Sequence[str] = ()
     terms: str = ""
     scrubbed: int = 0
     wording: Wording = Wording()
 
 
-def card(version: Version) -> str:
-    """README.md as text: YAML front matter, then sections on splits, columns, build, licence, loading, tracing."""
+def card(version: Version, tables: Iterable[ReportTable] = ()) -> str:
+    """README.md as text: YAML front matter, then sections on splits, columns, build, licence, loading, tracing.
+
+    `tables`: those of the report that the card has as well.
+    """
     sections = (
         _opening(version),
         f"## Splits\n\n{_markdown(splits_table(version))}",
         *_columns(version),
-        *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in version.counts),
+        *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in tables),
         _built(version),
         _licence(version),
         _loading(version),

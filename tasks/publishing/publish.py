@@ -223,7 +223,7 @@ def _write(build: Build, publication: Publication, name: str, recipe: str, folde
     version = _version(build, about, published, attribution, name, splits)
     shown, plots = [*publication.tables(), _rejected(build)], publication.figures()
     texts = {
-        "README.md": card.card(version),
+        "README.md": card.card(version, shown[:1]),
         "croissant.json": croissant(version),
         "report.html": report(version, shown, plots),
         "tables.json": as_data(shown),

@@ -379,7 +379,7 @@ def test_the_command_renders_every_prompt_in_every_form(name: str, form: Form) -
 
 def test_the_command_tells_what_it_does_not_know(tmp_path: Path) -> None:
     for arguments, told in (
-        (["--render", "corrupt"], "did you mean axioms/corrupt"),
+        (["--render", "corrupt"], 'did you mean "axioms/corrupt"'),
         (["--render", "axioms/corrupt", "--form", "xml"], "only as tags or json"),
         (["--form", "json"], "name it with --render"),
         (["axiom"], "did you mean"),

@@ -24,13 +24,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longform.errors import UsageError
+from longform.hints import hint
 from longform.llm.ask.fence import fenced
 from longform.llm.ask.types import Endpoint, Form, Request
 
@@ -147,7 +147,7 @@ def prompt_folders(chosen: str | None, own: Path) -> tuple[Path, ...]:
         raise UsageError(f"The folder {chosen} holds no prompt: put one at {folder / known[0]}.md, for example.")
     for name in names:
         if name not in known:
-            raise UsageError(f"{folder / name}.md takes the place of no prompt: {nearest(name, known)}")
+            raise UsageError(f"{folder / name}.md takes the place of no prompt: {hint(name, known, 'there are')}")
     return folder, own
 
 
@@ -166,16 +166,6 @@ def list_inputs(prompt: Prompt) -> set[str]:
 
     loops = [loop for part in prompt.parts for loop in _environment().parse(part).find_all(nodes.For)]
     return {loop.iter.name for loop in loops if isinstance(loop.iter, nodes.Name)}
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error message for an unknown name: `did you mean <the most similar>?`, else a list of the known
-    names.
-    """
-    import difflib
-
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
 
 
 def _check_replaces(path: Path, prompt: Prompt, own: Prompt) -> None:

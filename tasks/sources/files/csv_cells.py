@@ -37,7 +37,7 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
 
     The separator is the most frequent of , ; and tab in the first line. Bytes that are no UTF-8 become lone surrogates.
     A line that cannot be parsed becomes a Rejected, and reading goes on with the next. SourceError, which names the
-    subject, after `most_broken` such lines.
+    subject, after more than `most_broken` such lines.
     """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
     first = next(texts, "")
@@ -47,7 +47,7 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
 
 def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) -> Iterator[list[str] | Rejected]:
     """As `csv_rows`, for lines that are decoded and have this separator."""
-    for _ in range(most_broken):
+    for _ in range(most_broken + 1):
         consumed: list[str] = []
         reader = csv.reader(_bounded(lines, consumed), strict=True, delimiter=separator)
         try:

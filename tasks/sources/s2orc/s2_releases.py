@@ -410,18 +410,19 @@ _RANKED = f"""
     )
 """
 _MERGED = """
-    select paper_id, any_value(corpus_id) as corpus_id, {first}, max(authors order by rank) as authors,
+    select paper_id, any_value(corpus_id) as corpus_id, {first},
+        first(authors order by len(authors) > 0 desc, rank) as authors,
         first(abstract order by abstract is null, rank desc) as abstract, any_value(url) as url
     from ranked where reason is null group by paper_id, paper_hash order by paper_hash, paper_id
 """
 _FIRST = ("title", "year", "venue", "doi", "arxiv_id", "acl_id", "licence", "retrieved_at")
 
 
-@stage(METADATA, revision=1)
+@stage(METADATA, revision=2)
 def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
     """One row a paper, merged from its newest record in each dataset.
 
-    Titles are those of the dataset papers, abstracts those of abstracts, where these have any.
+    Titles and authors are those of the dataset papers, abstracts those of abstracts, where these have any.
     """
     yield from merged(records, context.scratch())
 

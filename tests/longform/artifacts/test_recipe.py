@@ -182,11 +182,18 @@ PHRASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"arguments": {**recipe().arguments, "model": identity(endpoint(model="model-2"))}},
         ["model.model: model-1 -> model-2"],
     ),
+    "an input that is gone": ({"inputs": {"threads": "aaaa"}}, ["its input passages changes"]),
     "all of them": (
         {"revision": 2, "schema": [], "arguments": {**recipe().arguments, "k": 9}, "inputs": {"threads": "x"}},
-        ["revision 1 -> 2", "schema changed", "k: 10 -> 9", "its input threads changes"],
+        ["revision 1 -> 2", "schema changed", "k: 10 -> 9", "its input passages changes", "its input threads changes"],
     ),
 }
+
+
+def test_a_key_that_an_argument_lost_is_told() -> None:
+    older, newer = (recipe(arguments={"limits": limits}) for limits in ({"k": 1, "n": 2}, {"k": 1}))
+    assert newer.differences(older) == ["limits.n: 2 -> None"]
+    assert older.differences(newer) == ["limits.n: None -> 2"]
 
 
 @pytest.mark.parametrize("what", PHRASES)

@@ -78,6 +78,8 @@ def test_fleiss_kappa_is_that_of_the_worked_example_and_leaves_other_sizes_out()
     rated = [[category for category, number in enumerate(row) for _ in range(number)] for row in counts]
     assert fleiss(rated).value == pytest.approx(0.210, abs=5e-4)
     assert fleiss([*rated, [1, 2], [3]]).value == pytest.approx(0.210, abs=5e-4)
+    twice = [[1, 1], [1, 2], *[[3, 3]] * (len(rated) - 2)]
+    assert fleiss([*rated, *twice]).value == fleiss([*twice, *rated]).value == fleiss(rated).value
     assert fleiss([["a", "a"], ["a", "a"]]).value is None
     assert fleiss([]).value is None
 

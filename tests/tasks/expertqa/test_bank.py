@@ -451,7 +451,9 @@ def test_cells_and_records_are_bounded():
 
 def test_a_hostile_csv_file_ends_in_an_error_and_not_in_hours():
     with pytest.raises(SourceError, match="more than 1,000 lines that are no CSV"):
-        parsed_csv("question,field\n" + '"c"x,Law\n' * 1_000)
+        parsed_csv("question,field\n" + '"c"x,Law\n' * 1_001)
+    _, rejected = parsed_csv("question,field\n" + '"c"x,Law\n' * 1_000)
+    assert len(rejected) == 1_000
     hostile = [b"question,field", *[b'a","'] * 100_000]
     with pytest.raises(SourceError, match="more than 20 lines that are no CSV"):
         list(csv_rows(hostile, "own/q.csv", most_broken=20))

@@ -241,6 +241,11 @@ def test_a_revised_answer_is_never_empty(claims: list[str], answer: str) -> None
     assert revised(claims, [""] * len(claims), answer) == "Nothing of this answer can be kept."
 
 
+def test_a_long_answer_without_claims_is_not_kept() -> None:
+    request = asking("revise", max_tokens=500, question="q", answer="Clay swells. " * 1_000, claims=[], evidence=[])
+    assert respond(request)[0].startswith("Nothing of this answer can be kept.")
+
+
 def test_a_revised_answer_fits_into_the_limit_of_tokens() -> None:
     claims = [f"Claim number {n} is here." for n in range(400)]
     request = asking(

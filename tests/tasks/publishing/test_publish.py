@@ -69,6 +69,13 @@ def instant(value: Any) -> datetime:
     return pandas.Timestamp(value).to_pydatetime().astimezone(UTC)
 
 
+def test_the_card_has_the_first_table_of_the_report(built: Built) -> None:
+    first = json.loads((built.version.folder / "tables.json").read_text())[0]
+    card = (built.version.folder / "README.md").read_text()
+    section = card.split(f"## {first['title']}\n")[1].split("\n## ")[0]
+    assert sum(line.startswith("|") for line in section.splitlines()) == len(first["rows"]) + 2
+
+
 # ---------------------------------------------------------------- read by others
 
 
