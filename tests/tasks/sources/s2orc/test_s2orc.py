@@ -471,6 +471,18 @@ def test_of_equal_ids_the_later_counts_else_the_first(build: Build, tmp_path: Pa
     assert reasons == {("filtered", "duplicate id"): 3}
 
 
+def test_authors_are_those_of_papers_where_two_datasets_have_some(build: Build, tmp_path: Path) -> None:
+    papers = {"corpusid": 1, "title": "Hives", "authors": [{"authorId": "7", "name": "Ada Bell"}]}
+    metadata = {"paper_id": "1", "title": "Hives", "authors": [{"first": "Zoe", "middle": [], "last": "Wick"}]}
+    for name, record in (("papers", papers), ("metadata", metadata)):
+        folder = tmp_path / "2025-01-07" / name
+        folder.mkdir(parents=True)
+        (folder / "a.jsonl").write_text(json.dumps(record) + "\n")
+    (tmp_path / "s2orc.jsonl").write_text(v1(1, "text"))
+    rows, _ = read(build, tmp_path)
+    assert rows[0]["authors"] == ["Ada Bell"]
+
+
 def test_differences_are_put_in_then_deleted(build: Build, tmp_path: Path) -> None:
     """Applied by hand: {1 a, 2 b, 3 c, 4 d} + week 1 {2 B, 5 e; delete 3, 5} + week 2 {3 C; delete 4}."""
     write = {
