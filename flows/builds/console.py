@@ -1,4 +1,4 @@
-"""How progress, plans and tables are shown on a terminal, and as plain lines elsewhere."""
+"""How progress and tables are shown on a terminal, and as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ from longform.llm.price import NANO
 if TYPE_CHECKING:
     from longform.artifacts.store import Artifact
     from longform.engine.build import StageRun, Watch
-    from longform.engine.plan import Planned
 
 WIDTH = 100
 SECONDS_BEFORE_A_WORD, SECONDS_BETWEEN_WORDS = 5, 30
 LEAST_FRACTION = 0.01  # below this, the remaining time is not estimated
-A_MINUTE = 60
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
 
@@ -222,176 +220,6 @@ def remarks(artifact: Artifact) -> str:
     ]
     phrases += [f"{number:,} {name}" for name, number in artifact.counts().items() if number]
     return f"   {'; '.join(phrases)}" if phrases else ""
-
-
-def plan_table(stages: Iterable[Planned]) -> Table:
-    """The plan as a table, one line for each stage. An exact figure is a bare number, `~` marks an estimate, `≤` an
-    upper bound, `?` an unknown figure.
-
-    It has columns for cached replies, tokens and USD only if some stage would ask a model other than the offline one.
-    """
-    stages = list(stages)
-    priced = any(map(_online, stages))
-    shown = _figure if priced else "{:,.0f}".format
-    figures = ("rows", "calls", "cached", "tokens in/out", "USD") if priced else ("rows", "calls")
-    texts = Column("stage", no_wrap=True), Column("state", no_wrap=True), Column("why", ratio=1, min_width=11)
-    numbers = (Column(name, justify="right", no_wrap=True) for name in figures)
-    table = Table(*texts, *numbers, box=None, pad_edge=False, header_style="bold")
-    for planned in stages:
-        why = (planned.why + ("; price unknown" if planned.unpriced else "")).removeprefix("; ")
-        rows = _cell(planned.rows, planned.rows_about, planned.rows_at_most, shown)
-        calls = _cell(planned.calls if planned.exact else None, planned.calls_about, planned.calls, shown)
-        cells = rows, calls if planned.endpoint else "", *(_cost_cells(planned) if priced else ())
-        table.add_row(planned.stage, planned.state, why, *cells)
-    return table
-
-
-def _cell(exact: float | None, about: float | None, most: float | None, shown: Callable[[float], str]) -> str:
-    """The exact figure if it is known, else the estimate above the upper bound (`~ 12` above `≤ 30`, `?` without a
-    bound). The bound alone if there is no estimate or both look the same. `shown` formats a figure.
-    """
-    if exact is not None:
-        return shown(exact)
-    bound = "?" if most is None else f"≤ {shown(most)}"
-    if about is None or (most is not None and shown(about) == shown(most)):
-        return bound
-    return f"~ {shown(about)}\n{bound}"
-
-
-def _online(planned: Planned) -> bool:
-    """Whether the stage would ask a model other than the offline one, which may cost money."""
-    return planned.endpoint is not None and planned.state != "reuse" and not planned.offline
-
-
-def _cost_cells(planned: Planned) -> list[str]:
-    """The cells of a stage for cached replies, tokens and USD; empty if it asks no model that may cost money."""
-    if not _online(planned):
-        return ["", "", ""]
-    if not planned.exact:
-        return ["", _tokens(planned), _cell(None, planned.usd, planned.usd_at_most, usd_text)]
-    cached = "" if planned.cached is None else f"{planned.cached:,}"
-    return [cached, _tokens(planned) if planned.calls else "", _usd_range([planned], "usd_low", "usd_high")]
-
-
-def _tokens(planned: Planned) -> str:
-    """Tokens sent and received, e.g. `12.0 k / 3.1 k`. The received ones are an upper bound (`≤`) where the length of
-    replies is not measured; estimate and bound on two lines where the plan is not exact.
-    """
-    if planned.exact:
-        out = _figure(planned.output_tokens or 0) if planned.measured else f"≤ {_figure(planned.output_high or 0)}"
-        return f"{_figure(planned.input_tokens or 0)} / {out}"
-    about = _pair(planned.input_tokens, planned.output_tokens)
-    most = _pair(planned.input_tokens_at_most, planned.output_tokens_at_most)
-    return (f"~ {about}\n" if about else "") + (f"≤ {most}" if most else "?")
-
-
-def _pair(sent: int | None, made: int | None) -> str:
-    """`sent / received`, e.g. `12.0 k / 3.1 k`; empty if one of the two is None."""
-    return "" if sent is None or made is None else f"{_figure(sent)} / {_figure(made)}"
-
-
-def plan_foot(stages: Iterable[Planned]) -> list[str]:
-    """The lines below a plan's table: the sum of calls, tokens and USD, time and batch prices, the legend, unknown
-    prices, how to learn what is unknown, and web searches.
-    """
-    stages = list(stages)
-    online = [planned for planned in stages if _online(planned)]
-    paid = [planned for planned in online if planned.exact and planned.calls]
-    lines = _sum(online)
-    lines += [_time_and_batch(paid)] if any(planned.usd_high for planned in paid) else []
-    if any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
-        lines.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
-    lines += _signs(stages) + _until(stages)
-    unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
-    lines += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
-    return lines + _web(stages)
-
-
-def _sum(online: list[Planned]) -> list[str]:
-    """Two lines: the sums of calls, tokens and USD over the stages that may cost money (upper bounds, estimates, stages
-    not included), and a caveat. No line if there are no such stages.
-    """
-    from longform.engine.plan import total
-
-    if not online:
-        return []
-    sums = total(online)
-    calls, sent, received = (sums[name] for name in ("calls", "input_tokens_at_most", "output_tokens_at_most"))
-    phrases = [f"{'' if sums['exact'] else 'at most '}{calls:,} calls"]
-    phrases += [f"at most {tokens} tokens"] if (tokens := _pair(sent, received)) else []
-    phrases += [f"USD {usd_text(sums['usd_at_most'])} at most"] if sums["usd_at_most"] is not None else []
-    if sums["usd"] is not None and sums["calls_about"] is not None:
-        phrases.append(f"about {sums['calls_about']:,} calls and USD {usd_text(sums['usd'])}")
-    without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in sums["without"].items()]
-    phrases += [f"without {', '.join(without)}"] if without else []
-    again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
-    return [f"in all {', '.join(phrases)}", *([again] if calls else [])]
-
-
-def _signs(stages: list[Planned]) -> list[str]:
-    """The legend of the signs that the table uses, with the groups (e.g. sites) whose earlier builds the estimates
-    follow; one line, or none if all figures are exact.
-    """
-    inexact = [planned for planned in stages if not planned.exact]
-    legend = ["≤ at most"] if any(planned.known == "at most" for planned in inexact) else []
-    if any(planned.rows_about is not None for planned in inexact):
-        groups = sorted({name for planned in inexact for name in planned.rates_of})
-        legend.append("~ about, by the rates of earlier builds" + (f" of {', '.join(groups[:5])}" if groups else ""))
-    legend += ["? unknown until read"] if any(planned.known == "unknown until read" for planned in inexact) else []
-    return [" · ".join(legend)] if legend else []
-
-
-def _until(stages: list[Planned]) -> list[str]:
-    """A line with the `build --until` command after which the first model stage with inexact figures gets exact ones;
-    no line if there is none.
-    """
-    inexact = [(planned.stage, planned.waits_for) for planned in stages if planned.endpoint and not planned.exact]
-    return [f"{stage} is exact once {last} is built: `build --until {last}`" for stage, last in inexact[:1] if last]
-
-
-def _web(stages: list[Planned]) -> list[str]:
-    """A line that names the stages which search the web; no line if there are none."""
-    asking = ", ".join(planned.stage for planned in stages if planned.web)
-    searches = "up to one web search a row, and the pages it leads to, in no price here"
-    return [f"{asking}: {searches}; what was found before is not asked for again"] if asking else []
-
-
-def _time_and_batch(asked: list[Planned]) -> str:
-    """A line with the time that the calls take at the endpoints' limits, and their price as a batch."""
-    seconds = [planned.seconds for planned in asked]
-    total_seconds = 0 if None in seconds else sum(s or 0 for s in seconds)
-    phrases = [f"online about {duration(total_seconds)} at the limits"] if total_seconds >= A_MINUTE else []
-    if any(planned.batch for planned in asked):
-        phrases.append(f"batch up to 24 h, USD {_usd_range(asked, 'usd_batch_low', 'usd_batch_high')}")
-    return " · ".join([*phrases, "--max-cost stops before overspending"])
-
-
-def _usd_range(stages: list[Planned], low: str, high: str) -> str:
-    """The prices summed over the stages, `4.12-5.00`; `low` and `high` are the attributes that hold the two ends.
-    `unknown` if the price of one stage is.
-    """
-    ends = [[getattr(planned, name) for planned in stages] for name in (low, high)]
-    if None in ends[0] + ends[1]:
-        return "unknown"
-    least, most = (usd_text(sum(end)) for end in ends)
-    return least if least == most else f"{least}-{most}"
-
-
-def usd_text(usd: float) -> str:
-    """USD with at least two significant digits: 0, 0.0042, 0.37, 4.12, 118. A positive amount below 0.0001 is shown as
-    0.0001.
-    """
-    if usd == 0 or usd >= 100:
-        return f"{usd:,.0f}"
-    return f"{usd:.2f}" if usd >= 0.1 else f"{usd:.2g}" if usd >= 0.0001 else "0.0001"
-
-
-def _figure(number: float) -> str:
-    """A number, from 1,000 on with the unit k, M or G: 812, 35.0 k, 710 M."""
-    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if number >= size:
-            return f"{number / size:.1f} {unit}" if number < 100 * size else f"{number / size:,.0f} {unit}"
-    return f"{number:.0f}"
 
 
 def table(columns: dict[str, str], rows: Iterable[Iterable[object]]) -> Table:

@@ -116,7 +116,8 @@ def plan(
 ) -> None:
     """Say what a build would do and why; sends and writes nothing."""
     from flows.builds import building
-    from flows.builds.console import console, plan_foot, plan_table
+    from flows.builds.console import console
+    from flows.builds.plan_table import plan_foot, plan_table
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)

@@ -28,7 +28,7 @@ from http_server import Answer, Asked, Server, document, serve
 
 import longform
 from flows.builds.building import Options, build, declare, plan
-from flows.builds.console import plan_foot
+from flows.builds.plan_table import plan_foot
 from flows.config.configuration import read
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.artifacts.versions import Version

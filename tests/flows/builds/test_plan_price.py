@@ -18,7 +18,8 @@ import pytest
 from pydantic import BaseModel
 from toy_stages import building, cap, order_items, read_items, source
 
-from flows.builds.console import console, plan_foot, plan_table
+from flows.builds.console import console
+from flows.builds.plan_table import plan_foot, plan_table
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Store
 from longform.engine.plan import Plan, Planned
