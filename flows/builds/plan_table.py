@@ -1,4 +1,4 @@
-"""A plan as a person reads it: the table of its stages, and below it the sum, time, batch prices and what is unknown."""
+"""A plan as a person reads it: the table of its stages, and below it the sum, time, batch prices, what is unknown."""
 
 from __future__ import annotations
 

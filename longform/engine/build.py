@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -141,6 +141,7 @@ class Build:
         self.stopping = threading.Event()
         self.calls: list[StageCall] = []
         self.publication: Any = None
+        self._stages_after: dict[str, int] = {}
         self._stage_futures: dict[str, StageFuture] = {}
         self._runs: dict[str, StageRun] = {}
         self._stage_errors: list[Exception] = []
@@ -157,6 +158,7 @@ class Build:
     def make(self, method: Method) -> None:
         """Make all stages that a method calls; returns when they are made. Raises the error that ended the build."""
         self.publication = method.publication
+        self._stages_after = stages_after(method.calls)
         for call in method.calls:
             self.add(call)
         self.finish()
@@ -220,8 +222,9 @@ class Build:
     def _make(self, call: StageCall, input_hash: str) -> StageRun:
         """Make the parts of a stage that are not stored yet, and write its artifact."""
         rules = self.models.offline if call.endpoints else {}
+        after = self._stages_after.get(call.recipe.fingerprint, 0)
         jobs = [
-            replace(job, shared=self.shared, responses=self.models.where, offline=rules)
+            replace(job, shared=self.shared, responses=self.models.where, offline=rules, stages_after=after)
             for job in jobs_of(self.store, call)
         ]
         retry_errors = self.models.retry_errors
@@ -404,6 +407,19 @@ class Allowance:
                 self._free += size
                 self._held -= Counter((stage,))  # which drops a stage that holds nothing any more
                 self._changed.notify_all()
+
+
+def stages_after(calls: Sequence[StageCall]) -> dict[str, int]:
+    """fingerprint of a stage -> the length of the longest chain of stages that wait for it; 0 where it is missing.
+
+    `calls`: in the order of the flow, each after those whose rows it takes.
+    """
+    longest: dict[str, int] = {}
+    for call in reversed(calls):
+        length = longest.get(call.recipe.fingerprint, 0) + 1
+        for rows in call.upstream.values():
+            longest[rows.fingerprint] = max(length, longest.get(rows.fingerprint, 0))
+    return longest
 
 
 def _failed_for_good(errors: Iterable[Exception]) -> bool:

@@ -40,6 +40,8 @@ OBJECTS_BETWEEN_COLLECTIONS = 200_000
 STOP = "stop"  # a file in the folder of the build: whoever works for it ends
 SECONDS_BETWEEN_LOOKS = 1.0
 
+Urgency = tuple[int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -47,7 +49,8 @@ class Job:
 
     `unit`: the id of the unit. `label`: its name for people. `keys`: the keys of the parts it makes. `recipe`: the
     fingerprint of the stage's recipe. `responses`: the store of model responses. `shared`: the folder of the build,
-    None outside of a build. `offline`: the rules of the offline model.
+    None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the longest chain
+    of stages that wait for its stage.
     """
 
     module: str
@@ -62,6 +65,7 @@ class Job:
     responses: Path | str = ""
     shared: Path | None = None
     offline: Rules = field(default_factory=dict)
+    stages_after: int = 0
 
     @property
     def bytes(self) -> int:
@@ -70,6 +74,11 @@ class Job:
             value.end - value.start if isinstance(value, Shard) else sum(part.bytes for part in value.parts or ())
             for value in self.inputs.values()
         )
+
+    @property
+    def urgency(self) -> Urgency:
+        """The order of jobs that wait for a worker: what the longest chain of stages waits for, then the largest."""
+        return self.stages_after, self.bytes
 
     @property
     def rows(self) -> int:

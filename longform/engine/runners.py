@@ -25,7 +25,7 @@ from multiprocessing import get_context, resource_tracker
 from typing import Any, ClassVar, Protocol
 
 from longform.artifacts.store import Part
-from longform.engine.jobs import Job, execute
+from longform.engine.jobs import Job, Urgency, execute
 from longform.errors import LongformError, LostWorker, ServerError, UsageError
 
 SECONDS_TO_END = 10
@@ -176,22 +176,24 @@ class Processes:
         self.workers, self.small_bytes = workers or processors(), small_bytes
         self._seconds_to_end, self._make = seconds_to_end, make
         self._all = [Worker(number) for number in range(self.workers)]
-        self._free, self._waiting = list(self._all), list[tuple[int, int]]()
+        self._free, self._waiting = list(self._all), list[tuple[int, ...]]()
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._stopped = False
 
     def run(self, job: Job) -> list[Part]:
-        return _parts_of(self.call(self._make, job, size=job.bytes, lost=lambda: _lost(job, "A worker died")))
+        return _parts_of(self.call(self._make, job, lost=lambda: _lost(job, "A worker died"), urgency=job.urgency))
 
-    def call(self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], size: int = 0) -> Any:
+    def call(
+        self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], urgency: Urgency = (0, 0)
+    ) -> Any:
         """Call `work` in the first free worker, wait, and return its result. Raises `lost()` if the worker dies or the
         runner is stopped.
 
-        Of waiting calls the one with the largest `size` goes first, so that a build does not end with a large job
-        running alone.
+        Of waiting calls the most urgent goes first (see Job.urgency), so that a build does not end with one job running
+        alone.
         """
-        with self._free_worker(size) as worker:
+        with self._free_worker(urgency) as worker:
             try:
                 if self._stopped:
                     raise lost()
@@ -201,12 +203,12 @@ class Processes:
                 raise lost() from error
 
     @contextmanager
-    def _free_worker(self, size: int) -> Iterator[Worker]:
+    def _free_worker(self, urgency: Urgency) -> Iterator[Worker]:
         """A context with a free worker for the caller alone: the one with the lowest number, as it is the likeliest to
         be started already. Waits for it.
         """
         with self._changed:
-            ticket = (-size, next(self._numbers))
+            ticket = (*(-each for each in urgency), next(self._numbers))
             heapq.heappush(self._waiting, ticket)
             self._changed.wait_for(lambda: self._free and self._waiting[0] == ticket)
             heapq.heappop(self._waiting)

@@ -176,8 +176,10 @@ def test_a_failed_build_is_retried_by_prefect_and_does_only_what_is_missing(serv
         built(server, home, *(word for each in settings for word in ("--set", each)), code=3)
         found = run.found()
         stages = stages_of(server, found["id"], 10)
-        assert stages["answer_closed_book"]["state"]["type"] == "FAILED"
-        assert "refused" in stages["answer_closed_book"]["state"]["message"]
+        failed = {name: task["state"]["message"] for name, task in stages.items() if task["state"]["type"] == "FAILED"}
+        refused = {name for name, message in failed.items() if "refused" in message}
+        assert refused  # those that began before the first of them failed
+        assert refused <= {"answer_closed_book", "answer_open_book", "combine_answers"}
         assert stages["select_questions"]["state"]["type"] == "COMPLETED"
         assert "RolledBack" not in {task["state"]["name"] for task in tasks_of(server, found["id"])}
         made = {path: path.stat().st_mtime_ns for path in home.glob("stages/*/parts/*/part.json")}

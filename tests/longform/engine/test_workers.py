@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import paths
@@ -19,6 +20,9 @@ import pytest
 from processes import wait_for
 from psutil import wait_procs
 
+from longform.artifacts.rows import Shard, Source
+from longform.artifacts.store import Part
+from longform.engine.jobs import Job
 from longform.engine.runners import Processes
 from longform.errors import LostWorker
 
@@ -87,6 +91,28 @@ def test_workers_leave_nothing_behind(ending: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=paths.ROOT, env=env, text=True, capture_output=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def noted_job(folder: Path, job: Job) -> list[Part]:
+    with (folder / "made").open("a") as file:
+        file.write(f"{job.unit} ")
+    return []
+
+
+def test_what_the_longest_chain_of_stages_waits_for_goes_first_then_the_largest(tmp_path: Path) -> None:
+    def job(stages_after: int, size: int) -> Job:
+        shard = Shard(Source("g", "file", "0" * 64, (), ((0, size),)), 0)
+        unit = f"{stages_after}-{size}"
+        return Job("", "", tmp_path, unit, "", [], {"files": shard}, {}, "", stages_after=stages_after)
+
+    workers = Processes(1, make=partial(noted_job, tmp_path))
+    with closing(workers), ThreadPoolExecutor() as threads:
+        threads.submit(workers.call, time.sleep, 2, lost=lost)
+        time.sleep(0.5)  # until the only worker is taken
+        for each in (job(0, 900), job(2, 10), job(1, 500), job(2, 30)):
+            threads.submit(workers.run, each)
+        threads.shutdown()
+    assert (tmp_path / "made").read_text().split() == ["2-30", "2-10", "1-500", "0-900"]
 
 
 def test_a_worker_that_dies_costs_its_own_call_and_is_replaced(tmp_path: Path) -> None:
