@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.endpoints import ModelSettings, endpoint_of, model_of
+from flows.config.endpoints import ModelSettings, endpoint_of, endpoint_of_stage
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.engine.stage import Builder
@@ -140,7 +140,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     """Calls the stages of the axioms dataset in order, and last `publish`, with the settings of `config`. `builder`
     makes the stages, or only records the calls (a `Method`).
     """
-    model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
     )

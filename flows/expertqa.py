@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from flows.config.endpoints import (
     ModelSettings,
+    check_request_parameters,
     endpoint_of,
-    model_of,
-    not_ours,
+    endpoint_of_stage,
     sampling,
     without_user,
 )
@@ -209,8 +209,8 @@ class ExpertqaConfig(ModelSettings):
 
     @field_validator("answer_parameters")
     @classmethod
-    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return not_ours(value)
+    def are_not_set_by_build(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return check_request_parameters(value)
 
     @model_validator(mode="after")
     def settings_agree(self) -> Self:
@@ -236,7 +236,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     """Calls the stages of the expertqa dataset in order, and last `publish`, with the settings of `config`. `builder`
     makes the stages, or only records the calls (a `Method`).
     """
-    model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}

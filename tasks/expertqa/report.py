@@ -253,12 +253,12 @@ def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFr
 
 def _labels(rows: Rows) -> list[Row]:
     """Rows of LABELS ordered by label_id: of several for an answer, the first counts."""
-    return sorted(rows.only(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
+    return sorted(rows.as_dicts(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
 
 
 def _tests(split: Rows) -> int:
     """The number of questions in the test part of a split."""
-    return len({row["question_id"] for row in split.only("question_id", "split") if row["split"] == "test"})
+    return len({row["question_id"] for row in split.as_dicts("question_id", "split") if row["split"] == "test"})
 
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:

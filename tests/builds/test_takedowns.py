@@ -26,7 +26,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add, load, mentions
 from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BusyError, LongformError, StoreError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
@@ -351,7 +351,7 @@ def test_a_takedown_that_comes_while_a_build_runs_stops_its_publishing(tmp_path:
     with pytest.raises(
         LongformError, match=r"not published: community.example/\d+ is taken down, but \w+_id of .*Build again"
     ):
-        build_dataset("axioms", AxiomsConfig(), options, tasks=InTurn(), progress=Late())
+        build_dataset("axioms", AxiomsConfig(), options, tasks=SequentialStages(), progress=Late())
     assert list((tmp_path / "datasets" / "axioms").iterdir()) == []
     published, _, _ = build_axioms(tmp_path, "v1")
     assert published is not None

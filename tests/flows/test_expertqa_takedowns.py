@@ -27,7 +27,7 @@ from longform.artifacts.takedowns import add, mentions
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.stage import Stage
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import LongformError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
@@ -68,7 +68,7 @@ def make(home: Path, bank: Path, server: Server, version: str) -> tuple[Version,
         model="mine",
         endpoints={"mine": mine},  # type: ignore[dict-item]
     )
-    published, run = build("expertqa", config, Options(home, version), tasks=InTurn(), progress=Silent())
+    published, run = build("expertqa", config, Options(home, version), tasks=SequentialStages(), progress=Silent())
     assert published is not None
     return published.version, run
 

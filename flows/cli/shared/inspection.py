@@ -24,7 +24,7 @@ from longform.errors import ConservationError
 
 WIDTH, INDENT = 100, "    "
 ROWS_AT_ONCE = 1_000
-WORDS = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left out, as people read them
+KIND_NAMES = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left out, as people read them
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
 
 
 def rejected_rows(
-    store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)
+    store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)
 ) -> Iterator[dict[str, Any]]:
     """Every row that a version's stages left out, as a dict with its stage: first all rows of the first kind, stage by
     stage, then the next kind. `stage` None: all stages.
@@ -66,7 +66,7 @@ def rejected_rows(
             yield from ({"stage": name, **row} for row in _rejected_of_kind(store, built, kind))
 
 
-def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)) -> int:
+def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)) -> int:
     """The number of rows that `rejected_rows` yields, without reading them."""
     artifacts = [artifact(store, version, name) for name in ([stage] if stage else version.stages)]
     return sum(number for built in artifacts for (kind, _), number in built.rejected().items() if kind in kinds)

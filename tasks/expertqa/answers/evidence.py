@@ -107,7 +107,7 @@ def find_for_questions(
     """For each question the best passages of these corpora (`sphere`, `gs`); an empty list for questions with released
     answers.
     """
-    rows = questions.only("question_id", "question", "answers")
+    rows = questions.as_dicts("question_id", "question", "answers")
     queries = [(row["question_id"], row["question"]) for row in rows if not row["answers"]]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
     yield from _with_passages(context, questions, dict.fromkeys(corpora, queries), retrieval)
@@ -132,7 +132,7 @@ def find_for_claims(
     claims, which have evidence already.
     """
     asked: dict[str, list[Query]] = {name: [] for name in systems.values()}
-    for claim in claims.only("claim_id", "system", "text", "original"):
+    for claim in claims.as_dicts("claim_id", "system", "text", "original"):
         if claim["system"] in systems and claim["original"] is None:
             asked[systems[claim["system"]]].append((claim["claim_id"], without_marks(claim["text"])))
     yield from _with_passages(context, claims, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
@@ -154,7 +154,7 @@ def find_for_facts(
     """For each atomic claim the best passages of these corpora (`sphere`, `gs`): at most `search.corpus_k` and
     `search.pages_k` of them, 3 each for FActScore.
     """
-    queries = [(row["fact_id"], row["text"]) for row in facts.only("fact_id", "text")]
+    queries = [(row["fact_id"], row["text"]) for row in facts.as_dicts("fact_id", "text")]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
     yield from _with_passages(context, facts, dict.fromkeys(corpora, queries), retrieval)
 
@@ -214,7 +214,7 @@ def _with_passages(
     local = _search_local(context, asked, retrieval)
     remote = _search_web(context, asked.get(GS, ()), retrieval)
     next_remote = next(remote, None)
-    for row in rows.only(*dict.fromkeys([rows.key, "question_id"])):
+    for row in rows.as_dicts(*dict.fromkeys([rows.key, "question_id"])):
         name = row[rows.key]
         passages = local(name)
         if next_remote and next_remote[0] == name:

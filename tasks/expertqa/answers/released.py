@@ -151,7 +151,7 @@ def read_commercial(
     context: StageContext, files: Shard, questions: AllRows, *, system: str
 ) -> Iterator[Row | Rejected]:
     """Answers of a commercial system, read from its file, in the order of the file. `system`: the name to give it."""
-    asked = [(row["question_id"], row["question"]) for row in questions.only("question_id", "question")]
+    asked = [(row["question_id"], row["question"]) for row in questions.as_dicts("question_id", "question")]
     yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
 
 

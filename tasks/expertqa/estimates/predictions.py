@@ -100,7 +100,7 @@ def references_of(rows: Rows) -> References:
     """The test questions of a split with their revised answers."""
     references: defaultdict[str, list[str]] = defaultdict(list)
     ids: dict[str, str] = {}
-    for row in rows.only("question_id", "question", "answer", "split"):
+    for row in rows.as_dicts("question_id", "question", "answer", "split"):
         if row["split"] == "test":
             references[row["question_id"]].append(without_marks(row["answer"]))
             ids.setdefault(folded(row["question"]), row["question_id"])
@@ -195,7 +195,7 @@ def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> It
 
     A Rejected for ill-formed records, unknown claims, and a model's second prediction for a claim.
     """
-    known = {row["claim_id"] for row in claims.only("claim_id")}
+    known = {row["claim_id"] for row in claims.as_dicts("claim_id")}
     seen: set[tuple[str, str]] = set()
     for position, record in enumerate(jsonl_records(read_lines(files))):
         item = record if isinstance(record, Rejected) else entailed(record, position, known)

@@ -13,7 +13,7 @@ from tasks.headlines.offline import RULES
 from tasks.headlines.stages import name_posts, write_headlines
 from tasks.headlines.takedown import responses_of as responses_of
 
-from flows.config.endpoints import ModelSettings, model_of
+from flows.config.endpoints import ModelSettings, endpoint_of_stage
 from flows.config.inputs import ACCOUNTS, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
@@ -50,7 +50,7 @@ def rebuild(builder: Builder, config: HeadlinesConfig) -> None:
     listed = taken_down(builder.store.home, {dump.group for dump in dumps})
     posts = admit_posts(builder, read_posts(builder, dumps), takedowns=listed)
     prompt = load_prompt("headlines/headline", PROMPTS)
-    headlines = write_headlines(builder, posts, model=model_of("write_headlines", config), prompt=prompt)
+    headlines = write_headlines(builder, posts, model=endpoint_of_stage("write_headlines", config), prompt=prompt)
     filled_in = opened(builder, partial(open_labels, accounts=config.accounts), config.labels)
     labels = read_labels(builder, filled_in, headlines)
     published = [Table("headlines", headlines), Table("labels", labels)]

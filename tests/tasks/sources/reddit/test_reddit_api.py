@@ -15,8 +15,8 @@ from http_server import Answer, Asked, Server, document, serve
 from flows.sources.reddit import Fetch, Read, fetch, read
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
@@ -365,7 +365,13 @@ def test_newer_scores_and_deletions_reach_the_threads(tmp_path: Path) -> None:
     (tmp_path / "states").write_text("".join(json.dumps({**defaults, **state}) + "\n" for state in states))
     (tmp_path / "all.jsonl").write_bytes(b"".join(path.read_bytes() for path in sorted(SAMPLES.glob("R*.jsonl"))))
     home = tmp_path / "home"
-    run = Build(Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    run = Build(
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
+    )
     *_, threads = read(run, [tmp_path / "all.jsonl"], Read(states=str(tmp_path / "states")))
     run.close()
     found = {row["question_id"]: row for row in threads}
