@@ -42,7 +42,7 @@ def complete(
 ) -> dict[str, Any]:
     """The completion object for a request, in OpenAI's shape. `digest`: sha256 of the request, from which made-up text
     is drawn. `fault`: one of REPLY_FAULTS replaces the message, others change nothing. `say`: the text of every reply,
-    in place of the rules'. Refused (400) for a JSON schema that cannot be read.
+    in place of the rules'. ErrorReply (400) for a JSON schema that cannot be read.
     """
     choices, tokens = [], 0
     for sample in range(question.choices):
@@ -109,7 +109,7 @@ def _json_text(
     question: Question, digest: bytes, rules: Rules, schema: dict[str, Any], request: Request | None, sample: int
 ) -> str:
     """A reply as JSON text: the rule's reply where its fields are those of the schema, else made-up values. `request`
-    is None where there is no rule. Refused (400) for a schema that cannot be read.
+    is None where there is no rule. ErrorReply (400) for a schema that cannot be read.
     """
     found = None
     if request is not None:

@@ -288,8 +288,8 @@ def _search_web(
         name: [found for found, _ in own if not crawl.leaves(found.url)]
         for (name, _), own in web_results(context, web, asked, search.results)
     }
-    get = partial(get_page, visitor := context.web(crawl.manners), crawl)
-    for _ in visitor.each(dict.fromkeys(found.url for own in results.values() for found in own), get):
+    get = partial(get_page, client := context.web(crawl.manners), crawl)
+    for _ in client.each(dict.fromkeys(found.url for own in results.values() for found in own), get):
         pass  # fetch and store every page before reading any
     held: dict[str, dict[str, Row]] = {}
     with Extractor(context.scratch()) as extractor:
@@ -319,7 +319,7 @@ def _web_passages(
 
 def _windows(page: Page, extractor: Extractor, crawl: Crawl, search: Search) -> list[Row]:
     """Windows of a page as rows of DOCUMENTS; none if it is unreadable or redirects to an address taken down."""
-    if crawl.leaves(page.final):
+    if crawl.leaves(page.final_url):
         return []
     try:
         text = page_text(page, extractor)
