@@ -133,7 +133,7 @@ def show_labels(
         "progress": labels.progress(of.form, of.tasks, table),
         "annotators": labels.by_annotator(table),
         "agreement": agreement.agreement(of.form, table),
-        rule: labels.decided(together),
+        rule: labels.decision_counts(together),
     }
     rejected = labels.reasons(found)
     if as_json:

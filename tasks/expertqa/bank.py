@@ -28,7 +28,7 @@ from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.expertqa import QUESTIONS
-from tasks.annotation.values import filled
+from tasks.annotation.values import is_answered
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
 from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
 from tasks.sources.files.csv_cells import csv_rows
@@ -129,15 +129,15 @@ def parse_questions(
             yield {"question_id": question_id(name, number, seen[name]), **row}
 
 
-def question_id(name: str, number: str | None, time: int) -> str:
+def question_id(name: str, file_number: str | None, occurrence: int) -> str:
     """expertqa/<hash>; for its second occurrence in a file expertqa/<hash>#2. In the second file <hash>#file2 and
     <hash>#file2.2.
 
-    `name`: the hash of asker and question. `number`: that of the file, None for the first. `time`: which occurrence in
-    the file, from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of
+    `name`: the hash of asker and question. `file_number`: None for the first file. `occurrence`: which one in the
+    file, from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of
     them.
     """
-    which = ".".join([f"file{number}"] * bool(number) + [str(time)] * (time > 1))
+    which = ".".join([f"file{file_number}"] * bool(file_number) + [str(occurrence)] * (occurrence > 1))
     return f"{GROUP}/{name}" + (f"#{which}" if which else "")
 
 
@@ -168,7 +168,7 @@ def question_row(record: Record, position: int, licence: str | None, source: str
 
 def _own(record: Record) -> Record:
     """A user's own record, with `question_types` taken from the first of TYPES that is filled."""
-    return {**record, "question_types": next((record[name] for name in TYPES if filled(record.get(name))), None)}
+    return {**record, "question_types": next((record[name] for name in TYPES if is_answered(record.get(name))), None)}
 
 
 def _released(record: Record) -> Record:

@@ -65,7 +65,7 @@ def examples(
     streams = {name: InOrder(name, tables.get(name, ())) for name in OF_ANSWERS | OF_ESTIMATES}
     scored = streams["facts"].ahead is not None
     for question in questions:
-        own = {name: stream.of(question["question_id"]) for name, stream in streams.items()}
+        own = {name: stream.rows_of(question["question_id"]) for name, stream in streams.items()}
         record = released_record(question)
         if record is None and only_imported:
             continue
@@ -85,7 +85,7 @@ class InOrder:
         self.name, self.rows = name, iter(rows)
         self.ahead = next(self.rows, None)
 
-    def of(self, question: str) -> list[Row]:
+    def rows_of(self, question: str) -> list[Row]:
         """The next rows of the table if they are of this question; else none. To be called once for each question, in
         order.
         """

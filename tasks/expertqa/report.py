@@ -13,7 +13,7 @@ from longform.artifacts.rows import Row, Rows
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
-from tasks.expertqa.estimates.predictions import missing
+from tasks.expertqa.estimates.predictions import why_no_qafacteval
 from tasks.expertqa.tables import label_counts as counted
 from tasks.expertqa.tables import paper_tables as made
 from tasks.expertqa.tables.figures import plots
@@ -169,7 +169,7 @@ def _of_predictions(predicted: pd.DataFrame) -> str:
     """The note under tables 9 and 14: what the scores are, and why QAFactEval is missing, if it is."""
     note = "ROUGE: F measure against the revised answer, times 100, of the predicted test questions."
     if len(predicted) and predicted.qafacteval.isna().all():
-        note += f" QAFactEval is left out: {missing(qafacteval_models()) or 'no prediction has words'}."
+        note += f" QAFactEval is left out: {why_no_qafacteval(qafacteval_models()) or 'no prediction has words'}."
     return note
 
 

@@ -64,7 +64,7 @@ def scorer_of(models: Path | None) -> str | None:
     return "qafacteval" if installed(models) else None
 
 
-def missing(models: Path | None, package: str = PACKAGE) -> str | None:
+def why_no_qafacteval(models: Path | None, package: str = PACKAGE) -> str | None:
     """Why QAFactEval cannot run, as a clause of a message; None if it can. `models`: the folder of its models."""
     if find_spec(package) is None:
         return "its package is not installed"
