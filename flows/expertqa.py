@@ -62,7 +62,7 @@ from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages,
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit, taken_down
 from tasks.sources.web.web import BRAVE, Crawl, WebBackend
 
@@ -105,7 +105,7 @@ ABOUT = About(
         changes="White space in claims is folded; claims and answers of released files are as released.",
         traced="the question, the answer and its model, the claims with their evidence and labels",
     ),
-    to_set="questions, corpus, web and model",
+    first_settings="questions, corpus, web and model",
 )
 
 
@@ -233,8 +233,8 @@ class ExpertqaConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
-    """Calls the stages of the expertqa dataset in order, and last `publish`, with the settings of `config`. `builder`
-    makes the stages, or only records the calls (a `Method`).
+    """Calls the stages of the expertqa dataset in order, and last `set_publication`, with the settings of `config`.
+    `builder` makes the stages, or only records the calls (a `Method`).
     """
     model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
@@ -349,7 +349,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     predictions = read_predictions(
         builder, opened(builder, open_predictions, config.predictions), random, domain, scorer=scorer
     )
-    publish(
+    set_publication(
         builder,
         ABOUT,
         [Table("random", random), Table("domain", domain), Table("claims", published)],

@@ -26,7 +26,7 @@ from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
 from tasks.publishing.card import Paper, Wording
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.revision_distance.cases.draws import check_requests, draw_candidates, take_cases
 from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.requests import check_languages
@@ -103,7 +103,7 @@ ABOUT = About(
         traced="the source's record, the draft and its model, the edits and their placement, what experts said",
         tasks=("text-generation",),
     ),
-    to_set="wildchat, ultrafeedback, papers and model",
+    first_settings="wildchat, ultrafeedback, papers and model",
 )
 
 
@@ -185,8 +185,8 @@ class RevisionDistanceConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
-    """Calls the stages of the revision-distance dataset in order, and last `publish`, with the settings of `config`.
-    `builder` makes the stages, or only records the calls (a `Method`).
+    """Calls the stages of the revision-distance dataset in order, and last `set_publication`, with the settings of
+    `config`. `builder` makes the stages, or only records the calls (a `Method`).
     """
     model, prompt, case_numbers = endpoints_by_stage(config), prompts(config), cases_by_task(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
@@ -252,7 +252,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     published = publish_drafts(builder, drafts, cases, distances, edits, scores, ratings, judgements)
     edit_rows = publish_edits(builder, distances, edits)
     sources = name_sources(builder, cases, papers, metadata)
-    publish(
+    set_publication(
         builder,
         ABOUT,
         [Table("drafts", published), Table("edits", edit_rows)],

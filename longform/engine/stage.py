@@ -68,7 +68,7 @@ class Builder(Protocol):
     """The interface of what a flow passes to its stages: it records their calls (Method), plans them (Plan) or makes
     their rows (Build).
 
-    `publication` is what the flow passes to `publish`.
+    `publication` is what the flow passes to `set_publication`.
     """
 
     store: Store
@@ -288,7 +288,7 @@ class UntilReached(Exception):
 
 class Method:
     """A builder that only records a flow's calls, up to the stage `until` (None: all). `publication` is what the flow
-    passed to `publish`, None before that.
+    passed to `set_publication`, None before that.
     """
 
     def __init__(self, store: Store, *, until: str | None = None) -> None:

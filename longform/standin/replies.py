@@ -87,10 +87,10 @@ def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple
         text, finish, _, _ = offline.respond(rules, request, sample, question.effort)
         return text, finish
     else:
-        dice = hashlib.sha256(digest + bytes([sample])).digest()
-        text = f"{_NO_RULE[dice[0] % len(_NO_RULE)]} (Number {dice[1]}.)\n{offline.END_MARK}"
-    room = question.limit * offline.CHARACTERS_PER_TOKEN
-    return text[:room], "length" if len(text) > room else "stop"
+        random_bytes = hashlib.sha256(digest + bytes([sample])).digest()
+        text = f"{_NO_RULE[random_bytes[0] % len(_NO_RULE)]} (Number {random_bytes[1]}.)\n{offline.END_MARK}"
+    max_characters = question.limit * offline.CHARACTERS_PER_TOKEN
+    return text[:max_characters], "length" if len(text) > max_characters else "stop"
 
 
 def _known_request(question: Question, rules: Rules) -> Request | None:

@@ -316,7 +316,7 @@ def _examples_of(export: Export) -> Iterator[Example]:
     """The examples of one split, or of all questions. UsageError for estimates that the version does not have."""
     estimated = export.tables(OF_ESTIMATES) if "estimates" in export.options else {}
     if "estimates" in export.options and not estimated:
-        raise UsageError(f"{export.name} has no estimates: build it with them, or leave out --estimates.")
+        raise UsageError(f"{export.label} has no estimates: build it with them, or leave out --estimates.")
     in_split = _questions(export) if export.split else None
     bank = "take_questions" if "take_questions" in export.version.stages else "read_questions"
     for question, example in examples(

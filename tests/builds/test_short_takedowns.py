@@ -24,7 +24,7 @@ from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
-from tasks.publishing.purging import WINDOW, words_of
+from tasks.publishing.responses_made_from import WINDOW, words_of
 from tasks.sources.permalinks import record_of
 
 pytestmark = pytest.mark.check

@@ -32,7 +32,7 @@ from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.publishing.publish import check_takedowns
-from tasks.publishing.purging import words_of
+from tasks.publishing.responses_made_from import words_of
 from tasks.revision_distance.takedown import ASKED, responses_of
 from tasks.sources.permalinks import record_of
 

@@ -210,8 +210,8 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     names = [split for split, _ in named_splits(version)]
     yield f'  load      pandas.read_parquet("{folder}/{"train" if "train" in names else names[0]}")'
     settings = f"longform config {name} > {name}.toml"
-    to_set = module_of(name).ABOUT.to_set
-    yield f"  real      {settings}   then set {to_set}, and: longform plan {name} --config {name}.toml"
+    settings_to_fill = module_of(name).ABOUT.first_settings
+    yield f"  real      {settings}   then set {settings_to_fill}, and: longform plan {name} --config {name}.toml"
 
 
 def _files(version: Version) -> list[str]:

@@ -20,7 +20,7 @@ from flows.registry import model_stages
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt
 from tasks.publishing.card import Paper
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.stackexchange.posts import open_dumps, read_posts
 
@@ -54,7 +54,7 @@ def rebuild(builder: Builder, config: HeadlinesConfig) -> None:
     filled_in = opened(builder, partial(open_labels, accounts=config.accounts), config.labels)
     labels = read_labels(builder, filled_in, headlines)
     published = [Table("headlines", headlines), Table("labels", labels)]
-    publish(builder, about(config), published, name_posts(builder, posts), tables=lambda: [])
+    set_publication(builder, about(config), published, name_posts(builder, posts), tables=lambda: [])
 
 
 def about(config: HeadlinesConfig) -> About:
