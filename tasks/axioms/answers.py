@@ -16,7 +16,7 @@ from longform.llm.read.replies import cited_passages
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
 from tasks.answers import made_by, unanswered, usable
-from tasks.metrics.utilization import utilization
+from tasks.axioms.utilization import outside_limits, utilization
 
 QUESTION_CHARACTERS = 8_000
 PASSAGE_CHARACTERS = 12_000
@@ -201,8 +201,7 @@ def _combined(
     if isinstance(text, Rejected):
         return text
     share = utilization(text, first["text"], second["text"], n=n)
-    if not above < share < below:
-        reason = "utilization below minimum" if share <= above else "utilization above maximum"
+    if reason := outside_limits(share, above=above, below=below):
         return Rejected(question, "filtered", reason, detail=f"utilization {share:.3f}")
     return {
         "combined_id": _row_id("m", question, answer.key),
