@@ -32,7 +32,7 @@ from tasks.annotation.labelling import (
 from tasks.annotation.sheets import PLAIN, TIMES, csv_file, jsonl, parts, records
 from tasks.annotation.values import Unfit, is_answered, moment, refuse_near_misses
 from tasks.sources.files.csv_cells import as_meant, csv_rows
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 
 Format = Literal["jsonl", "csv", "plain-csv", "label-studio", "argilla"]

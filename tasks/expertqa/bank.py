@@ -32,9 +32,9 @@ from tasks.annotation.values import is_answered
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
 from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
 from tasks.sources.files.csv_cells import csv_rows
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import of_source, records_at_most
+from tasks.sources.files.sizes import most_bytes, records_at_most
 
 GROUP = "expertqa"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
@@ -65,7 +65,7 @@ def _questions_at_most(of: Sizes) -> float:
     return records_at_most(of["files"], len(LEAST["csv" if is_csv(name) else "jsonl"]) + 1)
 
 
-@stage(QUESTIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=_questions_at_most))
+@stage(QUESTIONS, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=_questions_at_most))
 def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
     """The questions of a file, in its order. `licence`: that of the file.
 

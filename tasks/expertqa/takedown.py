@@ -36,7 +36,7 @@ from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.expertqa.estimates import autoais, factscore
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 from tasks.sources.admission import REASON, Admitted
-from tasks.sources.permalinks import names_of_address
+from tasks.sources.permalinks import ids_of_address
 
 _QUOTED = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -73,7 +73,7 @@ def is_listed(url: str, listed: Collection[str]) -> bool:
     """Whether the document at an address is taken down, by its address or the id of its record. `listed`: the
     takedowns.
     """
-    return any(name in listed for name in names_of_address(url))
+    return any(name in listed for name in ids_of_address(url))
 
 
 def question_of(question_id: str) -> str:

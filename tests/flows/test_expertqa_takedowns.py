@@ -33,7 +33,7 @@ from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.expertqa.takedown import admit_commercial, admit_questions, question_of, responses_of
 from tasks.publishing.publish import check_takedowns
-from tasks.sources.permalinks import names_of_address, record_of
+from tasks.sources.permalinks import ids_of_address, record_of
 from tasks.sources.web.web import Crawl
 
 DAY = "2026-11-21"
@@ -231,7 +231,7 @@ def test_one_page_has_one_name_however_its_address_is_written() -> None:
         "web/tea.example/steep?x=1",
     ]
     assert {record_of(text) for text in spellings} == {"web/tea.example/steep?x=1"}
-    assert names_of_address("https://cooking.stackexchange.com/a/4712") == [
+    assert ids_of_address("https://cooking.stackexchange.com/a/4712") == [
         "web/cooking.stackexchange.com/a/4712",
         "cooking.stackexchange.com/4712",
     ]

@@ -29,9 +29,9 @@ from tasks.expertqa.answers.claims import parse_evidence
 from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import of_source, records_at_most
+from tasks.sources.files.sizes import most_bytes, records_at_most
 
 SYSTEM_CHARS = 200
 UNKNOWN_ANNOTATOR = "unknown"
@@ -143,7 +143,7 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
     ANSWERS,
     revision=2,
     at_most=AtMost(
-        bytes=of_source("files"),
+        bytes=most_bytes("files"),
         rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),
     ),
 )

@@ -40,9 +40,9 @@ from tasks.expertqa.bank import GROUP, defect, first_fault, is_filled_text, json
 from tasks.expertqa.splits import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.files.sizes import most_bytes, most_records
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 CONFIGS = ("random", "domain")
@@ -189,7 +189,7 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
 # ---------------------------------------------------------------- entailments
 
 
-@stage(ENTAILED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST_ENTAILMENT)))
+@stage(ENTAILED, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST_ENTAILMENT)))
 def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
     """Imported predictions of entailment models as rows of ENTAILED, in the order of the file.
 

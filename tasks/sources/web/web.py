@@ -36,7 +36,7 @@ from longform.net.http import Reply
 from longform.net.web import Manners, PageRequest
 from longform.settings import api_key
 from schemas.sources.search import WEB_PAGES, WEB_RESULTS
-from tasks.sources.permalinks import names_of_address
+from tasks.sources.permalinks import ids_of_address
 from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Crawl:
 
     def leaves(self, url: str | None) -> bool:
         """Whether the page at this address, or the record that it shows, is in `takedowns`."""
-        return bool(self.takedowns and url) and any(name in self.takedowns for name in names_of_address(url or ""))
+        return bool(self.takedowns and url) and any(name in self.takedowns for name in ids_of_address(url or ""))
 
 
 class Found(NamedTuple):

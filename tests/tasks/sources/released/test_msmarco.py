@@ -25,7 +25,7 @@ from longform.engine.thread_tasks import SequentialStages
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.files.found import open_files
+from tasks.sources.files.inputs import open_files
 from tasks.sources.released.msmarco import (
     COLLECTION,
     ENDINGS,
