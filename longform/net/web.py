@@ -226,8 +226,7 @@ class PageRequest:
 
     A failure of a page is stored; a failure of a service is raised and not stored. Only for pages: `private_hosts`
     allows addresses that are not public, `robots` checks robots.txt first. Only for services: `is_storable(reply)` is
-    False
-    for a reply that is not to be stored; it raises Incomplete.
+    False for a reply that is not to be stored; it raises Incomplete.
     """
 
     url: str

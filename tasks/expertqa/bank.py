@@ -133,9 +133,8 @@ def question_id(name: str, file_number: str | None, occurrence: int) -> str:
     """expertqa/<hash>; for its second occurrence in a file expertqa/<hash>#2. In the second file <hash>#file2 and
     <hash>#file2.2.
 
-    `name`: the hash of asker and question. `file_number`: None for the first file. `occurrence`: which one in the
-    file, from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of
-    them.
+    `name`: the hash of asker and question. `file_number`: None for the first file. `occurrence`: which one in the file,
+    from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of them.
     """
     which = ".".join([f"file{file_number}"] * bool(file_number) + [str(occurrence)] * (occurrence > 1))
     return f"{GROUP}/{name}" + (f"#{which}" if which else "")

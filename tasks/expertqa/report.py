@@ -185,7 +185,7 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
     note += f" By the annotator of the first: {own:,} second labellings." if own else ""
     columns = ["field", "property", "labelled", "agreement", "kappa"]
     rows = pd.DataFrame(counted.agreement(first, again, fields), columns=columns)
-    rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": "all"})
+    rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": made.TOTAL})
     rows["agreement"] *= 100
     rows["kappa"] = rows.kappa.astype(float).round(9) + 0.0  # without the sign of a zero
     named = rows.rename(columns={"agreement": "agreement, %", "kappa": "Cohen's kappa"})

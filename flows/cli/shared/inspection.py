@@ -174,15 +174,15 @@ def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
     artifacts = {name: artifact(store, version, name) for name in version.stages}
     by_fingerprint = {a.fingerprint: a for a in artifacts.values()}
     for name, built in artifacts.items():
-        work = stages[name]
+        stage = stages[name]
         inputs = {
             parameter: _rows(store, stages, by_fingerprint[fingerprint])
             for parameter, fingerprint in built.recipe.inputs.items()
             if isinstance(fingerprint, str)
         }
         try:
-            kept, side_inputs = work.conserved(inputs), work.side_inputs(inputs)
-            check_conservation(store, name, work.schema, built.parts, kept, side_inputs)
+            kept, side_inputs = stage.conserved(inputs), stage.side_inputs(inputs)
+            check_conservation(store, name, stage.schema, built.parts, kept, side_inputs)
         except ConservationError as error:
             yield str(error)
 
