@@ -25,11 +25,11 @@ def building(home: Path) -> Iterator[Build]:
     from longform.artifacts.store import Store
     from longform.engine.build import Build
     from longform.engine.runners import Processes
-    from longform.engine.thread_tasks import InTurn
+    from longform.engine.thread_tasks import SequentialStages
     from longform.llm.models import Models
 
     models = Models(home / "responses.sqlite")
-    build = Build(Store(home), tasks=InTurn(), runner=Processes(), progress=Silent(), models=models)
+    build = Build(Store(home), tasks=SequentialStages(), runner=Processes(), progress=Silent(), models=models)
     try:
         yield build
     finally:

@@ -33,7 +33,7 @@ from benchmarks.make_dump import write_dump  # noqa: E402
 from longform.artifacts.rows import Source  # noqa: E402
 from longform.artifacts.store import Store  # noqa: E402
 from longform.engine.build import Build, Tasks  # noqa: E402
-from longform.engine.runners import Dask, Here, Processes, Ray, Runner  # noqa: E402
+from longform.engine.runners import Dask, Processes, Ray, Runner, ThreadRunner  # noqa: E402
 from longform.engine.stage import Row, Shard, StageContext, stage  # noqa: E402
 from longform.engine.thread_tasks import Threads  # noqa: E402
 from longform.llm.models import Models  # noqa: E402
@@ -51,7 +51,7 @@ def do_nothing(context: StageContext, shard: Shard) -> Iterator[Row]:
 def runner_of(name: str, workers: int | None = None) -> Runner:
     if name == "dask":
         return Dask(workers=workers)
-    return Here() if name == "threads" else Ray() if name == "ray" else Processes(workers, small_bytes=0)
+    return ThreadRunner() if name == "threads" else Ray() if name == "ray" else Processes(workers, small_bytes=0)
 
 
 @contextmanager

@@ -111,14 +111,14 @@ def fixed(passages: int, queries: int) -> dict[str, float]:
 def bm25s_alone(passages: int, queries: int) -> dict[str, float]:
     import bm25s
 
-    from tasks.retrieval.hits import words
+    from tasks.retrieval.hits import index_words
 
     held, asked = corpus(passages, queries)
     started = time.perf_counter()
     index = bm25s.BM25(k1=1.5, b=0.75, method="lucene", backend="numpy")
-    index.index([words(text) for _, text in held], show_progress=False)
+    index.index([index_words(text) for _, text in held], show_progress=False)
     built = time.perf_counter()
-    index.retrieve([words(text) for text in asked], k=K, show_progress=False)
+    index.retrieve([index_words(text) for text in asked], k=K, show_progress=False)
     return rates(started, built, queries)
 
 

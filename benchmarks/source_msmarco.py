@@ -50,7 +50,7 @@ def ours(path: Path, home: Path) -> int:
     """The stage read_passages, with as many worker processes as there are processors; the lines accounted for."""
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
-    from tasks.sources.files.found import open_files
+    from tasks.sources.files.inputs import open_files
     from tasks.sources.released.msmarco import COLLECTION, ENDINGS, GROUP, PIECE_BYTES, holding, read_passages
 
     digest = Digests(home)

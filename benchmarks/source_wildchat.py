@@ -95,8 +95,8 @@ def ours(path: Path, home: Path) -> int:
     """The stages list_conversations and read_conversations; the conversations accounted for."""
     from benchmarks.building import building
     from longform.artifacts.store import Digests
-    from tasks.sources.files.found import open_files
     from tasks.sources.files.hub import pinned
+    from tasks.sources.files.inputs import open_files
     from tasks.sources.released.wildchat import ENDINGS, GROUP, PIECE_BYTES, list_conversations, read_conversations
 
     digest = Digests(home)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.endpoints import ModelSettings, endpoint_of, model_of
+from flows.config.endpoints import ModelSettings, endpoint_of, endpoint_of_stage
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.engine.stage import Builder
@@ -25,7 +25,7 @@ from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -59,7 +59,7 @@ ABOUT = About(
         changes="Texts of posts were converted from HTML to Markdown.",
         traced="posts, their authors and licences; for generated text the model, the prompt and the response",
     ),
-    to_set="dump and model",
+    first_settings="dump and model",
 )
 
 TERMS = {
@@ -137,10 +137,10 @@ class AxiomsConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
-    """Calls the stages of the axioms dataset in order, and last `publish`, with the settings of `config`. `builder`
-    makes the stages, or only records the calls (a `Method`).
+    """Calls the stages of the axioms dataset in order, and last `set_publication`, with the settings of `config`.
+    `builder` makes the stages, or only records the calls (a `Method`).
     """
-    model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
     )
@@ -219,5 +219,5 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         kept,
     )
     published = [Table("pairs", pairs, apart=("overlap",))]
-    about = replace(ABOUT, terms=config.terms, terms_said=TERMS[config.terms])
-    publish(builder, about, published, authors, tables=lambda: tables(kept, pairs))
+    about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
+    set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs))

@@ -25,7 +25,7 @@ from flows.builds.options import about, parameter
 from flows.builds.reporting import RunPage, summarize, summarize_fetching, summarize_reading
 from flows.builds.transfers import TransferLines
 from flows.config.endpoints import ModelSettings
-from flows.registry import DATASETS, model_of, module_of, stages_of
+from flows.registry import DATASETS, config_class, module_of, stages_of
 from flows.sources import SOURCES
 from longform.artifacts.store import Store
 from longform.engine.build import Progress
@@ -188,7 +188,7 @@ def dataset_flow(dataset: str) -> Flow[..., Any]:
     settings = f"settings of the method; `longform config {dataset}` prints them all"
     method = functools.partial(run_build, dataset)
     return make_flow(
-        dataset, model_of(dataset), method, description, *ALL, settings=settings, stages=stages_of(dataset)
+        dataset, config_class(dataset), method, description, *ALL, settings=settings, stages=stages_of(dataset)
     )
 
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from flows.config.endpoints import (
     ModelSettings,
+    check_request_parameters,
     endpoint_of,
-    model_of,
-    not_ours,
+    endpoint_of_stage,
     sampling,
     without_user,
 )
@@ -62,7 +62,7 @@ from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages,
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit, taken_down
 from tasks.sources.web.web import BRAVE, Crawl, WebBackend
 
@@ -105,7 +105,7 @@ ABOUT = About(
         changes="White space in claims is folded; claims and answers of released files are as released.",
         traced="the question, the answer and its model, the claims with their evidence and labels",
     ),
-    to_set="questions, corpus, web and model",
+    first_settings="questions, corpus, web and model",
 )
 
 
@@ -209,8 +209,8 @@ class ExpertqaConfig(ModelSettings):
 
     @field_validator("answer_parameters")
     @classmethod
-    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return not_ours(value)
+    def are_not_set_by_build(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return check_request_parameters(value)
 
     @model_validator(mode="after")
     def settings_agree(self) -> Self:
@@ -233,10 +233,10 @@ class ExpertqaConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
-    """Calls the stages of the expertqa dataset in order, and last `publish`, with the settings of `config`. `builder`
-    makes the stages, or only records the calls (a `Method`).
+    """Calls the stages of the expertqa dataset in order, and last `set_publication`, with the settings of `config`.
+    `builder` makes the stages, or only records the calls (a `Method`).
     """
-    model = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
@@ -349,7 +349,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     predictions = read_predictions(
         builder, opened(builder, open_predictions, config.predictions), random, domain, scorer=scorer
     )
-    publish(
+    set_publication(
         builder,
         ABOUT,
         [Table("random", random), Table("domain", domain), Table("claims", published)],

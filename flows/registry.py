@@ -28,7 +28,7 @@ def checked_name(dataset: str) -> str:
     return dataset
 
 
-def model_of(dataset: str) -> Any:
+def config_class(dataset: str) -> Any:
     """The configuration class (a pydantic model) of a dataset: the annotation of `config` in its `rebuild`. UsageError
     for an unknown dataset.
     """

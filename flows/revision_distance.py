@@ -11,8 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from flows.config.endpoints import (
     ModelSettings,
-    model_of,
-    not_ours,
+    check_request_parameters,
+    endpoint_of_stage,
     sampling,
 )
 from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
@@ -26,7 +26,7 @@ from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
 from tasks.publishing.card import Paper, Wording
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.revision_distance.cases.draws import check_requests, draw_candidates, take_cases
 from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.requests import check_languages
@@ -103,7 +103,7 @@ ABOUT = About(
         traced="the source's record, the draft and its model, the edits and their placement, what experts said",
         tasks=("text-generation",),
     ),
-    to_set="wildchat, ultrafeedback, papers and model",
+    first_settings="wildchat, ultrafeedback, papers and model",
 )
 
 
@@ -173,8 +173,8 @@ class RevisionDistanceConfig(ModelSettings):
 
     @field_validator("easy_parameters", "hard_parameters")
     @classmethod
-    def are_not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return not_ours(value)
+    def are_not_set_by_build(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return check_request_parameters(value)
 
     @model_validator(mode="after")
     def settings_agree(self) -> Self:
@@ -185,10 +185,10 @@ class RevisionDistanceConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
-    """Calls the stages of the revision-distance dataset in order, and last `publish`, with the settings of `config`.
-    `builder` makes the stages, or only records the calls (a `Method`).
+    """Calls the stages of the revision-distance dataset in order, and last `set_publication`, with the settings of
+    `config`. `builder` makes the stages, or only records the calls (a `Method`).
     """
-    model, prompt, case_numbers = writers(config), prompts(config), wanted(config)
+    model, prompt, case_numbers = endpoints_by_stage(config), prompts(config), cases_by_task(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
     check_bertscore(config.bertscore)
     check_languages(config.languages)
@@ -252,7 +252,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     published = publish_drafts(builder, drafts, cases, distances, edits, scores, ratings, judgements)
     edit_rows = publish_edits(builder, distances, edits)
     sources = name_sources(builder, cases, papers, metadata)
-    publish(
+    set_publication(
         builder,
         ABOUT,
         [Table("drafts", published), Table("edits", edit_rows)],
@@ -270,7 +270,7 @@ def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
     return {name: load_prompt(f"revision_distance/{name}", *folders) for name in PROMPT_NAMES}
 
 
-def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
+def cases_by_task(config: RevisionDistanceConfig) -> dict[str, int | None]:
     """task -> the number of cases to take at most: the task's own setting or `limit`, whichever is less; None: all
     cases.
     """
@@ -279,14 +279,14 @@ def wanted(config: RevisionDistanceConfig) -> dict[str, int | None]:
     return {task: min(most, default=None) for task, most in limits.items()}
 
 
-def writers(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
+def endpoints_by_stage(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
     """stage -> the endpoint that it asks, for all stages that ask a model. Stages that write drafts have the sampling
     parameters of the configuration (by default the paper's).
 
     If write_weak asks the offline model, it follows the same rules with less effort. Else UsageError if write_weak and
     write_strong ask the same model, unless no easy cases are wanted.
     """
-    found = {stage: model_of(stage, config) for stage in config.MODEL_STAGES}
+    found = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     easy = dict.fromkeys(("write_weak", "write_strong"), config.easy_parameters)
     hard = dict.fromkeys(("write_vanilla", "recall_knowledge", "write_segments", "write_cot"), config.hard_parameters)
     found |= {stage: sampling(found[stage], own) for stage, own in {**easy, **hard}.items()}

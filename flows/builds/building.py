@@ -66,7 +66,7 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
         responses=responses(options.home) if priced else None,
     )
     with closing(planned):
-        planned.of(method)
+        planned.plan_all(method)
     return planned, known_version(method, options)
 
 

@@ -83,15 +83,15 @@ def config_of(source: str, act: Act, settings: list[str]) -> Any:
     return config
 
 
-def check_terms(source: str, accepted: bool, again: str) -> None:
+def check_terms(source: str, accepted: bool, command_to_agree: str) -> None:
     """Raise UsageError with the terms of a source if a person must agree to them first and `accepted` is False.
-    `again`: how to run the fetch with agreement, for the message.
+    `command_to_agree`: how to run the fetch with agreement, for the message.
     """
     terms: Terms = module_of(source).TERMS
     if terms.decide and not accepted:
         raise UsageError(
             f"{source} asks for a decision before it is fetched. {terms.decide.rstrip('.')}.\n"
-            f"Licence: {terms.licence}.\nIf you agree, run: {again}"
+            f"Licence: {terms.licence}.\nIf you agree, run: {command_to_agree}"
         )
 
 

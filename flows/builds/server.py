@@ -88,7 +88,7 @@ def check(url: str) -> str:
     return shown(url)
 
 
-def check_kept() -> None:
+def check_still_reachable() -> None:
     """Raise ServerError if the server of Prefect's settings, which the build reported to, no longer answers."""
     from longform.engine.prefect_tasks import lost_server
 

@@ -45,13 +45,13 @@ def export(
     _check_target(to, force)
     asked = Export(*version_at(address, home), split or format.split, config, options)
     of_split = f" of split {asked.split} ({config})" if asked.split else ""
-    empty_message = f"{asked.name} has nothing to export as {form}{of_split}"
+    empty_message = f"{asked.label} has nothing to export as {form}{of_split}"
     written = _write(to, map(format.line, format.rows(asked)), lambda: f"{empty_message}{_why(asked.left_out)}.")
     left_out = dict(sorted(asked.left_out.items()))
     if as_json:
         noted = {name: asked.noted[name] for name in format.notes}
         return print_json({"file": str(to), "format": form, "rows": written, "left_out": left_out, **noted})
-    print(f"Wrote {written:,} {'row' if written == 1 else 'rows'} of {asked.name} to {to}.")
+    print(f"Wrote {written:,} {'row' if written == 1 else 'rows'} of {asked.label} to {to}.")
     for name, number in asked.noted.items():
         print(f"  {number:,} {format.notes[name]}", file=sys.stderr)
     for reason, number in left_out.items():

@@ -29,7 +29,7 @@ from flows.cli.shared.arguments import (
 )
 from flows.cli.shared.ending import INTERRUPTED, Ending, end_soon
 from flows.cli.shared.outputs import outputs
-from flows.registry import model_of
+from flows.registry import config_class
 from longform.errors import LongformError
 
 app = typer.Typer(
@@ -65,7 +65,7 @@ def show_config(dataset: Dataset) -> None:
     """Print the whole default configuration, commented, as TOML."""
     from flows.config.configuration import toml
 
-    print(toml(dataset, model_of(dataset)), end="")
+    print(toml(dataset, config_class(dataset)), end="")
 
 
 @app.command()
@@ -170,7 +170,7 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     Returns the folder of the published version; None if the build ended at --until.
     """
     from flows.builds.console import Bars, Lines, console
-    from flows.builds.server import check_kept, connected
+    from flows.builds.server import check_still_reachable, connected
     from longform.artifacts.store import Store
     from longform.engine.runners import check
     from longform.settings import quiet_prefect
@@ -194,7 +194,7 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
         except LongformError:
             raise
         except Exception:
-            check_kept()
+            check_still_reachable()
             raise
         finally:
             progress.close()

@@ -147,12 +147,12 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
 
         return ENDPOINT, {}
     from flows.config import configuration
-    from flows.config.endpoints import model_of as endpoint_of
-    from flows.registry import model_of
+    from flows.config.endpoints import endpoint_of_stage
+    from flows.registry import config_class
     from flows.revision_distance import prompts
 
-    chosen = configuration.read("revision-distance", model_of("revision-distance"), config, settings)
-    editor = endpoint_of("propose_edits", chosen)
+    chosen = configuration.read("revision-distance", config_class("revision-distance"), config, settings)
+    editor = endpoint_of_stage("propose_edits", chosen)
     loaded = prompts(chosen)
     editor_options = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
     return editor, {**editor_options, "weights": chosen.weights}

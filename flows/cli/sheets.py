@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, print_json, version_at
-from flows.registry import DATASETS, model_of, module_of
+from flows.registry import DATASETS, config_class, module_of
 from longform.errors import UsageError
 from longform.hints import hint
 
@@ -133,7 +133,7 @@ def show_labels(
         "progress": labels.progress(of.form, of.tasks, table),
         "annotators": labels.by_annotator(table),
         "agreement": agreement.agreement(of.form, table),
-        rule: labels.decided(together),
+        rule: labels.decision_counts(together),
     }
     rejected = labels.reasons(found)
     if as_json:
@@ -195,7 +195,7 @@ def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str],
     if file is None:
         return [], {}
     dataset = address.partition("@")[0]
-    config = configuration.read(dataset, model_of(dataset), file, [])
+    config = configuration.read(dataset, config_class(dataset), file, [])
     return list(map(str, listed(getattr(config, of.setting)))), config.accounts
 
 

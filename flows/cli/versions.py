@@ -53,7 +53,7 @@ def list_versions(
 def show(address: Address, home: Home = None, as_json: Json = False) -> None:
     """Show a version's stages: fingerprints, rows in and out, filtered, rejected by reason, duration."""
     from flows.builds.console import console, table
-    from flows.cli.shared.inspection import WORDS, describe
+    from flows.cli.shared.inspection import KIND_NAMES, describe
 
     store, version = version_at(address, home)
     stages = describe(store, version)
@@ -76,7 +76,7 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
     out.print(table(columns, [[row[0], row[1][:12], *row[2:]] for row in rows]))
     for stage in stages:
         for reason in stage["reasons"]:
-            out.print(f"  {stage['stage']}: {reason['rows']:,} {WORDS[reason['kind']]}: {reason['reason']}")
+            out.print(f"  {stage['stage']}: {reason['rows']:,} {KIND_NAMES[reason['kind']]}: {reason['reason']}")
         for name, number in stage["counts"].items():
             if number:
                 out.print(f"  {stage['stage']}: {number:,} {name}")
@@ -100,7 +100,7 @@ def rejects(
 ) -> None:
     """Print the rows a build left out, the rejected ones first, each with its reason and, if rejected, its raw text."""
     from flows.builds.console import console, table
-    from flows.cli.shared.inspection import WORDS, rejected_number, rejected_rows
+    from flows.cli.shared.inspection import KIND_NAMES, rejected_number, rejected_rows
 
     store, version = version_at(address, home)
     kinds = _kinds_named(kind)
@@ -110,7 +110,7 @@ def rejects(
             print_json(row, indent=None)
         return
     shown = [
-        (row["stage"], WORDS[row["kind"]], row["reason"], row["key"], _short(row["detail"] or row["raw"]))
+        (row["stage"], KIND_NAMES[row["kind"]], row["reason"], row["key"], _short(row["detail"] or row["raw"]))
         for row in islice(rows, limit or 20)
     ]
     columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
@@ -123,11 +123,11 @@ def _kinds_named(name: str | None) -> list[str]:
     """The stored kinds of left-out rows that --kind stands for; all kinds for None. `defect` is the stored kind that
     users call rejected. UsageError for an unknown name.
     """
-    from flows.cli.shared.inspection import WORDS
+    from flows.cli.shared.inspection import KIND_NAMES
 
-    found = [kind for kind, word in WORDS.items() if name in (None, kind, word)]
+    found = [kind for kind, word in KIND_NAMES.items() if name in (None, kind, word)]
     if not found:
-        raise UsageError(f'There is no kind "{name}" of rows left out; there is {" and ".join(WORDS.values())}.')
+        raise UsageError(f'There is no kind "{name}" of rows left out; there is {" and ".join(KIND_NAMES.values())}.')
     return found
 
 

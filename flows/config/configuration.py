@@ -28,13 +28,15 @@ def read(
     """
     listing_command = listing or f"longform config {subject}"
     values = _from_file(file, listing_command) if file else {}
-    show = f"`{listing_command}` shows all of them."
+    listing_hint = f"`{listing_command}` shows all of them."
     for setting in settings:
-        _set(values, show, setting)
+        _set(values, listing_hint, setting)
     try:
-        return model(**{name: _none_of(model, name) if value is None else value for name, value in values.items()})
+        return model(
+            **{name: _meaning_of_none(model, name) if value is None else value for name, value in values.items()}
+        )
     except ValidationError as error:
-        raise UsageError(_explain(subject, model, error, show)) from None
+        raise UsageError(_explain(subject, model, error, listing_hint)) from None
 
 
 def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
@@ -52,13 +54,13 @@ def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, date | time) else value for name, value in values.items()}
 
 
-def _set(values: dict[str, Any], show: str, setting: str) -> None:
+def _set(values: dict[str, Any], listing_hint: str, setting: str) -> None:
     """Put one `key=value` (`setting`) into the dict `values`, with tables for the dots in the key. UsageError if it has
-    another form. `show`: the end of that message.
+    another form. `listing_hint`: the end of that message.
     """
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
-        raise UsageError(f'--set takes key=value, not "{setting}"; {show}')
+        raise UsageError(f'--set takes key=value, not "{setting}"; {listing_hint}')
     *tables, key = name.strip().split(".")
     for table in tables:
         values = values.setdefault(table, {})
@@ -80,15 +82,15 @@ def _value(text: str) -> Any:
     return text if isinstance(value, date | time) else value
 
 
-def _none_of(model: type[BaseModel], name: str) -> str | None:
+def _meaning_of_none(model: type[BaseModel], name: str) -> str | None:
     """What `--set name=none` sets: the word "none" if that is one of the choices of the setting, else None."""
     field = model.model_fields.get(name)
     return "none" if field and "none" in get_args(field.annotation) else None
 
 
-def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show: str) -> str:
-    """The message for a configuration that does not fit its model: the setting, its value and the rule. `show`: the
-    last sentence.
+def _explain(dataset: str, model: type[BaseModel], error: ValidationError, listing_hint: str) -> str:
+    """The message for a configuration that does not fit its model: the setting, its value and the rule.
+    `listing_hint`: the last sentence.
     """
     problem = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
     path, value = [str(piece) for piece in problem["loc"]], json.dumps(problem["input"], default=str)
@@ -96,15 +98,16 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, show:
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(path[-1], _names(model, path[:-1]), n=1, cutoff=0.5)
         hint = f'; did you mean "{near[0]}"?' if near else "."
-        return f'{dataset} has no setting "{".".join(path)}"{hint} {show}'
+        return f'{dataset} has no setting "{".".join(path)}"{hint} {listing_hint}'
     if problem["type"] == "missing":
-        return f'{dataset}: the setting "{".".join(path)}" is missing. {show}'
+        return f'{dataset}: the setting "{".".join(path)}" is missing. {listing_hint}'
     if not path:
-        return f"{dataset}: {message}. {show}"
+        return f"{dataset}: {message}. {listing_hint}"
     if problem["type"] in ("model_type", "model_attributes_type"):
-        return f"{dataset}: {'.'.join(path)} = {value} does not fit: it takes a table, e.g. {_table_of(path)}. {show}"
+        example = _example_table(path)
+        return f"{dataset}: {'.'.join(path)} = {value} does not fit: it takes a table, e.g. {example}. {listing_hint}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
-    return f"{dataset}: {name} = {value} does not fit: {message[0].lower()}{message[1:]}. {show}"
+    return f"{dataset}: {name} = {value} does not fit: {message[0].lower()}{message[1:]}. {listing_hint}"
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
@@ -126,7 +129,7 @@ def _table_model(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_table_model, get_args(annotation))), None)
 
 
-def _table_of(path: list[str]) -> str:
+def _example_table(path: list[str]) -> str:
     """An example of the TOML table that belongs at this path of settings, for a message."""
     examples = {
         "price": "{ input = 2.5, output = 10 }",

@@ -34,7 +34,7 @@ def endpoint_address(address: str) -> str:
     return without_user(address)
 
 
-def not_ours(parameters: dict[str, Any]) -> dict[str, Any]:
+def check_request_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """The request parameters unchanged; ValueError if one of them is set by the build itself (SET_BY_BUILD)."""
     for name in parameters:
         if name in SET_BY_BUILD:
@@ -61,7 +61,7 @@ class EndpointConfig(BaseModel):
     base_url: Annotated[str, AfterValidator(endpoint_address)] = Field(description="e.g. http://127.0.0.1:8000/v1")
     model: str = Field(description="name the endpoint knows the model by")
     key_env: str | None = Field(None, description="environment variable that holds the key; none for local servers")
-    parameters: Annotated[dict[str, Any], AfterValidator(not_ours)] = Field(
+    parameters: Annotated[dict[str, Any], AfterValidator(check_request_parameters)] = Field(
         {}, description="sent with every request, e.g. temperature, seed"
     )
     limit_field: Literal["max_completion_tokens", "max_tokens"] = Field(
@@ -195,7 +195,7 @@ def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode"]
     return str(getattr(config.stages.get(stage), setting, None) or getattr(config, setting))
 
 
-def model_of(stage: str, config: ModelSettings) -> Endpoint:
+def endpoint_of_stage(stage: str, config: ModelSettings) -> Endpoint:
     """The endpoint that a stage asks, by the configuration. UsageError if it names none of the endpoints."""
     return endpoint_of(_chosen(stage, config, "model"), config.endpoints)
 
@@ -208,7 +208,7 @@ def batched(config: ModelSettings) -> frozenset[str]:
 def check_batches(config: ModelSettings) -> None:
     """Raise UsageError if a stage in batch mode asks an endpoint without the capability `batch`."""
     for stage in sorted(batched(config)):
-        endpoint = model_of(stage, config)
+        endpoint = endpoint_of_stage(stage, config)
         if not endpoint.offline and "batch" not in endpoint.capabilities:
             raise UsageError(
                 f'The stage {stage} is in batch mode, but the endpoint "{endpoint.name}" does not declare batches: '

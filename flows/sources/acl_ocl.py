@@ -14,8 +14,8 @@ from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
-from tasks.sources.files.found import open_files
 from tasks.sources.files.hub import HUB, fetch_hub
+from tasks.sources.files.inputs import open_files
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 
 FILES_A_BUNDLE = 200

@@ -13,8 +13,8 @@ from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_commits
-from tasks.sources.files.found import open_files
 from tasks.sources.files.hub import HUB, fetch_hub
+from tasks.sources.files.inputs import open_files
 from tasks.sources.released.commitpackft import GROUP, REPOSITORY, read_commits
 
 TERMS = Terms(

@@ -12,7 +12,7 @@ from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_passages
-from tasks.sources.files.found import open_files
+from tasks.sources.files.inputs import open_files
 from tasks.sources.released import msmarco
 
 TERMS = Terms(

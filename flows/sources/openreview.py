@@ -13,14 +13,14 @@ from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from schemas.sources.openreview import DECISIONS
 from tasks.sources.admission import admit, admit_submissions
-from tasks.sources.files.found import open_files
+from tasks.sources.files.inputs import open_files
 from tasks.sources.openreview.openreview_api import (
     API_V1,
     API_V2,
     Api,
     Wanted,
     fetch_year,
-    held,
+    query_answered_by,
     submissions_queries,
     years,
 )
@@ -57,7 +57,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
         files = fetch_year(apis, wanted, folder, progress)
         found += files
         if config.pdfs:
-            query = held(files[0], submissions_queries(wanted))
+            query = query_answered_by(files[0], submissions_queries(wanted))
             notes = [file for file in files if not file.name.endswith(REPLIES)]
             replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
             chosen = papers(notes, replies, frozenset(config.decisions))

@@ -30,8 +30,8 @@ from tasks.sources.reddit.states import (
     TOKEN_URL,
     RedditApi,
     States,
-    check,
-    names_of,
+    fullnames_in,
+    refresh_states,
     refresh_threads,
     write_takedowns,
 )
@@ -75,7 +75,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
             "REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET are not set: make an app of the type script at "
             "https://www.reddit.com/prefs/apps, and set both."
         )
-    names = names_of(what)
+    names = fullnames_in(what)
     own = TOKEN_URL if config.base_url == API else config.base_url.rstrip("/") + "/api/v1/access_token"
     api = RedditApi(
         http,
@@ -88,7 +88,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     folder.mkdir(parents=True, exist_ok=True)
     progress.begin(STATES_FILE, len(names), 0)
     max_age = timedelta(hours=config.max_age_hours)
-    states = check(
+    states = refresh_states(
         api.states, names, folder / STATES_FILE, max_age=max_age, now=lambda: datetime.now(UTC), progress=progress
     )
     progress.end(STATES_FILE)

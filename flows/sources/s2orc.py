@@ -45,7 +45,7 @@ class Fetch(BaseModel):
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:
     """Fetch files of `s2orc`, `s2orc_v2`, `papers`, `abstracts` or `citations`; s2orc_v2 if none is named."""
     api = s2_api.DatasetsApi(http, config.base_url, key=s2_api_key())
-    names = s2_api.chosen(what or ["s2orc_v2"])
+    names = s2_api.checked_datasets(what or ["s2orc_v2"])
     if config.since is not None:
         return s2_api.fetch_differences(api, names, folder, config.since, config.release, config.shards, progress)
     return s2_api.fetch_release(api, names, folder, config.release, config.shards, progress)

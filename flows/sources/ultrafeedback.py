@@ -12,8 +12,8 @@ from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_completions
-from tasks.sources.files.found import open_files
 from tasks.sources.files.hub import HUB, fetch_hub, pinned
+from tasks.sources.files.inputs import open_files
 from tasks.sources.released import ultrafeedback
 
 TERMS = Terms(

@@ -53,7 +53,7 @@ def check_conservation(
             read, allowed = (
                 _select(key, files) if files else NONE for files in (paths, paths + side_files.get(key, []))
             )
-            _compare(store, stage, key, read, " UNION ALL ".join(known) or NONE, allowed)
+            _check_ids(store, stage, key, read, " UNION ALL ".join(known) or NONE, allowed)
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
@@ -100,14 +100,14 @@ def _database(home: Path) -> duckdb.DuckDBPyConnection:
 atexit.register(_database.cache_clear)  # DuckDB complains of what is open later than that
 
 
-def _compare(store: Store, stage: str, key: str, inputs: str, known: str, allowed: str) -> None:
-    """Raise ConservationError if the query `inputs` yields an id that `known` does not, or `known` one that `allowed`
-    does not. All three are DuckDB queries with a column `id`.
+def _check_ids(store: Store, stage: str, key: str, input_ids: str, output_ids: str, allowed_ids: str) -> None:
+    """Raise ConservationError if the query `input_ids` yields an id that `output_ids` does not, or `output_ids` one
+    that `allowed_ids` does not. All three are DuckDB queries with a column `id`.
     """
     with _database(store.home).cursor() as database:
         for left, right, text in (
-            (inputs, known, "is neither the parent of a row nor rejected"),
-            (known, allowed, "is no row of its input"),
+            (input_ids, output_ids, "is neither the parent of a row nor rejected"),
+            (output_ids, allowed_ids, "is no row of its input"),
         ):
             query = f"SELECT count(*), min(id) FROM ({left}) AS a ANTI JOIN ({right}) AS b USING (id)"
             number, example = database.execute(query).fetchone() or (0, None)

@@ -136,18 +136,18 @@ class Parts:
     def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
         """(position of the part, slice of the batch) for each part that rows of the batch belong to, in order."""
         if self.max_rows_per_part is not None:
-            yield from self._counted(batch, self.max_rows_per_part)
+            yield from self._cut_by_count(batch, self.max_rows_per_part)
             return
         if len(self.keys) == 1:
             yield 0, batch
             return
         start = 0
-        for place, rows in groupby(map(self._place, batch.column(self.cut).to_pylist())):
+        for place, rows in groupby(map(self._part_position, batch.column(self.cut).to_pylist())):
             number = len(list(rows))
             yield place, batch.slice(start, number)
             start += number
 
-    def _counted(self, batch: pa.RecordBatch, most: int) -> Iterable[tuple[int, pa.RecordBatch]]:
+    def _cut_by_count(self, batch: pa.RecordBatch, most: int) -> Iterable[tuple[int, pa.RecordBatch]]:
         """The result of `_cut` if parts have a maximum number of rows, `most`: when a part is full, a key for the next
         one is appended.
         """
@@ -160,7 +160,7 @@ class Parts:
             yield position, piece
             batch = batch.slice(piece.num_rows)
 
-    def _place(self, key: str) -> int:
+    def _part_position(self, key: str) -> int:
         """The position of the part in `keys` that a row with this value of the `cut` column belongs to."""
         first, shift = self.groups[group_of(key)]
         return first + (key_hash(key) >> shift)

@@ -135,11 +135,11 @@ class Rows:
 
     _making: Callable[[], list[Part]] | None
 
-    def made_by(self, wait: Callable[[], list[Part]]) -> None:
+    def set_parts_source(self, make_parts: Callable[[], list[Part]]) -> None:
         """Set the function that returns the parts. It is called, and may wait or raise, when the parts are first
         needed.
         """
-        self._making = wait
+        self._making = make_parts
 
     @property
     def parts(self) -> list[Part] | None:
@@ -193,7 +193,7 @@ class Rows:
         frame: pd.DataFrame = (table if table.num_rows else table.schema.empty_table()).to_pandas()
         return frame
 
-    def only(self, *columns: str) -> Iterator[Row]:
+    def as_dicts(self, *columns: str) -> Iterator[Row]:
         """The rows as dicts of these columns; no other column is read. Without arguments, all columns. A nested column
         is named by its Parquet path, e.g. `answers.list.element.text`.
         """
@@ -201,7 +201,7 @@ class Rows:
             yield from batch.to_pylist()
 
     def __iter__(self) -> Iterator[Row]:
-        yield from self.only()
+        yield from self.as_dicts()
 
 
 PerGroup = Annotated[Rows, "all rows of one group (for community question answering, a site), seen whole"]

@@ -120,13 +120,13 @@ def _checked_reason(reason: str) -> str:
 def mentions(
     paths: Sequence[Path],
     ids: Collection[str],
-    names: Callable[[str], Collection[str | None]] = lambda url: [page_of(url)],
+    ids_of_url: Callable[[str], Collection[str | None]] = lambda url: [page_of(url)],
 ) -> list[Mention]:
     """The places where these Parquet files mention one of the ids: a Mention for each file, column and id.
 
     Searched are id columns (`*_id`, lists `*_ids`; of `post#passage` only the post counts), and columns `x_urls` beside
-    a column `x`, except where the text is only the URL. `names` gives the record ids that a URL stands for, by default
-    the id of its web page.
+    a column `x`, except where the text is only the URL. `ids_of_url` gives the record ids that a URL stands
+    for, by default the id of its web page.
     """
     import duckdb
     import pyarrow.parquet as pq
@@ -146,7 +146,7 @@ def mentions(
                 found += [Mention(record, path, name) for (record,) in rows]
             for name, query in _address_columns(pq.read_schema(path)):
                 urls = database.execute(query.format(read_parquet([path]))).fetchall()
-                named = {record for (url,) in urls for record in names(url)}
+                named = {record for (url,) in urls for record in ids_of_url(url)}
                 found += [Mention(record, path, name) for record in sorted(wanted & named)]
     return found
 

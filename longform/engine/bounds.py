@@ -126,13 +126,13 @@ def bytes_by_group(call: StageCall) -> dict[str, float]:
 @dataclass(frozen=True, slots=True)
 class EarlierBuild:
     """An earlier artifact's numbers by group. `rows_in`: rows of its first input (of source stages: `records_at_most`).
-    `rows_out`: rows made. `answers()` counts the model responses read.
+    `rows_out`: rows made. `count_answers()` counts the model responses read.
     """
 
     artifact: Artifact
     rows_in: Mapping[str, int]
     rows_out: Mapping[str, int]
-    answers: Callable[[], Counter[str]]
+    count_answers: Callable[[], Counter[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Rates:
         self._builds = cache(self._similar_builds)
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def of(self, call: StageCall, group: str) -> Rate | None:
+    def rate_for(self, call: StageCall, group: str) -> Rate | None:
         """The rate of a group, else of all groups together, in the most similar earlier build; None if there is no
         earlier build.
 
@@ -206,7 +206,7 @@ class Rates:
             sum(counts.get(group, 0) for group in groups) for counts in (earlier.rows_in, earlier.rows_out)
         )
         most = self._earlier_bound(call, earlier.artifact, rows_in)
-        answers_read = sum(earlier.answers()[group] for group in groups)
+        answers_read = sum(earlier.count_answers()[group] for group in groups)
         still_apply = of_group and not _own_changes(call, earlier.artifact) and self._same_rows(call, earlier.artifact)
         at_bound = rows_out > 0 and most != UNKNOWN and rows_out >= AT_ITS_BOUND * most
         settings_changed = self._changes(call, earlier.artifact)[0] > 0

@@ -173,7 +173,7 @@ class Build:
         self.calls.append(call)
         future = self.tasks.stage(call, upstream, partial(self._stage, call))
         self._stage_futures[call.recipe.fingerprint] = future
-        call.rows.made_by(lambda: future.result().artifact.parts)
+        call.rows.set_parts_source(lambda: future.result().artifact.parts)
 
     def finish(self) -> None:
         """Wait for all stages.
@@ -349,11 +349,11 @@ class Build:
                 say=self.progress.say,
             )
 
-    def _questions(self, work: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
+    def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint, found by running the stage's body dry."""
         for job in jobs:
             requests: list[Request] = []
-            walk(self.store, work, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
+            walk(self.store, stage, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
             yield from requests
 
     # its end

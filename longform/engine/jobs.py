@@ -91,29 +91,29 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
     """The jobs of a call, one for each unit of work, in order; a job's `unit` is a hash of recipe and inputs. `inputs`
     replaces the inputs of the call.
     """
-    work = call.stage
-    for label, keys, unit_inputs in _units_of(work, call.inputs if inputs is None else inputs):
+    stage = call.stage
+    for label, keys, unit_inputs in _units_of(stage, call.inputs if inputs is None else inputs):
         hashes = {name: input_hashes(value) for name, value in unit_inputs.items()}
         unit = call.recipe.unit({**hashes, "keys": keys})
         recipe = call.recipe.fingerprint
-        yield Job(work.module, work.name, store.home, unit, label, keys, unit_inputs, call.arguments, recipe)
+        yield Job(stage.module, stage.name, store.home, unit, label, keys, unit_inputs, call.arguments, recipe)
 
 
-def _units_of(work: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
+def _units_of(stage: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
     """(label, keys of the output parts, inputs) of each unit, by the shape of the first input."""
     (name, first), *others = inputs.items()
-    if work.shape is Shape.SHARD:
+    if stage.shape is Shape.SHARD:
         side_rows = {other: rows.of(rows.parts) for other, rows in others}
         shards = [shard for source in first for shard in source.shards]
         yield from ((shard.key, [shard.key], {name: shard, **side_rows}) for shard in shards)
         return
-    parts = {name: _by_unit(rows, work.inputs[name]) for name, rows in inputs.items()}
-    for number, (unit, own_parts) in enumerate(_by_unit(first, work.shape).items()):
+    parts = {name: _by_unit(rows, stage.inputs[name]) for name, rows in inputs.items()}
+    for number, (unit, own_parts) in enumerate(_by_unit(first, stage.shape).items()):
         unit_inputs = {
-            name: rows.of(parts[name].get(_unit_of(unit, work.inputs[name]), [])) for name, rows in inputs.items()
+            name: rows.of(parts[name].get(_unit_of(unit, stage.inputs[name]), [])) for name, rows in inputs.items()
         }
-        numbered_keys = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if work.max_rows_per_part else None
-        yield unit or "all", numbered_keys or _keys_of(work, unit, own_parts), unit_inputs
+        numbered_keys = [f"{group_of(unit)}/{NUMBERED}{number:03d}"] if stage.max_rows_per_part else None
+        yield unit or "all", numbered_keys or _keys_of(stage, unit, own_parts), unit_inputs
 
 
 def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
@@ -129,14 +129,14 @@ def _unit_of(key: str, shape: Shape) -> str:
     return "" if shape is Shape.ALL else group_of(key) if shape is Shape.GROUP else key
 
 
-def _keys_of(work: Stage, unit: str, parts: list[Part]) -> list[str]:
+def _keys_of(stage: Stage, unit: str, parts: list[Part]) -> list[str]:
     """The keys of the parts that a unit makes. Those of its input parts, if it sees one part or these are cut by hash.
     Else for all rows one key, and for a group new ranges of the hash, by its number of rows.
     """
     keys = [part.key for part in parts]
-    if work.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
+    if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
         return keys
-    if work.shape is Shape.ALL:
+    if stage.shape is Shape.ALL:
         return keys if len(keys) == 1 else [ALL_ROWS_KEY]
     rows, (fewest, most) = sum(part.rows for part in parts), ROWS_PER_PART
     rows_per_part = min(max(rows / PARTS, fewest), most)
@@ -191,10 +191,10 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
     locks become StoreErrors.
     """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
-    work: Stage = getattr(import_module(job.module), job.stage)
+    stage: Stage = getattr(import_module(job.module), job.stage)
     store = Store(job.home)
     try:
-        return _make(job, work, store, models, stop, meter)
+        return _make(job, stage, store, models, stop, meter)
     except StoreError:
         raise
     except Exception as error:
@@ -220,21 +220,21 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
         raise
 
 
-def _make(job: Job, work: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
+def _make(job: Job, stage: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
     """Run a stage's body, write its parts, check and commit them. On an error, and if `stop` is set, the unfinished
     parts are deleted.
     """
-    parts = Parts(store, work.name, work.schema, job.keys, work.split_by, work.max_rows_per_part)
-    context = StageContext(store, models, work.name, job.recipe, parts.count, job.shared)
+    parts = Parts(store, stage.name, stage.schema, job.keys, stage.split_by, stage.max_rows_per_part)
+    context = StageContext(store, models, stage.name, job.recipe, parts.count, job.shared)
     try:
-        for item in work.body(context, **meter.inputs, **job.arguments):
+        for item in stage.body(context, **meter.inputs, **job.arguments):
             parts.add(item)
             if stop.is_set():
                 raise broken_off()
         done = parts.finish()
-        kept, side_inputs = work.conserved(job.inputs), work.side_inputs(job.inputs)
-        check_conservation(store, work.name, work.schema, done, kept, side_inputs)
-        store.commit_unit(work.name, job.unit, done, context.responses)
+        kept, side_inputs = stage.conserved(job.inputs), stage.side_inputs(job.inputs)
+        check_conservation(store, stage.name, stage.schema, done, kept, side_inputs)
+        store.commit_unit(stage.name, job.unit, done, context.responses)
         return done
     except BaseException:
         parts.discard()
@@ -245,7 +245,7 @@ def _make(job: Job, work: Stage, store: Store, models: Models, stop: threading.E
 
 def walk(
     store: Store,
-    work: Stage,
+    stage: Stage,
     job: Job,
     asks: Callable[[Endpoint, Request], None],
     embeds: Callable[[Endpoint, list[str]], None],
@@ -259,7 +259,7 @@ def walk(
     context = DryContext(store, asks, embeds)
     try:
         with suppress(NeedsEmbeddings):
-            deque(work.body(context, **job.inputs, **job.arguments), maxlen=0)
+            deque(stage.body(context, **job.inputs, **job.arguments), maxlen=0)
         return True
     except NeedsWeb:
         return False

@@ -24,7 +24,7 @@ from longform.engine.at_most import UNKNOWN, Sizes, bound
 from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by_group, shard_sizes
 from longform.engine.build import failed, stored_artifact, stored_parts
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
-from longform.engine.pricing import Pricing, free
+from longform.engine.pricing import Pricing, calls_only
 from longform.engine.stage import Method, Shape, StageCall
 from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
 
@@ -83,7 +83,7 @@ class Planned(Figures):
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class UnitsOfCall:
     """The units of work of a stage that a plan looks at. A stage with a stored artifact has no `jobs`.
 
     `parts`: unit -> its parts if it is finished, None if it is to be made; units whose inputs are not built are left
@@ -121,7 +121,7 @@ class Units:
         return len(self.artifact.units if self.artifact else self.finished)
 
     @property
-    def all(self) -> int | None:
+    def count(self) -> int | None:
         """The number of units; None if it is not known yet how many parts an input will have."""
         if self.artifact:
             return self.reused
@@ -169,7 +169,7 @@ class Plan:
         if self._pricing is not None:
             self._pricing.close()
 
-    def of(self, method: Method) -> None:
+    def plan_all(self, method: Method) -> None:
         """Plan all stages that a method calls; the results are added to `stages`."""
         for call in method.calls:
             self.add(call)
@@ -180,7 +180,7 @@ class Plan:
         units = self._units(call)
         known = self._known[call.recipe.fingerprint] = self._rows(call, units)
         if known.built:
-            call.rows.made_by(partial(list, known.parts))
+            call.rows.set_parts_source(partial(list, known.parts))
         planned = self._planned(call, units, known)
         self.stages.append(self._asking(planned, call, units) if call.endpoints else planned)
 
@@ -194,7 +194,7 @@ class Plan:
 
     # which units are there
 
-    def _units(self, call: StageCall) -> Units:
+    def _units(self, call: StageCall) -> UnitsOfCall:
         """The units of work of a call, each looked up in the store if its inputs are built."""
         inputs = {
             name: value.of(self.rows(value).parts) if isinstance(value, Rows) else value
@@ -205,7 +205,9 @@ class Plan:
         artifact = stored_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
         jobs = [] if artifact else list(jobs_of(self.store, call, inputs))
         ready = [job for job in jobs if whole or not self._inputs_missing(call, job)]
-        return Units(call, artifact, jobs, {job.unit: stored_parts(self.store, call, job, *options) for job in ready})
+        return UnitsOfCall(
+            call, artifact, jobs, {job.unit: stored_parts(self.store, call, job, *options) for job in ready}
+        )
 
     def _inputs_missing(self, call: StageCall, job: Job) -> bool:
         """Whether some rows that a unit of work reads are not built yet."""
@@ -217,7 +219,7 @@ class Plan:
 
     # how many rows they make
 
-    def _rows(self, call: StageCall, units: Units) -> KnownRows:
+    def _rows(self, call: StageCall, units: UnitsOfCall) -> KnownRows:
         """What is known of the rows that a call will have: stored parts, placeholders, numbers of rows not built."""
         if units.artifact:
             return KnownRows(units.artifact.parts)
@@ -234,7 +236,7 @@ class Plan:
             rows_in = RowCount(most, None if most == UNKNOWN else most)
         else:
             rows_in = self._rows_in(call, group, taken)
-        rate = self._rates.of(call, group) if rows_in.about is not None else None
+        rate = self._rates.rate_for(call, group) if rows_in.about is not None else None
         if rate is None or rows_in.about is None:
             return RowCount(most, None)
         most_about = self._most(call, jobs, taken, of_about=True)
@@ -304,7 +306,7 @@ class Plan:
 
     # what is said of it
 
-    def _planned(self, call: StageCall, units: Units, known: KnownRows) -> Planned:
+    def _planned(self, call: StageCall, units: UnitsOfCall, known: KnownRows) -> Planned:
         """The plan of a stage with its rows and units, and all figures of model calls unknown."""
         reused = units.artifact is not None
         rows, total_rows = known.rows.total(), known.count()
@@ -318,7 +320,7 @@ class Plan:
             fingerprint=call.recipe.fingerprint,
             known=EXACT if whole else AT_MOST if most != UNKNOWN else UNREAD,
             waits_for=None if whole else self._waits_for(call, units),
-            units=units.all,
+            units=units.count,
             units_reused=units.reused,
             rows=rows if whole else None,
             rows_about=None if about is None else round(about),
@@ -327,9 +329,9 @@ class Plan:
             web=call.asks_web and bool(units.unmade),
         )
 
-    def _why(self, call: StageCall, units: Units) -> str:
+    def _why(self, call: StageCall, units: UnitsOfCall) -> str:
         """Why a stage would be made, in words: how many units are reused, and what has changed."""
-        of_all = f" of {units.all:,}" if units.all is not None else ""
+        of_all = f" of {units.count:,}" if units.count is not None else ""
         reused = f"reuse {units.reused:,}{of_all} parts" if units.reused else ""
         return "; ".join(filter(None, (reused, self._change(call))))
 
@@ -348,7 +350,7 @@ class Plan:
             return f"{waiting[0]} is made again; reused where it comes out the same"
         return "; ".join(_shortened(changes)) or "its parts or inputs are gone or changed"
 
-    def _waits_for(self, call: StageCall, units: Units) -> str | None:
+    def _waits_for(self, call: StageCall, units: UnitsOfCall) -> str | None:
         """What has to be built before more is known of a stage: the last of its inputs' stages that is not built, or
         `read` for sources, or None.
         """
@@ -363,7 +365,7 @@ class Plan:
 
     # what it asks
 
-    def _asking(self, planned: Planned, call: StageCall, units: Units) -> Planned:
+    def _asking(self, planned: Planned, call: StageCall, units: UnitsOfCall) -> Planned:
         """The plan of a stage that asks models, with its questions; if prices are wanted, with tokens and costs."""
         from longform.llm.price import price_of
 
@@ -384,7 +386,7 @@ class Plan:
         how: How = UNREAD if costs.calls is None else EXACT if whole and not unknown else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
-    def _counted(self, call: StageCall, units: Units) -> tuple[Figures | None, bool]:
+    def _counted(self, call: StageCall, units: UnitsOfCall) -> tuple[Figures | None, bool]:
         """(costs of the requests of the units to make, whether these are all their requests), counted by dry runs.
 
         The costs are None if they were not counted: prices are not wanted, or the offline model is asked about more
@@ -413,7 +415,9 @@ class Plan:
             ]
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
-    def _costs_of_open(self, call: StageCall, units: Units, jobs: list[Job], *, walked: bool, whole: bool) -> Figures:
+    def _costs_of_open(
+        self, call: StageCall, units: UnitsOfCall, jobs: list[Job], *, walked: bool, whole: bool
+    ) -> Figures:
         """The sum over these units of bounds, and estimates if possible, of what they will ask.
 
         `walked`: dry runs were made of the units to make. `whole`: they found all requests; if not, all figures are
@@ -427,13 +431,13 @@ class Plan:
             sizes, rows_in = self._sizes(call, group_jobs, taken)
             most, about = bound(declared, sizes, rows_in), None
             about_in = self._rows_in(call, group, taken).about
-            rate = None if about_in is None else self._rates.of(call, group)
+            rate = None if about_in is None else self._rates.rate_for(call, group)
             if rate is not None and about_in is not None:
                 most_about = bound(declared, *self._sizes(call, group_jobs, taken, of_about=True))
                 about = rate.calls_about(about_in, min(most, most_about), taken[group, next(iter(call.inputs))])
             for endpoint in call.endpoints:
                 total += (
-                    free(most, about)
+                    calls_only(most, about)
                     if self._pricing is None or endpoint.offline
                     else self._pricing.bounded(call, endpoint, most, about, sizes)
                 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from longform.llm.responses.store import ResponseStore
 
 
-def free(most: float, about: float | None) -> Figures:
+def calls_only(most: float, about: float | None) -> Figures:
     """Figures with only the number of calls: at most `most`, about `about` (None: unknown). For the offline model, and
     for plans without prices.
     """
@@ -61,7 +61,7 @@ class Pricing:
         input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
         about_input, about_output = self._tokens_about(call, endpoint, about)
         return replace(
-            free(most, about),
+            calls_only(most, about),
             input_tokens=_rounded(about_input),
             input_tokens_at_most=_whole(input_tokens),
             output_tokens=_rounded(about_output),

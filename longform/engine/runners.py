@@ -93,7 +93,7 @@ def runner_of(name: str, address: str | None = None) -> Runner:
     check(name, address)
     if name in PACKAGES:
         return Dask(address) if name == "dask" else Ray(address)
-    return Processes() if name == "processes" else Here()
+    return Processes() if name == "processes" else ThreadRunner()
 
 
 def processors() -> int:
@@ -140,7 +140,7 @@ def _lost(job: Job, what: str) -> LostWorker:
     )
 
 
-class Here:
+class ThreadRunner:
     """Makes each part in the thread that asks for it, in this process."""
 
     small_bytes = SMALL_BYTES

@@ -43,7 +43,7 @@ from longform.llm.models import Models
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
-    from longform.net.web import Manners, Visitor, Web
+    from longform.net.web import Manners, PageClient, Web
 
 __all__ = ["AllRows", "AtMost", "PerGroup", "Rejected", "Row", "Rows", "Shard", "Stage", "StageContext", "stage"]
 
@@ -68,7 +68,7 @@ class Builder(Protocol):
     """The interface of what a flow passes to its stages: it records their calls (Method), plans them (Plan) or makes
     their rows (Build).
 
-    `publication` is what the flow passes to `publish`.
+    `publication` is what the flow passes to `set_publication`.
     """
 
     store: Store
@@ -288,7 +288,7 @@ class UntilReached(Exception):
 
 class Method:
     """A builder that only records a flow's calls, up to the stage `until` (None: all). `publication` is what the flow
-    passed to `publish`, None before that.
+    passed to `set_publication`, None before that.
     """
 
     def __init__(self, store: Store, *, until: str | None = None) -> None:
@@ -364,14 +364,14 @@ class StageContext:
         while block := list(islice(texts, TEXTS_AT_ONCE)):
             yield from self.embed(endpoint, block)
 
-    def web(self, manners: Manners) -> Visitor:
+    def web(self, manners: Manners) -> PageClient:
         """A web client with these manners (rates, robots.txt); pages that are stored in the home are not requested
         again.
         """
         from longform.net.web import open_web
 
         self._web = self._web or open_web(self.store.home)
-        return self._web.visitor(manners)
+        return self._web.client(manners)
 
     def _client(self, endpoint: Endpoint) -> Client:
         assert self._models
@@ -432,5 +432,5 @@ class DryContext(StageContext):
             yield from ()
         raise NeedsEmbeddings
 
-    def web(self, manners: Manners) -> Visitor:
+    def web(self, manners: Manners) -> PageClient:
         raise NeedsWeb

@@ -39,7 +39,7 @@ class Threads:
         self._parts.shutdown(cancel_futures=True)
 
 
-class InTurn(Threads):
+class SequentialStages(Threads):
     """Runs each stage when it is called, so that its errors are raised there; its parts run in parallel."""
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:

@@ -124,7 +124,7 @@ class PendingRequests:
         found, new = self._joined(chunk)
         try:
             stored = self._models.store.get([each.key for each in new]) if new else {}
-            missing = [each for each in new if not self._use(each, stored.get(each.key), None)]
+            missing = [each for each in new if not self._resolve_or_retry(each, stored.get(each.key), None)]
             if missing:
                 self.dispatcher.check_key()
             self.dispatcher.submit(self._calls(missing))
@@ -199,7 +199,7 @@ class PendingRequests:
 
     # replies
 
-    def _use(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
+    def _resolve_or_retry(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
         """Whether the record was used: it gave a result, or led to the next attempt. False where there is no record,
         where it cannot be read, or where a stored failure is to be asked again; then the attempt is still to be sent.
 
@@ -254,7 +254,7 @@ class PendingRequests:
         pending.keys.append(key)
         pending.replaces = pending.fresh
         stored = {} if pending.fresh else self._models.store.get([key])
-        if not self._use(pending, stored.get(key), None):
+        if not self._resolve_or_retry(pending, stored.get(key), None):
             self.dispatcher.submit(self._calls([pending]))
 
     # calls
@@ -311,7 +311,7 @@ class PendingRequests:
         elif isinstance(result, Fault):
             failure = Failure(result.kind, result.message, pending.keys[-1], sample=pending.sample)
             self._resolve(pending, failure)
-        elif not self._use(pending, *result):
+        elif not self._resolve_or_retry(pending, *result):
             self._resolve(pending, Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read."))
 
 

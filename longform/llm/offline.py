@@ -85,12 +85,13 @@ def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -
         )
     message = next((content for role, content in reversed(request.messages) if role == "user"), "")
     drawn_from = f"{message}\n{sample}" if sample else message
-    dice = hashlib.sha256(drawn_from.encode("utf-8", "surrogatepass")).digest()
-    room = request.max_tokens * CHARACTERS_PER_TOKEN
-    text = f"{rules[request.task].write(PromptInputs(request.task, message, effort), dice, room)}\n{END_MARK}"
+    random_bytes = hashlib.sha256(drawn_from.encode("utf-8", "surrogatepass")).digest()
+    max_characters = request.max_tokens * CHARACTERS_PER_TOKEN
+    inputs = PromptInputs(request.task, message, effort)
+    text = f"{rules[request.task].write(inputs, random_bytes, max_characters)}\n{END_MARK}"
     read = sum(len(content) for _, content in request.messages)
-    finish = "length" if len(text) > room else "stop"
-    return text[:room], finish, tokens(read), tokens(min(len(text), room))
+    finish = "length" if len(text) > max_characters else "stop"
+    return text[:max_characters], finish, tokens(read), tokens(min(len(text), max_characters))
 
 
 def task_of(rules: Rules, messages: Iterable[tuple[str, str]]) -> str | None:

@@ -199,6 +199,6 @@ class Budget:
             return self._by_stage[stage]
 
     @property
-    def waiting(self) -> bool:
+    def has_reservations(self) -> bool:
         """Whether money is reserved for calls in flight, of which some may be freed when they end."""
         return self.reserved_nano > 0

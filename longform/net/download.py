@@ -36,7 +36,7 @@ from longform.errors import HttpError, Incomplete, SourceError, StoreError, Usag
 from longform.files import read_json, remove, sync, unwritable, write_json
 from longform.machines import boot
 from longform.net import wire
-from longform.net.http import Call, Http, Tries, Wait
+from longform.net.http import Call, Http, RetryBudget, Wait
 from longform.net.wire import Changed, Dropped
 
 OVERLAP_BYTES = 256
@@ -130,7 +130,7 @@ class Version:
 
 
 @contextmanager
-def held(part: Path) -> Iterator[IO[bytes]]:
+def locked_part(part: Path) -> Iterator[IO[bytes]]:
     """Opens a part for appending, and locks it as long as the block runs. Waits while another process has the lock.
     StoreError where the file cannot be written.
     """
@@ -175,13 +175,13 @@ class Hashes:
 class Part:
     """The part of a file at `place`, its version at the server, its size so far and its hashes.
 
-    `file` is the open part (see `held`). `digests` are algorithms to compute beside sha256. `largest` is the expected
-    size in bytes, if known: replies of another length, and bytes beyond it, are refused.
+    `file` is the open part (see `locked_part`). `digests` are algorithms to compute beside sha256. `expected_size` is
+    the expected size in bytes, if known: replies of another length, and bytes beyond it, are refused.
     """
 
-    def __init__(self, place: Path, file: IO[bytes], digests: Collection[str], largest: int | None) -> None:
+    def __init__(self, place: Path, file: IO[bytes], digests: Collection[str], expected_size: int | None) -> None:
         self.path, self.notes = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
-        self.file, self.names, self.largest = file, digests, largest
+        self.file, self.names, self.expected_size = file, digests, expected_size
         self._empty()
         self._take_up()
 
@@ -267,8 +267,8 @@ class Part:
         """
         self.clear()
         length = response.raw.length_remaining
-        if length is not None and self.largest is not None and length != self.largest:
-            raise Changed(f"it has {length:,} bytes where {self.largest:,} are expected")
+        if length is not None and self.expected_size is not None and length != self.expected_size:
+            raise Changed(f"it has {length:,} bytes where {self.expected_size:,} are expected")
         self.version = Version(url, response.headers.get("ETag"), dated(response), length, 0, boot())
         self._note()
 
@@ -279,8 +279,8 @@ class Part:
         """Append bytes to the part and its hashes; Changed where they exceed the expected size. Syncs to disk every 256
         MiB.
         """
-        if self.largest is not None and self.size + len(chunk) > self.largest:
-            raise Changed(f"it has more than the {self.largest:,} bytes that are expected")
+        if self.expected_size is not None and self.size + len(chunk) > self.expected_size:
+            raise Changed(f"it has more than the {self.expected_size:,} bytes that are expected")
         view = memoryview(chunk)
         while view:
             view = view[self.file.write(view) :]
@@ -357,7 +357,7 @@ class Downloader(Http):
         if known := already(place, expected):
             return known
         path = place.with_name(place.name + ".part")
-        with held(path) as file:
+        with locked_part(path) as file:
             try:
                 if known := already(place, expected):  # another process may have been downloading it until now
                     return known
@@ -450,7 +450,7 @@ class _Download:
     ) -> None:
         self.http, self.url, self.place, self.expected = http, url, place, expected
         self.credentials, self.facts, self.progress = credentials, facts, progress
-        self.part, self.tries = Part(place, file, expected.digests, expected.size), Tries(http, retry_after)
+        self.part, self.tries = Part(place, file, expected.digests, expected.size), RetryBudget(http, retry_after)
         self.link = None if callable(url) else url
         self.refused, self.restarts, self.most, self.at_most = False, 0, 0, at_most
 

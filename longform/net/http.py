@@ -197,7 +197,7 @@ class Http:
         self._wire.close()
 
     def _whole(self, call: Call, max_bytes: int, retry_after: Wait | None) -> Reply:
-        tries = Tries(self, retry_after)
+        tries = RetryBudget(self, retry_after)
         while True:
             try:
                 with self.open(call) as response:
@@ -259,13 +259,15 @@ class Http:
         if status in also or (status < 400 and status not in MOVED):
             return response
         with response:
-            reply = Reply(response.url, status, response.headers, self._start_of(response))
+            reply = Reply(response.url, status, response.headers, self._error_body(response))
         if status in PASSING or status >= 500:
-            raise Dropped(f"answered {named(status)}", reply)
+            raise Dropped(f"answered {status_phrase(status)}", reply)
         advice = ADVICE.get(status, OTHER_ADVICE)
-        raise HttpError(f"{shown(reply.url)} answered {named(status)}: {advice}.", status=status, body=reply.content)
+        raise HttpError(
+            f"{shown(reply.url)} answered {status_phrase(status)}: {advice}.", status=status, body=reply.content
+        )
 
-    def _start_of(self, response: requests.Response) -> bytes:
+    def _error_body(self, response: requests.Response) -> bytes:
         """The body of an error reply; empty where it has more than ERROR_BYTES or cannot be read."""
         try:
             return wire.body(response, limit=ERROR_BYTES, within=self.timeout_seconds[1])
@@ -295,7 +297,7 @@ class Login:
         return ask(self.credentials)
 
 
-class Tries:
+class RetryBudget:
     """Counts the attempts for one request and sleeps between them, within the client's limits for both."""
 
     def __init__(self, http: Http, retry_after: Wait | None = None) -> None:
@@ -377,6 +379,6 @@ def user_agent(contact: str | None = None) -> str:
     return f"longform/{__version__} (dataset rebuilding; {known})"
 
 
-def named(status: int) -> str:
+def status_phrase(status: int) -> str:
     """A status with its standard phrase: 404 (Not Found)"""
     return f"{status} ({responses[status]})" if status in responses else str(status)

@@ -2,8 +2,8 @@
 well; passing failures are not, and are requested again in the next run.
 
     with open_web(home) as web:
-        visitor = web.visitor(Manners())
-        for row, page in visitor.each(rows, lambda row: visitor.get(Ask(row["url"]))):
+        client = web.client(Manners())
+        for row, page in client.each(rows, lambda row: client.get(PageRequest(row["url"]))):
             ...
 
 Replies and lasting failures are stored before they are returned. After a passing failure `each` raises Incomplete once
@@ -79,12 +79,12 @@ class Page:
     """A stored reply, or a stored failure: then `error` is its short reason, `detail` the whole message, `content`
     empty.
 
-    `url` is the requested address, `final` the address after redirects; `status` is 0 where no server answered;
+    `url` is the requested address, `final_url` the address after redirects; `status` is 0 where no server answered;
     `fetched_at` is in milliseconds since 1970, UTC. Header names are in lower case; only KEPT_HEADERS are kept.
     """
 
     url: str
-    final: str
+    final_url: str
     status: int
     fetched_at: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -168,8 +168,8 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _row(page: Page) -> tuple[Any, ...]:
     headers, body = json.dumps(page.headers, sort_keys=True), zstd.compress(page.content, level=LEVEL)
-    url, final, detail = map(_storable, (page.url, page.final, page.detail))
-    return url, final, page.status, page.fetched_at, headers, body, page.error, detail
+    url, final_url, detail = map(_storable, (page.url, page.final_url, page.detail))
+    return url, final_url, page.status, page.fetched_at, headers, body, page.error, detail
 
 
 def _page(row: tuple[Any, ...]) -> Page:
@@ -220,13 +220,13 @@ class Manners:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PageRequest:
     """A GET request. With `service` (the name of a search API) the store's key has this name in place of the URL, so
     that the API's address may change.
 
     A failure of a page is stored; a failure of a service is raised and not stored. Only for pages: `private_hosts`
-    allows addresses that are not public, `robots` checks robots.txt first. Only for services: `settled(reply)` is False
-    for a reply that is not to be stored; it raises Incomplete.
+    allows addresses that are not public, `robots` checks robots.txt first. Only for services: `is_storable(reply)` is
+    False for a reply that is not to be stored; it raises Incomplete.
     """
 
     url: str
@@ -236,7 +236,7 @@ class Ask:
     max_bytes: int = MAX_BYTES
     private_hosts: bool = False
     robots: bool = True
-    settled: Callable[[Reply], bool] = lambda reply: True
+    is_storable: Callable[[Reply], bool] = lambda reply: True
 
     @property
     def key(self) -> bytes:
@@ -245,25 +245,25 @@ class Ask:
 
 
 class Web(AbstractContextManager["Web"]):
-    """The page store of a home folder, with one Visitor for each Manners in use. Made by `open_web`, which counts its
-    users; each user closes it once, and the last close closes the file.
+    """The page store of a home folder, with one PageClient for each Manners in use. Made by `open_web`, which counts
+    its users; each user closes it once, and the last close closes the file.
     """
 
     def __init__(self, home: Path) -> None:
         self.home, self.users = home, 0
         self.store = PageStore(home / "web" / "pages.sqlite")
-        self._visitors: dict[Manners, Visitor] = {}
+        self._clients: dict[Manners, PageClient] = {}
         self._lock = threading.Lock()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def visitor(self, manners: Manners) -> Visitor:
-        """The Visitor with these manners, shared by all callers with equal ones."""
+    def client(self, manners: Manners) -> PageClient:
+        """The PageClient with these manners, shared by all callers with equal ones."""
         with self._lock:
-            if manners not in self._visitors:
-                self._visitors[manners] = Visitor(self.store, manners)
-            return self._visitors[manners]
+            if manners not in self._clients:
+                self._clients[manners] = PageClient(self.store, manners)
+            return self._clients[manners]
 
     def close(self) -> None:
         """End one use of the store; the last one waits for running requests and closes the file."""
@@ -272,8 +272,8 @@ class Web(AbstractContextManager["Web"]):
             if self.users:
                 return
             del _open[self.home]
-        for visitor in self._visitors.values():
-            visitor.close()
+        for client in self._clients.values():
+            client.close()
         self.store.close()
 
 
@@ -309,7 +309,7 @@ def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: 
             future.cancel()
 
 
-class Visitor:
+class PageClient:
     """Requests pages with fixed manners, from the store where they are in it. Threads may share it."""
 
     def __init__(self, store: PageStore, manners: Manners) -> None:
@@ -344,56 +344,57 @@ class Visitor:
                 f"which asks only for what is missing. The first: {failures[0]}"
             )
 
-    def get(self, ask: Ask) -> Page:
+    def get(self, request: PageRequest) -> Page:
         """The stored page, else the page fetched now, which is then stored. A lasting failure is a page with an
         `error`. Incomplete where the request failed for a passing reason; SourceError where a service refuses.
         """
-        key, lifted = ask.key, self._lifted(ask)
-        with self._locks[ask.robots][key[0] % LOCKS]:
+        key, lifted = request.key, self._lifted(request)
+        with self._locks[request.robots][key[0] % LOCKS]:
             page = self.store.get(key)
             if page is not None and page.error not in lifted:
                 return page
-            return self.store.put(key, self._fetched(ask), instead_of=lifted)
+            return self.store.put(key, self._fetched(request), instead_of=lifted)
 
-    def _lifted(self, ask: Ask) -> list[str]:
+    def _lifted(self, request: PageRequest) -> list[str]:
         """The `error` values of stored failures that do not count for this request, which is made again: refused
         addresses that it allows, and unreachable pages unless `give_up` is set.
         """
-        lifted = {PRIVATE: ask.private_hosts, FORBIDDEN: not ask.robots, UNREACHABLE: not self.manners.give_up}
+        lifted = {PRIVATE: request.private_hosts, FORBIDDEN: not request.robots, UNREACHABLE: not self.manners.give_up}
         return [reason for reason, no_longer in lifted.items() if no_longer]
 
-    def _fetched(self, ask: Ask) -> Page:
+    def _fetched(self, request: PageRequest) -> Page:
         """The page as the server answers now, or the page of a lasting failure. Raises what `get` raises."""
         try:
-            return self._answered(ask)
+            return self._answered(request)
         except (SourceError, Incomplete) as error:
-            if ask.service or (isinstance(error, Incomplete) and not self.manners.give_up):
+            if request.service or (isinstance(error, Incomplete) and not self.manners.give_up):
                 raise
             status = error.status if isinstance(error, HttpError) else 0
-            return Page(ask.url, ask.url, status, _now(), error=_reason(error), detail=str(error)[:DETAIL_CHARACTERS])
+            detail = str(error)[:DETAIL_CHARACTERS]
+            return Page(request.url, request.url, status, _now(), error=_reason(error), detail=detail)
 
-    def _answered(self, ask: Ask) -> Page:
+    def _answered(self, request: PageRequest) -> Page:
         reply = self.http.get(
-            ask.url,
-            params=dict(ask.params) or None,
-            credentials=ask.credentials,
-            max_bytes=ask.max_bytes,
-            check=None if ask.service else lambda url: self._check(ask, url),
-            public_only=not (ask.service or ask.private_hosts),
+            request.url,
+            params=dict(request.params) or None,
+            credentials=request.credentials,
+            max_bytes=request.max_bytes,
+            check=None if request.service else lambda url: self._check(request, url),
+            public_only=not (request.service or request.private_hosts),
         )
-        if not ask.settled(reply):
-            raise Incomplete(f"{ask.service} had no answer to give for now: run this again.")
+        if not request.is_storable(reply):
+            raise Incomplete(f"{request.service} had no answer to give for now: run this again.")
         headers = {name: value for name in KEPT_HEADERS if (value := reply.headers.get(name, "")[:HEADER_CHARACTERS])}
-        final = ask.url if ask.service else reply.url
-        return Page(ask.url, final, reply.status, _now(), headers, reply.content)
+        final_url = request.url if request.service else reply.url
+        return Page(request.url, final_url, reply.status, _now(), headers, reply.content)
 
-    def _check(self, ask: Ask, url: str) -> None:
-        check_address(url, private_hosts=ask.private_hosts)
-        if ask.robots:
-            self._robots[ask.private_hosts].check(url)
+    def _check(self, request: PageRequest, url: str) -> None:
+        check_address(url, private_hosts=request.private_hosts)
+        if request.robots:
+            self._robots[request.private_hosts].check(url)
 
     def _robots_txt(self, private_hosts: bool, url: str) -> Page:
-        return self.get(Ask(url, max_bytes=ROBOTS_BYTES, private_hosts=private_hosts, robots=False))
+        return self.get(PageRequest(url, max_bytes=ROBOTS_BYTES, private_hosts=private_hosts, robots=False))
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -85,7 +85,7 @@ class Batches:
     """All files and batches of a server. A batch takes about `seconds`. `answer_line(url, body)` answers one request of
     a batch; `draw_end` returns the final status of a new batch, None: completed.
 
-    Methods answer one API call each; they raise Refused for an unknown id or an invalid request.
+    Methods answer one API call each; they raise ErrorReply for an unknown id or an invalid request.
     """
 
     def __init__(self, seconds: float, answer_line: AnswerLine, draw_end: Callable[[], str | None]) -> None:
@@ -329,7 +329,7 @@ def _batch_document(request: BatchRequest) -> dict[str, Any]:
 
 def _page(rows: list[dict[str, Any]], request: ListRequest) -> web.Response:
     """One page of a list, as OpenAI returns it: at most `limit` rows after the row with the id `after`, in the order of
-    `rows`. Refused (400) for an unknown `after`.
+    `rows`. ErrorReply (400) for an unknown `after`.
     """
     after, names = request.after, [row["id"] for row in rows]
     if after is not None and after not in names:

@@ -185,7 +185,7 @@ def unreadable(name: str, body: Any) -> bytes:
     return bytes(body[: len(body) // 2]) if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
 
 
-def under(fault: Fault | None, request: web.Request, response: web.Response) -> web.StreamResponse:
+def with_fault(fault: Fault | None, request: web.Request, response: web.Response) -> web.StreamResponse:
     """The response as the fault lets it through: the connection reset, the body unreadable, truncated or sent slowly;
     unchanged without a fault or under any other.
     """

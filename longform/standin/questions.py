@@ -28,7 +28,7 @@ TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
 M = TypeVar("M", bound=BaseModel)
 
 
-class Refused(Exception):
+class ErrorReply(Exception):
     """Raised for a request that is answered with an error; `reply` is that error response."""
 
     def __init__(self, reply: web.Response) -> None:
@@ -46,13 +46,13 @@ def error_document(
     return {"error": {"message": message, "type": kind, "param": parameter, "code": code}}
 
 
-def refusal(status: int, message: str, parameter: str | None = None, code: str | None = None) -> Refused:
-    """A Refused with an error body of type invalid_request_error, for the caller to raise."""
-    return Refused(as_json(error_document(message, "invalid_request_error", parameter, code), status))
+def refusal(status: int, message: str, parameter: str | None = None, code: str | None = None) -> ErrorReply:
+    """An ErrorReply with an error body of type invalid_request_error, for the caller to raise."""
+    return ErrorReply(as_json(error_document(message, "invalid_request_error", parameter, code), status))
 
 
 def checked(model: type[M], body: Any) -> M:
-    """The body of a request validated as `model`. Refused (400), naming the first invalid field."""
+    """The body of a request validated as `model`. ErrorReply (400), naming the first invalid field."""
     try:
         return model.model_validate(body)
     except ValidationError as error:

@@ -42,7 +42,7 @@ def complete(
 ) -> dict[str, Any]:
     """The completion object for a request, in OpenAI's shape. `digest`: sha256 of the request, from which made-up text
     is drawn. `fault`: one of REPLY_FAULTS replaces the message, others change nothing. `say`: the text of every reply,
-    in place of the rules'. Refused (400) for a JSON schema that cannot be read.
+    in place of the rules'. ErrorReply (400) for a JSON schema that cannot be read.
     """
     choices, tokens = [], 0
     for sample in range(question.choices):
@@ -87,10 +87,10 @@ def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple
         text, finish, _, _ = offline.respond(rules, request, sample, question.effort)
         return text, finish
     else:
-        dice = hashlib.sha256(digest + bytes([sample])).digest()
-        text = f"{_NO_RULE[dice[0] % len(_NO_RULE)]} (Number {dice[1]}.)\n{offline.END_MARK}"
-    room = question.limit * offline.CHARACTERS_PER_TOKEN
-    return text[:room], "length" if len(text) > room else "stop"
+        random_bytes = hashlib.sha256(digest + bytes([sample])).digest()
+        text = f"{_NO_RULE[random_bytes[0] % len(_NO_RULE)]} (Number {random_bytes[1]}.)\n{offline.END_MARK}"
+    max_characters = question.limit * offline.CHARACTERS_PER_TOKEN
+    return text[:max_characters], "length" if len(text) > max_characters else "stop"
 
 
 def _known_request(question: Question, rules: Rules) -> Request | None:
@@ -109,7 +109,7 @@ def _json_text(
     question: Question, digest: bytes, rules: Rules, schema: dict[str, Any], request: Request | None, sample: int
 ) -> str:
     """A reply as JSON text: the rule's reply where its fields are those of the schema, else made-up values. `request`
-    is None where there is no rule. Refused (400) for a schema that cannot be read.
+    is None where there is no rule. ErrorReply (400) for a schema that cannot be read.
     """
     found = None
     if request is not None:

@@ -43,15 +43,15 @@ from longform.standin.faults import (
     error_reply,
     reset,
     slow_seconds,
-    under,
     unreadable,
+    with_fault,
 )
 from longform.standin.limits import Limits
 from longform.standin.questions import (
     CHAT,
     EMBEDDINGS,
+    ErrorReply,
     Question,
-    Refused,
     Texts,
     as_json,
     checked,
@@ -208,8 +208,8 @@ class Standin:
             self._in_flight += 1
             self._counts.arrive(name, self._in_flight)
             try:
-                return await self._rehearse(name, request)
-            except Refused as refused:
+                return await self._respond(name, request)
+            except ErrorReply as refused:
                 if name in ASKS_MODEL:
                     self._counts.outcomes[REFUSED_OUTCOMES.get(refused.reply.status, "invalid")] += 1
                 raise
@@ -218,8 +218,8 @@ class Standin:
 
         return handle
 
-    async def _rehearse(self, name: str, request: web.Request) -> web.StreamResponse:
-        """The response to a request on the route `name`, under the fault drawn for it. Refused for a wrong key."""
+    async def _respond(self, name: str, request: web.Request) -> web.StreamResponse:
+        """The response to a request on the route `name`, under the fault drawn for it. ErrorReply for a wrong key."""
         fault = self.faults.draw(name, asks_model=name in ASKS_MODEL)
         if fault and fault.name == "reset-early":
             self._counts.outcomes[fault.name] += 1
@@ -229,11 +229,11 @@ class Standin:
         if name in ASKS_MODEL:
             reply = await self._ask(ASKS_MODEL[name], _json(body), fault, request)
         else:
-            reply = await self._manage(name, request, body, fault)
+            reply = await self._respond_files(name, request, body, fault)
         reply.headers["x-request-id"] = f"req_{random.getrandbits(96):024x}"
-        return under(fault, request, reply)
+        return with_fault(fault, request, reply)
 
-    async def _manage(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> web.Response:
+    async def _respond_files(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> web.Response:
         """The response to a request for files, batches or models, under this fault."""
         if fault:
             self._counts.outcomes[fault.name] += 1
@@ -245,14 +245,14 @@ class Standin:
     async def _ask(
         self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request
     ) -> web.Response:
-        """The response to a completion or embedding request, under this fault, after the configured latency. Refused
+        """The response to a completion or embedding request, under this fault, after the configured latency. ErrorReply
         (429) where a rate limit is used up.
         """
         started = time.monotonic()
         question, digest = self._read_question(kind, body)
         short = self._limits.admit(question.tokens_admitted)
         if short:
-            raise Refused(self._with_limits(_limited(*short)))
+            raise ErrorReply(self._with_limits(_limited(*short)))
         name, reply, _ = self._answer(question, digest, fault, request.headers.get("Authorization", ""))
         self._counts.outcomes[name] += 1
         latency = max(self._settings.latency_seconds, slow_seconds(fault, self._settings.latency_seconds))
@@ -293,7 +293,7 @@ class Standin:
         try:
             question, digest = self._read_question(ASKS_MODEL[f"POST {url}"], body)
             name, reply, usage = self._answer(question, digest, fault, "")
-        except Refused as refused:
+        except ErrorReply as refused:
             name, reply, usage = "invalid", refused.reply, {}
         self._counts.batch_lines[name] += 1
         text: Any = unreadable(name, reply.body) if name in UNREADABLE else reply.body
@@ -302,7 +302,7 @@ class Standin:
         return Line(reply.status, None if name in LOST else text, usage)
 
     def _read_question(self, kind: type[Question] | type[Texts], body: Any) -> tuple[Question | Texts, bytes]:
-        """(validated request, sha256 of its JSON with sorted fields). Refused (400) for an invalid body, (404) for
+        """(validated request, sha256 of its JSON with sorted fields). ErrorReply (400) for an invalid body, (404) for
         another model than the one served.
         """
         digest, question = _digest(body), checked(kind, body)
@@ -331,7 +331,7 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
     """The handler's response; errors in OpenAI's shape, also those that aiohttp raises for an unknown URL or method."""
     try:
         return await handler(request)
-    except Refused as refused:
+    except ErrorReply as refused:
         return refused.reply
     except web.HTTPException as error:
         message = f"{error.reason}: {request.method[:20]} {request.path[:200]}."
@@ -342,8 +342,8 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 
 async def _read(request: web.Request, *, is_upload: bool) -> Any:
-    """The body as bytes, or for an upload (file name, content, purpose). Refused (400) where it cannot be read, (413)
-    where it is too large.
+    """The body as bytes, or for an upload (file name, content, purpose). ErrorReply (400) where it cannot be read,
+    (413) where it is too large.
     """
     limit = MAX_FILE_BYTES + UPLOAD_FRAME_BYTES if is_upload else JSON_BYTES
     try:

@@ -39,7 +39,7 @@ class Measure:
         found = float(self.of(self.rows.sum(axis=0)))
         return None if math.isnan(found) else found
 
-    def interval(self, *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
+    def bounds(self, *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
         """(lower, upper) bound of the 95 % bootstrap interval over units; NaN with fewer than two units or an undefined
         measure.
         """
@@ -137,6 +137,6 @@ def _agreed(field: Field, labels: pd.DataFrame, seed: int, draws: int) -> dict[s
     measures = {"alpha": alpha(of, interval=field.kind == "number"), "cohen": kappa(of_two), "fleiss": fleiss(of)}
     found = {"field": field.name, "units": len(of), "labels": sum(map(len, of)), "agreed": pairwise_share(of)}
     for name, measure in measures.items():
-        low, high = measure.interval(seed=seed, draws=draws)
+        low, high = measure.bounds(seed=seed, draws=draws)
         found |= {name: measure.value, f"{name} from": low, f"{name} to": high}
     return found

@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from longform.artifacts.rows import Rejected, Row
 from tasks.annotation.form import Field, Form
-from tasks.annotation.labelling import NOT_LABELLED, Cells, Found, Labelling, answers, attempt, task_id, texts
+from tasks.annotation.labelling import NOT_LABELLED, Cells, Found, Labelling, answers, or_rejected, task_id, texts
 from tasks.annotation.sheets import Part, as_json, title
 from tasks.annotation.values import Unfit
 
@@ -126,7 +126,7 @@ def read_record(form: Form, record: Row, raw: str) -> Found:
     alone = len(of) == 1 and record.get("status") == "completed"
     item = metadata.get(form.item_key) if form.item_key else None
     for user, responses in of.items():
-        yield attempt(task, raw, _read, form, task, item, user, responses, texts(form, fields, item), alone)
+        yield or_rejected(task, raw, _read, form, task, item, user, responses, texts(form, fields, item), alone)
     if not of:
         yield Rejected(task, "filtered", NOT_LABELLED)
 

@@ -18,11 +18,21 @@ from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.errors import SourceError
 from tasks.annotation import argilla, label_studio
 from tasks.annotation.form import Field, Form, Task
-from tasks.annotation.labelling import WHOLE, Cells, Checked, Found, Labelling, item_ids, read_back, refused, task_id
+from tasks.annotation.labelling import (
+    WHOLE,
+    Cells,
+    Checked,
+    Found,
+    Labelling,
+    check_all,
+    item_ids,
+    rejected_for,
+    task_id,
+)
 from tasks.annotation.sheets import PLAIN, TIMES, csv_file, jsonl, parts, records
-from tasks.annotation.values import Unfit, filled, moment, refuse_near_misses
+from tasks.annotation.values import Unfit, is_answered, moment, refuse_near_misses
 from tasks.sources.files.csv_cells import as_meant, csv_rows
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 
 Format = Literal["jsonl", "csv", "plain-csv", "label-studio", "argilla"]
@@ -109,7 +119,7 @@ def read_file(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Ch
     """
     accounts = {account: str(name) for account, name in file.source.facts}
     records = read_records(form, read_lines(file), file.source.path)
-    yield from read_back(form, labellings(form, records), known, accounts)
+    yield from check_all(form, labellings(form, records), known, accounts)
 
 
 # ---------------------------------------------------------------- records of a file
@@ -206,9 +216,9 @@ def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw:
     if any(cell.strip() for cell in cells[len(names) :]):
         return Rejected(key, "defect", "more cells than the first line", raw=raw)
     meant = cells if PLAIN in names else map(as_meant, cells)
-    row: Row = {name: cell if filled(cell) else None for name, cell in zip(names, meant, strict=False)}
+    row: Row = {name: cell if is_answered(cell) else None for name, cell in zip(names, meant, strict=False)}
     if form.items and row[form.item_key] is not None:
-        of_item = form.names() | {form.item_key: True}
+        of_item = form.belongs_to_items() | {form.item_key: True}
         row[form.items] = [{name: row.pop(name) for name in names if of_item.get(name)}]
     return row | {"source": "csv"}
 
@@ -222,7 +232,7 @@ def labellings(form: Form, records: Records) -> Iterator[tuple[Labelling | Rejec
         try:
             yield from ((each, raw) for each in _labellings(form, record, raw))
         except (Unfit, ValidationError) as error:
-            yield refused(key, raw, error), raw
+            yield rejected_for(key, raw, error), raw
 
 
 def _labellings(form: Form, record: Any, raw: str) -> Found:
@@ -252,7 +262,7 @@ def _read_sheet(form: Form, record: Row) -> Labelling:
         asked, others = form.asked(of_item=item != WHOLE), form.texts(of_item=item != WHOLE)
         wanted = [*(each.name for each in asked), *([] if item else [form.annotator, *TIMES])]
         known = {*wanted, *(each.name for each in others), form.key, form.item_key, *form.context, "ratings"}
-        refuse_near_misses((name for name in row if filled(row[name])), known, wanted, item or task)
+        refuse_near_misses((name for name in row if is_answered(row[name])), known, wanted, item or task)
         values |= {(item, each.name): row[each.name] for each in asked if _says(each, row.get(each.name))}
         shown |= {(item, each.name): row.get(each.name) for each in others}
     source = "csv" if record.get("source") == "csv" else "jsonl"
@@ -262,4 +272,4 @@ def _read_sheet(form: Form, record: Row) -> Labelling:
 
 def _says(field: Field, value: Any) -> bool:
     """Whether a value answers the field: it is not blank, or it is a text and the field accepts empty texts."""
-    return filled(value) or (field.blank and isinstance(value, str))
+    return is_answered(value) or (field.blank and isinstance(value, str))

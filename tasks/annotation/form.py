@@ -97,7 +97,7 @@ class Form:
         """The texts shown of each item (`of_item`), or those of the task as a whole."""
         return tuple(each for each in self.shown if each.of_item == of_item)
 
-    def names(self) -> dict[str, bool]:
+    def belongs_to_items(self) -> dict[str, bool]:
         """The name of each text and field -> whether it belongs to items."""
         return {each.name: each.of_item for each in self.shown} | {each.name: each.of_item for each in self.fields}
 

@@ -30,8 +30,8 @@ from tasks.annotation.labelling import (
     Labelling,
     Place,
     answers,
-    attempt,
     item_ids,
+    or_rejected,
     task_id,
     texts,
 )
@@ -119,7 +119,7 @@ def read_task(form: Form, record: Row, raw: str) -> Found:
     task = task_id(form, exported.data)
     items = item_ids(form, exported.data)
     for annotation in exported.annotations:
-        yield attempt(task, raw, _read, form, task, items, exported.data, annotation)
+        yield or_rejected(task, raw, _read, form, task, items, exported.data, annotation)
     if not exported.annotations:
         yield Rejected(task, "filtered", NOT_LABELLED)
 

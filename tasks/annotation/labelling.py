@@ -20,12 +20,12 @@ from tasks.annotation.values import (
     ILL_FORMED,
     Unfit,
     annotator_name,
-    filled,
+    collecting_unfit,
     folded,
+    is_answered,
     read_value,
     refuse_near_misses,
     seconds,
-    taken,
 )
 
 RAW_CHARS = 2_000
@@ -59,7 +59,7 @@ class Labelling:
     @property
     def key(self) -> str:
         """A name for reports: task/annotator; only the task where the annotator is missing or may be a mail address."""
-        named = isinstance(self.annotator, int | str) and filled(self.annotator) and "@" not in str(self.annotator)
+        named = isinstance(self.annotator, int | str) and is_answered(self.annotator) and "@" not in str(self.annotator)
         return f"{self.task}/{self.annotator}" if named else self.task
 
 
@@ -133,7 +133,7 @@ def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> C
             raise Unfit("a field given twice" if cell in values else "ill-formed value", name)
         else:
             values[cell] = value
-    return {cell: value for cell, value in values.items() if filled(value)}
+    return {cell: value for cell, value in values.items() if is_answered(value)}
 
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
@@ -180,11 +180,11 @@ def check(
     values, as_written = {}, {}
     for (place, name), value in labelling.values.items():
         cell = items[place], name
-        if (ours := taken(wrong, read_value, fields[name], value, items[place] or task.id)) is not None:
+        if (ours := collecting_unfit(wrong, read_value, fields[name], value, items[place] or task.id)) is not None:
             values[cell] = ours
             if fields[name].offered and isinstance(ours, str) and ours != value:
                 as_written[cell] = value
-    time = taken(wrong, seconds, labelling.seconds, task.id)
+    time = collecting_unfit(wrong, seconds, labelling.seconds, task.id)
     found = frozenset(items.values()) - {WHOLE}
     return Checked(labelling, task, annotator, values, as_written, found, swapped, time, wrong, raw)
 
@@ -224,15 +224,15 @@ Found = Iterator[Labelling | Rejected]
 Made = TypeVar("Made")
 
 
-def attempt(key: str, raw: str, read: Callable[..., Made], *what: Any) -> Made | Rejected:
+def or_rejected(key: str, raw: str, read: Callable[..., Made], *what: Any) -> Made | Rejected:
     """The result of `read(*what)`, or a Rejected (key `key`, text `raw`) if it raises Unfit or ValidationError."""
     try:
         return read(*what)
     except (Unfit, ValidationError) as error:
-        return refused(key, raw, error)
+        return rejected_for(key, raw, error)
 
 
-def refused(key: str, raw: str, error: Unfit | ValidationError) -> Rejected:
+def rejected_for(key: str, raw: str, error: Unfit | ValidationError) -> Rejected:
     """The rejected row for a record that does not fit: with the reason of an Unfit, or for a ValidationError with the
     path in the record and what is expected there.
     """
@@ -242,7 +242,7 @@ def refused(key: str, raw: str, error: Unfit | ValidationError) -> Rejected:
     return Rejected(key, "defect", "ill-formed record", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", raw)
 
 
-def read_back(
+def check_all(
     form: Form,
     found: Iterable[tuple[Labelling | Rejected, str]],
     known: Mapping[str, Task],
@@ -258,7 +258,7 @@ def read_back(
         if isinstance(labelling, Rejected):
             yield labelling
             continue
-        fitting = attempt(labelling.key, raw, check, form, labelling, known, accounts, raw)
+        fitting = or_rejected(labelling.key, raw, check, form, labelling, known, accounts, raw)
         yield from map(fitting.rejected, fitting.wrong) if isinstance(fitting, Checked) else ()
         if isinstance(fitting, Rejected) or fitting.values:
             yield fitting

@@ -82,7 +82,7 @@ def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
     return found.assign(value=found["value"].where(enough[rule], None))
 
 
-def decided(together: pd.DataFrame) -> pd.DataFrame:
+def decision_counts(together: pd.DataFrame) -> pd.DataFrame:
     """One row a field: `units` with two labels or more, how many of them are `decided` (`aggregate` has a value), how
     many `tied`. `together` is a result of `aggregate`.
     """

@@ -31,7 +31,7 @@ class Unfit(ValueError):
         self.reason, self.detail, self.kind = reason, detail, kind
 
 
-def taken(wrong: list[Unfit], read: Callable[..., Any], *values: Any) -> Any:
+def collecting_unfit(wrong: list[Unfit], read: Callable[..., Any], *values: Any) -> Any:
     """The result of `read(*values)`; None if it raises Unfit, which is then appended to `wrong`."""
     try:
         return read(*values)
@@ -40,7 +40,7 @@ def taken(wrong: list[Unfit], read: Callable[..., Any], *values: Any) -> Any:
         return None
 
 
-def filled(value: Any) -> bool:
+def is_answered(value: Any) -> bool:
     """Whether a value is not blank: neither null, nor an empty list, nor a text of white space alone."""
     return value is not None and value != [] and (not isinstance(value, str) or bool(value.strip()))
 
@@ -127,7 +127,7 @@ def annotator_name(value: Any, accounts: Mapping[str, str]) -> str:
 
     `accounts`: account in a tool -> annotator id; if there are any, Unfit for any other account.
     """
-    if not filled(value):
+    if not is_answered(value):
         raise Unfit("no annotator")
     name = str(value).strip()
     if accounts and name not in accounts:
@@ -155,7 +155,7 @@ def moment(name: str, value: Any) -> int | None:
     any other value, named `name` in the message.
     """
     try:
-        when = datetime.fromisoformat(value) if filled(value) else None
+        when = datetime.fromisoformat(value) if is_answered(value) else None
         return int(when.replace(tzinfo=when.tzinfo or UTC).timestamp() * 1000) if when else None
     except (TypeError, ValueError, OverflowError):
         raise Unfit(f"ill-formed {name}", as_shown(value)) from None

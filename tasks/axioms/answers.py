@@ -16,7 +16,7 @@ from longform.llm.read.replies import cited_passages
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
 from tasks.answers import made_by, unanswered, usable
-from tasks.metrics.utilization import utilization
+from tasks.axioms.utilization import outside_limits, utilization
 
 QUESTION_CHARACTERS = 8_000
 PASSAGE_CHARACTERS = 12_000
@@ -46,8 +46,8 @@ def answer_open_book(
 ) -> Iterator[Row | Rejected]:
     """LLM(P+, q): answers written from numbered passages, which they cite."""
     items = []
-    evidence = passages.only("question_id", TEXT_OF_PASSAGES)
-    for thread, row in zip(threads.only(*ASKED), evidence, strict=True):
+    evidence = passages.as_dicts("question_id", TEXT_OF_PASSAGES)
+    for thread, row in zip(threads.as_dicts(*ASKED), evidence, strict=True):
         if row["passages"]:
             items.append((thread["question_id"], (thread, row["passages"])))
         else:
@@ -65,7 +65,7 @@ def answer_closed_book(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """LLM(q): answers written from the question alone."""
-    rows = threads.only(*ASKED)
+    rows = threads.as_dicts(*ASKED)
     requests = ((thread["question_id"], prompt.request(model, question=question_for_prompt(thread))) for thread in rows)
     for question, answer in context.ask(model, requests):
         yield _answer(question, "closed_book", answer, model, prompt)
@@ -99,10 +99,10 @@ def corrupt_answers(
     context: StageContext, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites the answer."""
-    questions = {thread["question_id"]: question_for_prompt(thread) for thread in threads.only(*ASKED)}
+    questions = {thread["question_id"]: question_for_prompt(thread) for thread in threads.as_dicts(*ASKED)}
     evidence = {
         row["question_id"]: passages_for_prompt(row["passages"])
-        for row in passages.only("question_id", TEXT_OF_PASSAGES)
+        for row in passages.as_dicts("question_id", TEXT_OF_PASSAGES)
     }
     requests = (
         (
@@ -201,8 +201,7 @@ def _combined(
     if isinstance(text, Rejected):
         return text
     share = utilization(text, first["text"], second["text"], n=n)
-    if not above < share < below:
-        reason = "utilization below minimum" if share <= above else "utilization above maximum"
+    if reason := outside_limits(share, above=above, below=below):
         return Rejected(question, "filtered", reason, detail=f"utilization {share:.3f}")
     return {
         "combined_id": _row_id("m", question, answer.key),

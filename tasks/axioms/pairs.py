@@ -108,7 +108,9 @@ def pair_with_related(
             _related_pairs(question, answers[question], negatives, with_all_answers, seed),
             "no related question",
         )
-        for question, negatives in map(itemgetter("question_id", "negatives"), related.only("question_id", "negatives"))
+        for question, negatives in map(
+            itemgetter("question_id", "negatives"), related.as_dicts("question_id", "negatives")
+        )
     )
 
 
@@ -160,12 +162,12 @@ def pair_generated(
     """
     tables = {"open_book": open_book, "closed_book": closed_book, "corrupted": corrupted}
     ids = {
-        name: {row["question_id"]: row[rows.key] for row in rows.only("question_id", rows.key)}
+        name: {row["question_id"]: row[rows.key] for row in rows.as_dicts("question_id", rows.key)}
         for name, rows in tables.items()
     }
     yield from _batches(
         (question, _generated_pairs(question, ids), "fewer than two generated answers")
-        for question in map(itemgetter("question_id"), threads.only("question_id"))
+        for question in map(itemgetter("question_id"), threads.as_dicts("question_id"))
     )
 
 
@@ -264,4 +266,4 @@ def _batches(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.Re
 def _answers(threads: Rows) -> Iterator[tuple[str, list[Row]]]:
     """(question id, its answers with id and votes alone) of each thread, in the order of the threads."""
     columns = ("question_id", "answers.list.element.answer_id", "answers.list.element.votes")
-    return map(itemgetter("question_id", "answers"), threads.only(*columns))
+    return map(itemgetter("question_id", "answers"), threads.as_dicts(*columns))

@@ -110,7 +110,7 @@ def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
     demands.
     """
     of_answers = (f"answers.list.element.{name}" for name in ("answer_id", *OF_POST))
-    for thread in threads.only(*SHARED, *OF_POST, *of_answers):
+    for thread in threads.as_dicts(*SHARED, *OF_POST, *of_answers):
         posts = [(thread["question_id"], "question", thread)]
         posts += [(answer["answer_id"], "answer", answer) for answer in thread["answers"]]
         shared = {name: thread[name] for name in SHARED}

@@ -90,7 +90,7 @@ def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple
     texts: list[str] = []
     answers: list[list[tuple[str, int]]] = []
     columns = ("question_id", "title", "text", "answers.list.element.answer_id", "answers.list.element.votes")
-    for thread in threads.only(*columns):
+    for thread in threads.as_dicts(*columns):
         ids.append(thread["question_id"])
         texts.append(f"{thread['title']}\n{thread['text'][:QUESTION_CHARACTERS]}")
         answers.append([(answer["answer_id"], answer["votes"]) for answer in thread["answers"]])

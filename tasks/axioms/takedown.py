@@ -6,7 +6,7 @@
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
 embeddings) are found by the post's words in the request, where a text of a few words must be a whole text of the
-request (tasks/publishing/purging.py). In doubt a response is included, since it can be requested again.
+request (tasks/publishing/responses_made_from.py). In doubt a response is included, since it can be requested again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
 from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
 from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
-from tasks.publishing.purging import Queries, by_words, found, register
+from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
 MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers")
@@ -59,7 +59,7 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
     """Keys of the stored responses that were made from the posts `ids`, or from texts made from these posts."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
-        register(database, "readers", found(database, store, READING))
-        by_id, texts = set(found(database, store, NAMED)), set(found(database, store, TEXTS))
-        known = set(found(database, store, [(MODEL_STAGES, RESPONSES)]))
+        register(database, "readers", first_values(database, store, READING))
+        by_id, texts = set(first_values(database, store, NAMED)), set(first_values(database, store, TEXTS))
+        known = set(first_values(database, store, [(MODEL_STAGES, RESPONSES)]))
     return by_id | set(by_words(responses, texts, known))

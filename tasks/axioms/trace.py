@@ -15,7 +15,7 @@ from tasks.publishing.lineage import (
     published_row,
     rows_where,
     stage_rows_where,
-    taken,
+    tokens_and_cost,
 )
 
 MADE_BY = {
@@ -103,7 +103,7 @@ def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str,
     prompt = f"prompt {row[f'{side}_prompt']} · response {response[:16]}…"
     yield side, f"{row[f'{side}_source']}   {row[f'{side}_model']} via {row[f'{side}_endpoint']} · {prompt}"
     if response in calls:
-        yield "", taken(calls[response])
+        yield "", tokens_and_cost(calls[response])
     if found and "corrupted_claims" in found:
         yield (
             "",

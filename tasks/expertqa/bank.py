@@ -28,13 +28,13 @@ from longform.engine.at_most import Sizes, bound_by
 from longform.engine.stage import AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.expertqa import QUESTIONS
-from tasks.annotation.values import filled
+from tasks.annotation.values import is_answered
 from tasks.expertqa.exact import IllFormed, read_exact, write_exact
 from tasks.expertqa.vocabulary import OTHER_FIELD, field_of_study, question_types
 from tasks.sources.files.csv_cells import csv_rows
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import of_source, records_at_most
+from tasks.sources.files.sizes import most_bytes, records_at_most
 
 GROUP = "expertqa"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
@@ -65,7 +65,7 @@ def _questions_at_most(of: Sizes) -> float:
     return records_at_most(of["files"], len(LEAST["csv" if is_csv(name) else "jsonl"]) + 1)
 
 
-@stage(QUESTIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=_questions_at_most))
+@stage(QUESTIONS, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=_questions_at_most))
 def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
     """The questions of a file, in its order. `licence`: that of the file.
 
@@ -129,15 +129,14 @@ def parse_questions(
             yield {"question_id": question_id(name, number, seen[name]), **row}
 
 
-def question_id(name: str, number: str | None, time: int) -> str:
+def question_id(name: str, file_number: str | None, occurrence: int) -> str:
     """expertqa/<hash>; for its second occurrence in a file expertqa/<hash>#2. In the second file <hash>#file2 and
     <hash>#file2.2.
 
-    `name`: the hash of asker and question. `number`: that of the file, None for the first. `time`: which occurrence in
-    the file, from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of
-    them.
+    `name`: the hash of asker and question. `file_number`: None for the first file. `occurrence`: which one in the file,
+    from 1. The part before # is the same for all copies of a question, so that a takedown reaches all of them.
     """
-    which = ".".join([f"file{number}"] * bool(number) + [str(time)] * (time > 1))
+    which = ".".join([f"file{file_number}"] * bool(file_number) + [str(occurrence)] * (occurrence > 1))
     return f"{GROUP}/{name}" + (f"#{which}" if which else "")
 
 
@@ -168,7 +167,7 @@ def question_row(record: Record, position: int, licence: str | None, source: str
 
 def _own(record: Record) -> Record:
     """A user's own record, with `question_types` taken from the first of TYPES that is filled."""
-    return {**record, "question_types": next((record[name] for name in TYPES if filled(record.get(name))), None)}
+    return {**record, "question_types": next((record[name] for name in TYPES if is_answered(record.get(name))), None)}
 
 
 def _released(record: Record) -> Record:

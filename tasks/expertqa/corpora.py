@@ -28,10 +28,10 @@ from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.expertqa import DOCUMENTS
 from tasks.expertqa.bank import first_fault, is_filled_text
-from tasks.sources.files.found import moment, open_files, raw_text
+from tasks.sources.files.inputs import moment, open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches
-from tasks.sources.files.sizes import of_source, records_at_most
+from tasks.sources.files.sizes import most_bytes, records_at_most
 from tasks.sources.web.extraction import clean
 from tasks.text.windows import check_tokenizer, check_windows, windows
 
@@ -103,7 +103,7 @@ def _windows_at_most(of: Sizes) -> float:
     return records_at_most(of["files"], len(LEAST) + 1) + of.bytes / float(of["size"] - of["overlap"])
 
 
-@stage(DOCUMENTS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=_windows_at_most))
+@stage(DOCUMENTS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=_windows_at_most))
 def read_corpus(
     context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
 ) -> Iterator[Row | Rejected]:
@@ -113,7 +113,7 @@ def read_corpus(
     yield from _read(context, files, tokenizer, size, overlap)
 
 
-@stage(DOCUMENTS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=_windows_at_most))
+@stage(DOCUMENTS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=_windows_at_most))
 def read_pages(
     context: StageContext, files: Shard, *, tokenizer: str, size: int, overlap: int
 ) -> Iterator[Row | Rejected]:

@@ -65,7 +65,7 @@ def examples(
     streams = {name: InOrder(name, tables.get(name, ())) for name in OF_ANSWERS | OF_ESTIMATES}
     scored = streams["facts"].ahead is not None
     for question in questions:
-        own = {name: stream.of(question["question_id"]) for name, stream in streams.items()}
+        own = {name: stream.rows_of(question["question_id"]) for name, stream in streams.items()}
         record = released_record(question)
         if record is None and only_imported:
             continue
@@ -85,7 +85,7 @@ class InOrder:
         self.name, self.rows = name, iter(rows)
         self.ahead = next(self.rows, None)
 
-    def of(self, question: str) -> list[Row]:
+    def rows_of(self, question: str) -> list[Row]:
         """The next rows of the table if they are of this question; else none. To be called once for each question, in
         order.
         """
@@ -316,7 +316,7 @@ def _examples_of(export: Export) -> Iterator[Example]:
     """The examples of one split, or of all questions. UsageError for estimates that the version does not have."""
     estimated = export.tables(OF_ESTIMATES) if "estimates" in export.options else {}
     if "estimates" in export.options and not estimated:
-        raise UsageError(f"{export.name} has no estimates: build it with them, or leave out --estimates.")
+        raise UsageError(f"{export.label} has no estimates: build it with them, or leave out --estimates.")
     in_split = _questions(export) if export.split else None
     bank = "take_questions" if "take_questions" in export.version.stages else "read_questions"
     for question, example in examples(

@@ -151,14 +151,14 @@ def label_rows(
 
 def labelled(answers: Rows, claims: Rows) -> dict[str, Task]:
     """Answer id -> the labelling task of this answer and its claims, against which files of sheets are checked."""
-    claims_of = grouped(claims.only("answer_id", "claim_id", "text"), "answer_id")
+    claims_of = grouped(claims.as_dicts("answer_id", "claim_id", "text"), "answer_id")
     items = {
         answer_id: tuple(Item(claim["claim_id"], {"claim": claim["text"]}) for claim in own)
         for answer_id, own in claims_of.items()
     }
     return {
         row["answer_id"]: Task(row["answer_id"], items=items.get(row["answer_id"], ()), context=row)
-        for row in answers.only("answer_id", "question_id", "system")
+        for row in answers.as_dicts("answer_id", "question_id", "system")
     }
 
 

@@ -3,7 +3,7 @@ statements.
 
 The offline model has no knowledge: its closed-book answers hedge around the question's words and cite addresses at
 example.org; its other answers quote the passages. A verdict compares words without their endings, and numbers, never
-meaning. A rule gets the prompt's inputs, `dice`, random bytes, and `room`, the number of characters that fit.
+meaning. A rule gets the prompt's inputs, `random_bytes` and `max_characters`, the number of characters that fit.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _LACKS = {
 }
 
 
-def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """An answer that hedges around the question's words, with addresses at example.org as sources; it states no
     facts.
     """
@@ -111,14 +111,14 @@ def _closed_book(inputs: PromptInputs, dice: bytes, room: int) -> str:
     if not keywords:
         return _UNKNOWN
     keywords += [word for word in ("practice", "experience") if word not in keywords]
-    a, b, c = (keywords[(dice[0] + step) % len(keywords)] for step in range(3))
+    a, b, c = (keywords[(random_bytes[0] + step) % len(keywords)] for step in range(3))
     field = " ".join(_WORD.findall(inputs.one("Field")[:60])) or "this question"
-    first, number = dice[1] % len(_HEDGES), 3 + dice[2] % 3
+    first, number = random_bytes[1] % len(_HEDGES), 3 + random_bytes[2] % 3
     hedges = [_HEDGES[(first + step) % len(_HEDGES)] for step in range(number)]
     text = " ".join(hedge.format(a=a, b=b, c=c, field=field) for hedge in hedges)
-    slugs = ("-".join(re.findall("[a-z0-9]+", word.lower())) or dice.hex()[:8] for word in (a, b))
+    slugs = ("-".join(re.findall("[a-z0-9]+", word.lower())) or random_bytes.hex()[:8] for word in (a, b))
     references = [f"[{n}] https://example.org/{slug}" for n, slug in enumerate(slugs, 1)]
-    ending = _ENDINGS_OF_ANSWERS[dice[3] % len(_ENDINGS_OF_ANSWERS)]
+    ending = _ENDINGS_OF_ANSWERS[random_bytes[3] % len(_ENDINGS_OF_ANSWERS)]
     return "\n".join([f"{text} {ending}", "", "References:", *references])
 
 
@@ -128,7 +128,7 @@ def _keywords(question: str) -> list[str]:
     return list(dict.fromkeys(word if word.isupper() else word.lower() for word in found))
 
 
-def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _from_passages(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """An answer that quotes the sentences of the passages that share most words with the question, each with its
     passage's number; "I don't know" and why if there is none.
     """
@@ -139,7 +139,7 @@ def _from_passages(inputs: PromptInputs, dice: bytes, room: int) -> str:
         near = any(asked & content(text[:READ_CHARACTERS]).words for _, text in passages)
         return f"I don't know. {_LACKS[near]}"
     answer = " ".join(f"{sentence.rstrip('.!')} [{number}]." for number, sentence in chosen)
-    return f"{answer} Further than that the passages do not go." if dice[0] % 3 == 0 else answer
+    return f"{answer} Further than that the passages do not go." if random_bytes[0] % 3 == 0 else answer
 
 
 def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tuple[int, str]]:
@@ -159,7 +159,7 @@ def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tupl
     return sorted(((number, sentence) for _, number, sentence in best), key=lambda pair: pair[0])
 
 
-def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _revise(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The unchanged answer if the evidence supports all claims and the answer fits; else its claims that are supported,
     or have no evidence, as far as they fit.
     """
@@ -167,8 +167,8 @@ def _revise(inputs: PromptInputs, dice: bytes, room: int) -> str:
     claims = [(" ".join(text.split()), evidence.get(number, "")) for number, text in inputs.numbered("Claim")]
     kept = [claim for claim, text in claims if not text.strip() or supports(text, claim)]
     answer = inputs.one("Answer").strip()
-    whole = len(kept) == len(claims) and len(answer) + END_MARK_CHARACTERS <= room
-    revised = answer if whole else _fitting(kept or _best(claims), room - END_MARK_CHARACTERS)
+    whole = len(kept) == len(claims) and len(answer) + END_MARK_CHARACTERS <= max_characters
+    revised = answer if whole else _fitting(kept or _best(claims), max_characters - END_MARK_CHARACTERS)
     return revised if _WORD.search(revised) else "Nothing of this answer can be kept."
 
 
@@ -180,12 +180,12 @@ def _best(claims: list[tuple[str, str]]) -> list[str]:
     return [claim for claim, _ in best]
 
 
-def _fitting(claims: list[str], room: int) -> str:
-    """The claims in order, joined by blanks, without those that would make the text longer than `room` characters."""
+def _fitting(claims: list[str], max_characters: int) -> str:
+    """The claims in order, joined by blanks, without those that would make the text longer than `max_characters`."""
     text = ""
     for claim in claims:
         longer = f"{text} {claim}".strip()
-        text = longer if len(longer) <= room else text
+        text = longer if len(longer) <= max_characters else text
     return text
 
 
@@ -197,13 +197,13 @@ def supports(evidence: str, claim: str) -> bool:
     return share(content(claim), content(evidence[:READ_CHARACTERS])) >= ENTAILED
 
 
-def _entails(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _entails(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The verdict, in its tag, whether the evidence supports the claim."""
     supported = supports(inputs.one("Evidence"), inputs.one("Claim")[:READ_CHARACTERS])
     return f"<verdict>{'supported' if supported else 'not supported'}</verdict>"
 
 
-def _judge_fact(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _judge_fact(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The verdict, in its tag, whether the statement is true: it is if some passage bears it out (see `holds`)."""
     fact = inputs.one("Statement")[:READ_CHARACTERS]
     held = any(holds(text[:READ_CHARACTERS], fact) for _, text in inputs.passages())
@@ -249,7 +249,7 @@ _MARKUP = re.compile(r"\A\s*(?:[-*•+]|\d{1,3}[.)])\s+|\*\*|`|^#{1,6}\s+")
 _TAG = re.compile(r"<(?=\s{0,3}/?\s{0,3}[^\W\d_])")
 
 
-def _break_claim(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _break_claim(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The atomic claims of the claim, each in its tag."""
     statements = atomic_claims(inputs.one("Claim")[:READ_CHARACTERS])
     tame = (_TAG.sub("‹", statement) for statement in statements or [""])

@@ -71,8 +71,8 @@ def split_by_field(
 
 def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:
     """Question id -> (text, field), for the questions that have a revised answer."""
-    wanted = {row["question_id"] for row in revised.only("question_id")}
-    rows = questions.only("question_id", "question", "field")
+    wanted = {row["question_id"] for row in revised.as_dicts("question_id")}
+    rows = questions.as_dicts("question_id", "question", "field")
     return {row["question_id"]: (row["question"], row["field"]) for row in rows if row["question_id"] in wanted}
 
 
@@ -125,7 +125,7 @@ def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterat
     `inputs`: (rows, columns to read; empty for all). The rows of a question are ordered by their keys.
     """
     first, _ = inputs[0]
-    asked = {row["question_id"] for row in first.only("question_id")}
+    asked = {row["question_id"] for row in first.as_dicts("question_id")}
     order = sorted(asked, key=lambda question: (key_hash(question), question))
     places = pa.table({"question_id": pa.array(order, pa.string()), "place": pa.array(range(len(order)), pa.int64())})
     config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
@@ -184,7 +184,7 @@ def publish_claims(
     `domain`: the published splits.
     """
     split_of = {
-        name: {row["question_id"]: row["split"] for row in rows.only("question_id", "split")}
+        name: {row["question_id"]: row["split"] for row in rows.as_dicts("question_id", "split")}
         for name, rows in (("random_split", random), ("domain_split", domain))
     }
     inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
@@ -290,7 +290,7 @@ def name_sources(
             if url:
                 kind = address_kind(claim["system"], text, url)
                 cites[url] = min(kind, cites.get(url, kind), key=KINDS.index)
-    licences = {row["question_id"]: row["licence"] for row in questions.only("question_id", "licence")}
+    licences = {row["question_id"]: row["licence"] for row in questions.as_dicts("question_id", "licence")}
     known = _documents((corpus, pages), {url for cites in named.values() for url in cites})
     for question_id, cites in named.items():
         yield source_row(question_id, "question", None, {"licence": licences[question_id]})

@@ -13,7 +13,7 @@ from longform.artifacts.rows import Row, Rows
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
-from tasks.expertqa.estimates.predictions import missing
+from tasks.expertqa.estimates.predictions import why_no_qafacteval
 from tasks.expertqa.tables import label_counts as counted
 from tasks.expertqa.tables import paper_tables as made
 from tasks.expertqa.tables.figures import plots
@@ -169,7 +169,7 @@ def _of_predictions(predicted: pd.DataFrame) -> str:
     """The note under tables 9 and 14: what the scores are, and why QAFactEval is missing, if it is."""
     note = "ROUGE: F measure against the revised answer, times 100, of the predicted test questions."
     if len(predicted) and predicted.qafacteval.isna().all():
-        note += f" QAFactEval is left out: {missing(qafacteval_models()) or 'no prediction has words'}."
+        note += f" QAFactEval is left out: {why_no_qafacteval(qafacteval_models()) or 'no prediction has words'}."
     return note
 
 
@@ -185,7 +185,7 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
     note += f" By the annotator of the first: {own:,} second labellings." if own else ""
     columns = ["field", "property", "labelled", "agreement", "kappa"]
     rows = pd.DataFrame(counted.agreement(first, again, fields), columns=columns)
-    rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": "all"})
+    rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": made.TOTAL})
     rows["agreement"] *= 100
     rows["kappa"] = rows.kappa.astype(float).round(9) + 0.0  # without the sign of a zero
     named = rows.rename(columns={"agreement": "agreement, %", "kappa": "Cohen's kappa"})
@@ -253,12 +253,12 @@ def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFr
 
 def _labels(rows: Rows) -> list[Row]:
     """Rows of LABELS ordered by label_id: of several for an answer, the first counts."""
-    return sorted(rows.only(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
+    return sorted(rows.as_dicts(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
 
 
 def _tests(split: Rows) -> int:
     """The number of questions in the test part of a split."""
-    return len({row["question_id"] for row in split.only("question_id", "split") if row["split"] == "test"})
+    return len({row["question_id"] for row in split.as_dicts("question_id", "split") if row["split"] == "test"})
 
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:

@@ -13,8 +13,8 @@ Responses to delete:
 
 Responses are found by the ids in the rows of the model stages. Responses that no row names (of rejected rows,
 interrupted builds, embeddings) are found by the words of the question, the document, or derived claims in a request; a
-text of a few words must be a whole fenced or embedded text (tasks/publishing/purging.py). In doubt a response is
-deleted, since it can be requested again.
+text of a few words must be a whole fenced or embedded text (tasks/publishing/responses_made_from.py). In doubt a
+response is deleted, since it can be requested again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from schemas.expertqa import ANSWERS, DOCUMENTS, QUESTIONS
 from tasks.expertqa.answers import revised
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.expertqa.estimates import autoais, factscore
-from tasks.publishing.purging import Queries, by_words, found, register
+from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 from tasks.sources.admission import REASON, Admitted
-from tasks.sources.permalinks import names_of_address
+from tasks.sources.permalinks import ids_of_address
 
 _QUOTED = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -73,7 +73,7 @@ def is_listed(url: str, listed: Collection[str]) -> bool:
     """Whether the document at an address is taken down, by its address or the id of its record. `listed`: the
     takedowns.
     """
-    return any(name in listed for name in names_of_address(url))
+    return any(name in listed for name in ids_of_address(url))
 
 
 def question_of(question_id: str) -> str:
@@ -201,12 +201,14 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
     """Keys of the stored responses derived from the questions and documents in `ids`, question ids and addresses."""
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
-        register(database, "listed_urls", (url for url in found(database, store, ADDRESSES) if is_listed(url, ids)))
-        register(database, "readers", found(database, store, READING))
-        register(database, "answers", found(database, store, ANSWERS_READING))
-        register(database, "citing", found(database, store, CITING))
-        named, texts = set(found(database, store, NAMED)), set(found(database, store, TEXTS))
-        for claim in found(database, store, CLAIMS):
+        register(
+            database, "listed_urls", (url for url in first_values(database, store, ADDRESSES) if is_listed(url, ids))
+        )
+        register(database, "readers", first_values(database, store, READING))
+        register(database, "answers", first_values(database, store, ANSWERS_READING))
+        register(database, "citing", first_values(database, store, CITING))
+        named, texts = set(first_values(database, store, NAMED)), set(first_values(database, store, TEXTS))
+        for claim in first_values(database, store, CLAIMS):
             texts |= {claim, autoais.judged_text({"text": claim})}
-        known = set(found(database, store, [(ASKED, RESPONSES)]))
+        known = set(first_values(database, store, [(ASKED, RESPONSES)]))
     return named | set(by_words(responses, texts, known))

@@ -13,7 +13,7 @@ from tasks.publishing.lineage import (
     Record,
     built_by,
     calls_of,
-    made_by,
+    lines_on_model,
     published_row,
     rows_where,
     short,
@@ -72,7 +72,7 @@ def _answer(row: Record, answer: Record | None, calls: dict[str, Record]) -> Ite
     kind = f"   {answer['kind']}" if answer else ""
     text = short(row["original_answer"] if "original_answer" in row else row["answer"])
     yield "answer", f'{row["answer_id"]}   {row["system"]}{kind}   "{text}"'
-    yield from made_by(answer, calls)
+    yield from lines_on_model(answer, calls)
 
 
 def _revision(row: Record, revised: Record | None, calls: dict[str, Record]) -> Iterator[Line]:
@@ -82,7 +82,7 @@ def _revision(row: Record, revised: Record | None, calls: dict[str, Record]) -> 
     who = f" ({revised['annotator_id']})" if revised["annotator_id"] else ""
     text = short(revised["text"])
     yield "revised", f'{revised["revised_id"]}   by {WRITTEN_BY[revised["revised_by"]]}{who}   "{text}"'
-    yield from made_by(revised, calls)
+    yield from lines_on_model(revised, calls)
 
 
 def _claim(claim: Record) -> Iterator[Line]:

@@ -65,7 +65,7 @@ class Evidence(NamedTuple):
     best: tuple[tuple[str, float], ...] = ()
 
 
-def stretched(
+def whole_or_best_sentences(
     texts: Sequence[str], claim: str, *, sentences: Callable[[str], list[str]], fits: Fits, score: Score
 ) -> Evidence:
     """The texts joined by empty lines if they fit, else the two sentences of them that entail the claim most, joined.
@@ -199,7 +199,7 @@ def _longest(text: str, fits: Callable[[str], bool]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class NliModel:
+class NliSetting:
     """Name of a Hugging Face model in settings; its weights are not loaded. `place`: a folder or a name of the hub.
 
     `name`: what rows call it. `digest`: hash of its files, for the hub the commit, None if unknown; name and digest are
@@ -215,7 +215,7 @@ class NliModel:
         return {"name": self.name, "digest": self.digest}
 
 
-def nli_model(place: str, digest: Callable[[Path], str]) -> NliModel:
+def nli_model(place: str, digest: Callable[[Path], str]) -> NliSetting:
     """The model as a setting; all but its weights is opened as a check. UsageError if it, or a package it needs, is
     missing, or it is no entailment model.
 
@@ -223,10 +223,10 @@ def nli_model(place: str, digest: Callable[[Path], str]) -> NliModel:
     """
     folder = Path(place)
     if not folder.is_dir():
-        return NliModel(place, place, getattr(check_nli(place).config, "_commit_hash", None))
-    check_nli(place)
+        return NliSetting(place, place, getattr(open_nli(place).config, "_commit_hash", None))
+    open_nli(place)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return NliModel(folder.resolve().name, place, fingerprint([[path.name, digest(path)] for path in files]))
+    return NliSetting(folder.resolve().name, place, fingerprint([[path.name, digest(path)] for path in files]))
 
 
 class Opened(NamedTuple):
@@ -239,7 +239,7 @@ class Opened(NamedTuple):
 
 
 @cache
-def check_nli(model: str) -> Opened:
+def open_nli(model: str) -> Opened:
     """The configuration and tokenizer of a model, a name of the hub or a folder; cached. UsageError if it cannot be
     opened, is no entailment model, or a package is missing.
 
@@ -264,7 +264,7 @@ def check_nli(model: str) -> Opened:
     classifies = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
     writes = config.is_encoder_decoder and not classifies
     if not writes:
-        entailment_place(model, config.id2label)
+        entailment_index(model, config.id2label)
     elif len({tuple(reply) for reply in tokenizer(REPLIES).input_ids}) == 1:
         raise _unloadable(model, ValueError("its tokenizer knows neither 1 nor 0"))
     positions = getattr(config, "max_position_embeddings", None) or MOST_TOKENS
@@ -285,7 +285,7 @@ def loaded_nli(model: str) -> Nli:
     It computes in 32 bits, however it was stored: in 16 bits, batches change scores in the second decimal. UsageError
     if transformers is missing, or the model cannot be loaded, lacks weights, or is of neither kind.
     """
-    opened = check_nli(model)
+    opened = open_nli(model)
     torch, transformers = import_module("torch"), import_module("transformers")
     kind = transformers.AutoModelForSeq2SeqLM if opened.writes else transformers.AutoModelForSequenceClassification
     try:
@@ -337,7 +337,7 @@ def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list
 
 def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
     """An Nli of a sequence classifier: the probability of its label for entailment among all its labels."""
-    tokenizer, place = opened.tokenizer, entailment_place(opened.config.name_or_path, opened.config.id2label)
+    tokenizer, place = opened.tokenizer, entailment_index(opened.config.name_or_path, opened.config.id2label)
 
     def predict(pairs: list[Pair]) -> list[float]:
         texts, claims = (list(side) for side in zip(*pairs, strict=True))
@@ -349,7 +349,7 @@ def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
     return Nli(lambda *pair: len(tokenizer(*pair, verbose=False).input_ids), predict, opened.most_tokens)
 
 
-def entailment_place(name: str, labels: dict[int, str]) -> int:
+def entailment_index(name: str, labels: dict[int, str]) -> int:
     """The index of the label of a classifier that means entailment. UsageError if none does, several do, or it is the
     only label.
 

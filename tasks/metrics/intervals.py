@@ -39,11 +39,11 @@ def ratio(part: Floats, whole: Floats) -> Floats:
     return found
 
 
-def bootstrap(rows: Floats, of: Callable[[Floats], Floats], *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
+def bootstrap(rows: Floats, measure: Callable[[Floats], Floats], *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
     """(low, high) of a measure by percentile bootstrap (Efron 1979): each resample draws as many rows as there are,
     with replacement.
 
-    `of` computes the measure from the sums of the rows of all resamples: (draws, columns) -> (draws,). The order of the
+    `measure` computes it from the sums of the rows of all resamples: (draws, columns) -> (draws,). The order of the
     rows does not change the bounds. Resamples without a value (NaN) are left out. Both bounds are NaN for fewer than
     two rows, or if every resample is left out.
     """
@@ -53,7 +53,7 @@ def bootstrap(rows: Floats, of: Callable[[Floats], Floats], *, seed: int = 0, dr
     rounded, rng = rows.round(DECIMALS_OF_DATA) + 0.0, np.random.default_rng(seed)
     ordered = rounded[np.lexsort(rounded.T[::-1])]
     times_drawn = (np.bincount(rng.integers(number, size=number), minlength=number) for _ in range(draws))
-    found = of(np.stack([times @ ordered for times in times_drawn]))
+    found = measure(np.stack([times @ ordered for times in times_drawn]))
     if np.isnan(found).all():
         return NONE
     low, high = np.nanquantile(found, [0.025, 0.975]).round(DECIMALS) + 0.0

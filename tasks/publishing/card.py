@@ -15,7 +15,7 @@ Its YAML front matter tells `datasets.load_dataset` where the splits are:
     ---
 
 Equal versions give equal bytes: nothing here depends on the clock, the host or the environment. croissant.py and
-report.py write their files from the same `Version`.
+report.py write their files from the same `VersionFacts`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class VersionFacts:
     """All that the card, the Croissant file and the report say of a dataset version.
 
     `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: rows were written by the offline model;
@@ -175,7 +175,7 @@ class Version:
     wording: Wording = Wording()
 
 
-def card(version: Version, tables: Iterable[ReportTable] = ()) -> str:
+def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """README.md as text: YAML front matter, then sections on splits, columns, build, licence, loading, tracing.
 
     `tables`: those of the report that the card has as well.
@@ -193,12 +193,12 @@ def card(version: Version, tables: Iterable[ReportTable] = ()) -> str:
     return f"---\n{_front_matter(version)}\n---\n\n" + "\n\n".join(sections) + "\n"
 
 
-def rows_of(version: Version) -> int:
+def rows_of(version: VersionFacts) -> int:
     """The number of rows of all splits of all configs."""
     return sum(split.rows for config in version.configs for split in config.splits)
 
 
-def schemas_of(version: Version) -> list[tuple[list[str], pa.Schema]]:
+def schemas_of(version: VersionFacts) -> list[tuple[list[str], pa.Schema]]:
     """(names of the configs with this schema, schema) for each distinct schema, in the order of the configs."""
     alike = [[other for other in version.configs if other.schema.equals(config.schema)] for config in version.configs]
     firsts = [same for config, same in zip(version.configs, alike, strict=True) if same[0] is config]
@@ -221,7 +221,7 @@ def doc_of(field: pa.Field) -> str:
     return str((field.metadata or {}).get(b"doc", b""), "utf-8")
 
 
-def offline_note(version: Version) -> str:
+def offline_note(version: VersionFacts) -> str:
     """A sentence for readers that says which rows the offline model wrote; empty if it wrote none."""
     if not version.offline:
         return ""
@@ -260,7 +260,7 @@ def table_of(title: str, note: str, columns: Sequence[str], rows: Iterable[Seque
     return ReportTable(title, note, DataFrame(list(rows), columns=list(columns), dtype=object))
 
 
-def splits_table(version: Version) -> ReportTable:
+def splits_table(version: VersionFacts) -> ReportTable:
     rows = [
         (config.name, split.name, split.rows, len(split.files), sum(file.bytes for file in split.files))
         for config in version.configs
@@ -269,7 +269,7 @@ def splits_table(version: Version) -> ReportTable:
     return table_of("Splits", "", ("config", "split", "rows", "files", "bytes"), rows)
 
 
-def stages_table(version: Version) -> ReportTable:
+def stages_table(version: VersionFacts) -> ReportTable:
     rows = [(stage[0], stage[1][:FINGERPRINT_SHOWN], *stage[2:]) for stage in version.stages]
     note = "Filtered: a rule of the method left the row out. Rejected: the row was broken."
     return table_of("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
@@ -292,7 +292,7 @@ def type_name(type: pa.DataType) -> str:
     return str(type)
 
 
-def _front_matter(version: Version) -> str:
+def _front_matter(version: VersionFacts) -> str:
     lines = [
         f"pretty_name: {_quoted(version.title)}",
         *_listed("license", _hub_licences(version.licence)),
@@ -357,7 +357,7 @@ def _split_lines(split: Split) -> list[str]:
     return [f"  - split: {_quoted(split.name)}", "    path:", *globs]
 
 
-def _opening(version: Version) -> str:
+def _opening(version: VersionFacts) -> str:
     note = offline_note(version)
     published = f"published {escaped(version.date_published)}, " if version.date_published else ""
     parts = [
@@ -371,7 +371,7 @@ def _opening(version: Version) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _columns(version: Version) -> list[str]:
+def _columns(version: VersionFacts) -> list[str]:
     """A Markdown section on the columns of each distinct schema, with its configs if there are several schemas."""
     schemas = schemas_of(version)
     if len(schemas) == 1:
@@ -389,13 +389,13 @@ def _columns_table(schema: pa.Schema) -> str:
     return _markdown(table_of("", "", ("column", "type", "null", "meaning"), rows))
 
 
-def _built(version: Version) -> str:
+def _built(version: VersionFacts) -> str:
     sites = f"\n\nSources: {', '.join(escaped(site) for site in version.sites)}." if version.sites else ""
     full = f"Fingerprints are cut to {FINGERPRINT_SHOWN} characters; manifest.json holds them whole."
     return f"## How it was built\n\n{_noted(stages_table(version))}\n\n{full}{sites}"
 
 
-def _licence(version: Version) -> str:
+def _licence(version: VersionFacts) -> str:
     """The licence section. It also says how texts were changed, which CC BY-SA requires."""
     wording = version.wording
     deeds = {licence: licence_url(licence) for licence in version.licence}
@@ -415,7 +415,7 @@ def _licence(version: Version) -> str:
     return "\n\n".join(filter(None, paragraphs))
 
 
-def _loading(version: Version) -> str:
+def _loading(version: VersionFacts) -> str:
     """The section with code that loads the version and runs as shown.
 
     `load_dataset(".")` would not run: the dataset would be named after the path.
@@ -442,7 +442,7 @@ in_datasets = load_dataset(folder, split="{split.name}"){more}
 ```"""
 
 
-def _tracing(version: Version) -> str:
+def _tracing(version: VersionFacts) -> str:
     keys = dict.fromkeys(key_of(config.schema) for config in version.configs)
     commands = " or ".join(f"`longform trace {version.dataset} <{key}>`" for key in keys)
     return f"## How to check a row\n\n{commands} shows where a row is from: {version.wording.traced}."

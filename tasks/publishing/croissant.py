@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from longform.errors import SchemaError
-from tasks.publishing.card import Config, File, Split, Version, doc_of, key_of, licence_url, offline_note
+from tasks.publishing.card import Config, File, Split, VersionFacts, doc_of, key_of, licence_url, offline_note
 
 Node = dict[str, Any]
 
@@ -82,7 +82,7 @@ DATA_TYPES = {
 }
 
 
-def croissant(version: Version) -> str:
+def croissant(version: VersionFacts) -> str:
     """The text of croissant.json: nodes in a fixed order, a newline at the end."""
     splits = [(config, split) for config in version.configs for split in config.splits if split.files]
     files = [
@@ -127,7 +127,7 @@ def semantic_version(name: str) -> str:
     return f"{core}+{build}" if build else core
 
 
-def _dataset(version: Version) -> Node:
+def _dataset(version: VersionFacts) -> Node:
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

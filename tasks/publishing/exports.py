@@ -29,7 +29,7 @@ class Export:
     noted: Counter[str] = field(default_factory=Counter)
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """Dataset and version, for messages."""
         return f"{self.version.dataset} {self.version.name}"
 

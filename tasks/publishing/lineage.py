@@ -86,7 +86,7 @@ def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
     return {key: {name: getattr(record, name) for name in names} for key, record in found.items()}
 
 
-def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
+def lines_on_model(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
     """Lines to print on who wrote a text: model, prompt and response, then tokens and cost of the call if known.
 
     `made`: a row with the columns of MADE_BY; no line if it is None or names no response. `calls`: as by `calls_of`.
@@ -95,10 +95,10 @@ def made_by(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
         prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
         yield "", f"{made['model']} via {made['endpoint']} · {prompt} · response {made['response'][:16]}…"
         if call := calls.get(made["response"]):
-            yield "", taken(call)
+            yield "", tokens_and_cost(call)
 
 
-def taken(call: Record) -> str:
+def tokens_and_cost(call: Record) -> str:
     """The input and output tokens of a call and its cost in USD, as text."""
     cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
     tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"

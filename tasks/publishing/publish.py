@@ -45,8 +45,8 @@ DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
 class About:
     """The hand-written description of a dataset.
 
-    `terms`: the terms under which its sources were obtained, as the configuration names them; `terms_said`: these in a
-    sentence. `to_set`: the settings to fill in first for a build of real data.
+    `terms`: the terms under which its sources were obtained, as the configuration names them; `terms_sentence`: these
+    in a sentence. `first_settings`: the settings to fill in first for a build of real data.
     """
 
     dataset: str
@@ -54,9 +54,9 @@ class About:
     summary: str
     paper: card.Paper
     terms: str = ""
-    terms_said: str = ""
+    terms_sentence: str = ""
     wording: card.Wording = card.Wording()  # noqa: RUF009 - frozen
-    to_set: str = "its sources and model"
+    first_settings: str = "its sources and model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def free_name(home: Path, dataset: str, today: date) -> str:
     return next(name for n in range(1, 10_000) if (name := day if n == 1 else f"{day}.{n}") not in taken)
 
 
-def publish(
+def set_publication(
     builder: Builder,
     about: About,
     published: Sequence[Table],
@@ -143,7 +143,8 @@ def publish(
 
 
 def publish_version(build: Build, version: str | None) -> Published:
-    """Write the version that the flow recorded by `publish`, or return an existing one with its recipe and rows.
+    """Write the version that the flow recorded by `set_publication`, or return an existing one with its recipe and
+    rows.
 
     `version`: its name, by default the date. Rows may differ under one recipe if a model was asked again. UsageError if
     the name is in use, NothingToPublish if there is no row, LongformError if a record was taken down meanwhile.
@@ -171,7 +172,7 @@ def publish_version(build: Build, version: str | None) -> Published:
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        manifest = _write(build, publication, name, recipe, folder)
+        manifest = _write_files(build, publication, name, recipe, folder)
         check_takedowns(build.store.home, about.dataset, folder)
         build.store.check_locks()
         folder.rename(place)
@@ -211,8 +212,8 @@ def _holds(version: Version, published: Iterable[Table]) -> bool:
     return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
 
 
-def _write(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
-    """Write all files of a version into the folder; returns its manifest."""
+def _write_files(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
+    """Write all files of the version into the folder, manifest.json last; return the manifest."""
     about, published, attribution = publication.about, publication.published, publication.attribution
     splits = {
         table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
@@ -304,17 +305,17 @@ def _version(
     attribution: Rows,
     name: str,
     splits: dict[str, list[card.Split]],
-) -> card.Version:
+) -> card.VersionFacts:
     facts, dated = _facts(attribution), DATED.fullmatch(name)
     models = [_offline(table.rows) for table in published]
-    return card.Version(
+    return card.VersionFacts(
         dataset=about.dataset,
         version=name,
         title=about.title,
         summary=about.summary,
         paper=about.paper,
         licence=facts["licences"],
-        terms=about.terms_said,
+        terms=about.terms_sentence,
         scrubbed=facts["scrubbed"],
         offline=any(models),
         offline_kinds=sorted({kind for found in models for kind in found if kind}),

@@ -12,7 +12,7 @@ from typing import Any
 from tasks.publishing.card import (
     Figure,
     ReportTable,
-    Version,
+    VersionFacts,
     figure,
     numeric_columns,
     offline_note,
@@ -192,7 +192,7 @@ def as_data(tables: Sequence[ReportTable]) -> str:
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
+def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
     """The text of report.html: rows per split, the given tables, the tables of splits and stages, then the plots."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -224,7 +224,7 @@ def report(version: Version, tables: Sequence[ReportTable], figures: Sequence[Fi
     )
 
 
-def _tiles(version: Version) -> list[tuple[str, str]]:
+def _tiles(version: VersionFacts) -> list[tuple[str, str]]:
     """(label, number of rows) of each split, for the top of the page."""
     several = len(version.configs) > 1
     return [

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.retrieval.counts import count_known, count_words
-from tasks.retrieval.hits import Hit, words
+from tasks.retrieval.hits import Hit, index_words
 from tasks.retrieval.nearest import Positions, Scores, top_products
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ class Index:
         counts, self._words = count_words(passages)
         self._weights = _weights(counts).T.tocsr()
 
-    def top(self, queries: Sequence[str], own: NDArray[np.int64], k: int) -> tuple[Positions, Scores]:
+    def top(self, queries: Sequence[str], groups_of_queries: NDArray[np.int64], k: int) -> tuple[Positions, Scores]:
         """For each query the k best passages outside its own group: positions and scores, both (queries, k).
 
-        `own`: the group of each query. Best first, ties by position; padded with -1 and 0 where fewer passages share a
-        word with the query. A word that a query repeats counts each time.
+        `groups_of_queries`: the group of each query. Best first, ties by position; padded with -1 and 0 where fewer
+        passages share a word with the query. A word that a query repeats counts each time.
         """
         asked = count_known(queries, self._words)
         return top_products(
-            asked, self._weights, k, lambda row, column, score: self._groups[column] != own[row], DECIMALS
+            asked, self._weights, k, lambda row, column, score: self._groups[column] != groups_of_queries[row], DECIMALS
         )
 
 
@@ -67,7 +67,7 @@ def _weights(counts: csr_matrix) -> csr_matrix:
 
 
 class FixedIndex:
-    """An index in a folder, which `build` made; words are those of `hits.words`."""
+    """An index in a folder, which `build` made; words are those of `hits.index_words`."""
 
     def __init__(self, folder: Path) -> None:
         self._ids: list[str] = json.loads((folder / IDS).read_bytes())
@@ -102,7 +102,7 @@ class FixedIndex:
 
     def _block(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The hits of at most QUERIES_AT_ONCE queries."""
-        asked, most = count_known(queries, self._vocabulary, words), min(max(k, 0), len(self._ids))
+        asked, most = count_known(queries, self._vocabulary, index_words), min(max(k, 0), len(self._ids))
         found = top_products(asked, self._weights, most, lambda row, column, score: score > 0, DECIMALS)
         return [
             [Hit(self._ids[at], round(score, DECIMALS)) for at, score in zip(*row, strict=True) if at >= 0]
@@ -120,7 +120,7 @@ def _coded(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], d
     for name, text in passages:
         if name in coded:
             raise ValueError(f"two passages have the id {name!r}")
-        coded[name] = [vocabulary.setdefault(word, len(vocabulary)) for word in words(text)]
+        coded[name] = [vocabulary.setdefault(word, len(vocabulary)) for word in index_words(text)]
     return dict(sorted(coded.items())), vocabulary
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from longform.errors import BusyError
-from tasks.retrieval.hits import Hit, best, words
+from tasks.retrieval.hits import Hit, best, index_words
 
 DECIMALS = 4
 MEMORY_BYTES = 64_000_000
@@ -61,7 +61,7 @@ class GrowingIndex:
             if len(name.encode()) > ID_BYTES:
                 raise ValueError(f"an id of {len(name.encode()):,} bytes is too long for an index: {name[:40]!r}…")
             self._writer.delete_documents_by_term("id", name)
-            self._writer.add_document(tantivy.Document(id=name, words=" ".join(words(text))))
+            self._writer.add_document(tantivy.Document(id=name, words=" ".join(index_words(text))))
 
     def delete(self, ids: Iterable[str]) -> None:
         """Delete the passages with these ids; an id that the index does not have is ignored."""
@@ -112,7 +112,7 @@ class GrowingIndex:
 
         terms = [
             (Occur.Should, Query.boost_query(Query.term_query(self._schema, "words", word, "freq"), float(times)))
-            for word, times in sorted(Counter(words(text)).items())
+            for word, times in sorted(Counter(index_words(text)).items())
         ]
         return Query.boolean_query(terms) if terms else None
 

@@ -33,7 +33,7 @@ class Searcher(Protocol):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]: ...
 
 
-def words(text: str) -> list[str]:
+def index_words(text: str) -> list[str]:
     """Lower-case runs of letters, digits and `_`, without the 33 commonest English words; not stemmed.
 
     FixedIndex and GrowingIndex index these words. Only the first WORD_CHARACTERS characters of a long word count.

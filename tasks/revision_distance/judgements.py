@@ -70,7 +70,7 @@ def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Ite
 
 def judged(drafts: Rows) -> dict[str, Task]:
     """sheet_id -> the task of judging a pair of drafts, named in its context. `drafts`: rows of DRAFTS."""
-    rows = ({**row, "draft": row["text"]} for row in drafts.only("draft_id", "case_id", "system", "text"))
+    rows = ({**row, "draft": row["text"]} for row in drafts.as_dicts("draft_id", "case_id", "system", "text"))
     found = {}
     for first, second in pairs(row for row in rows if row["system"] in SYSTEMS):
         name = sheet_id(first["draft_id"], second["draft_id"])

@@ -3,7 +3,7 @@
 Drafts are made of the request's own words or of sentences of the cited papers, in fixed sentence templates: they state
 no facts of their own. With low effort about half is left out. Edits are made by tasks.text.revising (to a reference)
 and tasks.revision_distance.offline_editor (without one). A rating compares words, never meaning. A rule gets the
-prompt's inputs, bytes to draw from (`dice`) and the most characters of its reply (`room`); see
+prompt's inputs, bytes to draw from (`random_bytes`) and the most characters of its reply (`max_characters`); see
 longform.llm.offline.Rule.
 """
 
@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"\w+")
 _BLANKS = re.compile(r"\s+")
 
 
-def _check_request(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _check_request(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The verdict on a message and the kind of writing it asks for, in tags."""
     return "<verdict>{}</verdict>\n<kind>{}</kind>".format(*asks_for(inputs.one("Message")))
 
@@ -136,7 +136,7 @@ _FOR_READERS = Frames(
 )
 
 
-def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _write(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """An e-mail, a letter or an article that repeats the points of the writing task in templates; it adds no facts."""
     request = inputs.one("Writing task")[:READ_CHARACTERS]
     kind = asks_for(request)[1]
@@ -144,7 +144,7 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
     frames = _TO_SOMEBODY if kind in ("email", "letter") else _FOR_READERS
     subject, words = _subject(request), keywords(request) or ["this", "the rest"]
     body = [_turn(frames.points, at).format(point=point) for at, point in enumerate(_points(request))]
-    opening = _turn(frames.opening, 0 if low else dice[0]).format(subject=subject)
+    opening = _turn(frames.opening, 0 if low else random_bytes[0]).format(subject=subject)
     if low:
         passage = " ".join([opening, *body[: (len(body) + 1) // 2]])
         return "\n\n".join(filter(None, [frames.greeting and "Hello,", passage, frames.end]))
@@ -154,8 +154,8 @@ def _write(inputs: PromptInputs, dice: bytes, room: int) -> str:
         frames.greeting.format(reader=_reader(request)),
         opening,
         *(" ".join(body[at : at + 2]) for at in range(0, len(body), 2)),
-        _turn(frames.details, dice[2]).format(a=words[0], b=words[1 % len(words)]),
-        _turn(frames.closing, dice[3]).format(subject=subject),
+        _turn(frames.details, random_bytes[2]).format(a=words[0], b=words[1 % len(words)]),
+        _turn(frames.closing, random_bytes[3]).format(subject=subject),
         f"{frames.end}," if frames.end else "",
     ]
     return "\n\n".join(filter(None, parts))
@@ -255,14 +255,14 @@ def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
     return sorted(among, key=lambda sentence: -len(wanted & _words(sentence)))
 
 
-def _related_vanilla(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _related_vanilla(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """A quoted sentence of each cited paper, in their order; with low effort every second paper by its title alone."""
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
-    quotes = [_quote(each, own.words, at + dice[0]) for at, each in enumerate(papers)]
+    quotes = [_quote(each, own.words, at + random_bytes[0]) for at, each in enumerate(papers)]
     if inputs.effort == "low":
         quotes[1::2] = [_NAMED.format(title=each.title) for each in papers[1::2]]
-    return _fitting(quotes, room) or _NO_PAPERS
+    return _fitting(quotes, max_characters) or _NO_PAPERS
 
 
 def _quote(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
@@ -285,13 +285,13 @@ _GENERAL = (
 )
 
 
-def _recall(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _recall(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """General sentences about words of the subject, which state no facts."""
     subject = paper(inputs.one("Subject"))
     near = _shared_by_most([subject.words, *(paper(text).words for _, text in inputs.numbered("Cited paper"))])
     own = [word for word in keywords(subject.title) if word.lower() in subject.words]
     a, b, c = ([*dict.fromkeys([*own, *near]), "this subject", "its methods", "its data"])[:3]
-    first = dice[0] % 2
+    first = random_bytes[0] % 2
     return " ".join(frame.format(a=a, b=b, c=c) for frame in _GENERAL[first:])
 
 
@@ -301,14 +301,14 @@ def _shared_by_most(texts: list[frozenset[str]]) -> list[str]:
     return sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
 
 
-def _segment(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _segment(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """A few sentences: quotations of the cited papers nearest to the perspective, then a sentence of the knowledge."""
     own, perspective = paper(inputs.one("Own paper")), inputs.one("Perspective")[:READ_CHARACTERS]
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     wanted = _words(perspective) or own.words
     ranked = sorted(enumerate(papers), key=lambda each: (-len(wanted & each[1].words), -len(own.words & each[1].words)))
     nearest = sorted(ranked[: 2 if inputs.effort == "low" else SEGMENT_SENTENCES], key=lambda each: each[0])
-    quotes = [_quote(cited, wanted | own.words, at + dice[0]) for at, cited in nearest]
+    quotes = [_quote(cited, wanted | own.words, at + random_bytes[0]) for at, cited in nearest]
     known = _nearest(_quotable(inputs.one("Knowledge")[:READ_CHARACTERS]), wanted)[:1]
     named = " ".join(perspective.partition(":")[0].split())[:80].rstrip(".").lower() or "the whole"
     return " ".join([f"Seen from the side of {named}, this can be said.", *quotes, *known])
@@ -323,7 +323,7 @@ _ALONE = ("Apart from these stands another work.", "On its own stands one more w
 _TURNS = ("", "Likewise, ", "Next to it, ", "In the same line, ")
 
 
-def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _related_cot(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """Quotations of the cited papers, in groups that share words, each group introduced; then sentences of segments.
 
     With low effort only the first paper of a group is quoted, and segments are not read.
@@ -336,7 +336,7 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
     text: list[str] = []
     for at, group in enumerate(_groups(papers)):
         text.append(_group_sentence(group, papers, at))
-        quotes = [_quote(papers[each], own.words, dice[1] + place, 1) for place, each in enumerate(group)]
+        quotes = [_quote(papers[each], own.words, random_bytes[1] + place, 1) for place, each in enumerate(group)]
         if low:
             quotes[1:] = [_NAMED.format(title=papers[each].title) for each in group[1:]]
         text += [_turned(sentence, place) for place, sentence in enumerate(quotes)]
@@ -344,7 +344,7 @@ def _related_cot(inputs: PromptInputs, dice: bytes, room: int) -> str:
         segments = (text[:READ_CHARACTERS] for _, text in inputs.numbered("Segment"))
         text += _added(text, (sentence for segment in segments for sentence in _quotable(segment)))
     ending = _OWN.format(title=own.title)
-    return f"{_fitting(text, room - len(ending) - 1)} {ending}"
+    return f"{_fitting(text, max_characters - len(ending) - 1)} {ending}"
 
 
 def _groups(papers: list[Paper]) -> list[list[int]]:
@@ -390,22 +390,22 @@ def _added(text: list[str], others: Iterable[str]) -> list[str]:
     return added
 
 
-def _fitting(text: list[str], room: int) -> str:
-    """The first sentences of a text that fit into `room` characters together with the end mark."""
+def _fitting(text: list[str], max_characters: int) -> str:
+    """The first sentences of a text that fit into `max_characters` together with the end mark."""
     lengths = accumulate(len(sentence) + 1 for sentence in text)
-    return " ".join(text[: sum(length <= room - END_MARK_CHARACTERS for length in lengths)])
+    return " ".join(text[: sum(length <= max_characters - END_MARK_CHARACTERS for length in lengths)])
 
 
 # edits
 
 
-def _edit_to_reference(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _edit_to_reference(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     from tasks.text.revising import revise
 
     return edits_as_json(revise(inputs.one("Draft"), inputs.one("Reference")))
 
 
-def _edit_freely(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _edit_freely(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     return edits_as_json(edit(inputs.one("Draft"), inputs.one("Request")))
 
 
@@ -417,7 +417,7 @@ def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
 # a rating
 
 
-def _rate(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _rate(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     texts = (inputs.one(label)[:READ_CHARACTERS] for label in ("Draft", "Reference", "Request"))
     return f"<score>{rating(*texts)}</score>"
 

@@ -24,16 +24,17 @@ JUDGEMENTS = [
 ]
 
 
-def tables(cases: Rows, candidates: Rows, checked: Rows, published: Rows, judgements: Rows) -> list[ReportTable]:
+def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows, judgements: Rows) -> list[ReportTable]:
     """The report's tables: tables 2, 3 and 5 and section 4.2 of the paper, the expert study, edits and cases.
 
-    `published`: rows of PUBLISHED_DRAFTS.
+    `published_drafts`: rows of PUBLISHED_DRAFTS.
     """
     from tasks.revision_distance.tables import paper_tables as made
 
     scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
     taken, drawn, verdicts = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
-    drafts, edits, number = published.to_pandas([*DRAFTS, *scored]), edits_of(published), taken.task.value_counts()
+    drafts, edits = published_drafts.to_pandas([*DRAFTS, *scored]), edits_of(published_drafts)
+    number = taken.task.value_counts()
     hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
         *(weak_and_strong(drafts, task, int(number.get(task, 0))) for task in ("easy", "hard")),

@@ -5,8 +5,8 @@
 
 Responses are found by the case ids in the rows of the model stages. Those that no row names (of rejected rows,
 interrupted builds, `longform revise`) are found by the words of the record, the reference or derived texts in a
-request; a text of a few words must be a whole fenced or embedded text (tasks.publishing.purging). In doubt a response
-is deleted, since it can be requested again.
+request; a text of a few words must be a whole fenced or embedded text (tasks.publishing.responses_made_from). In doubt
+a response is deleted, since it can be requested again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
-from tasks.publishing.purging import by_words, each, first_column, register, responses_in
+from tasks.publishing.responses_made_from import by_words, first_column, queries_of, register, responses_in
 from tasks.revision_distance.cases.draws import MESSAGE_CHARACTERS
 from tasks.revision_distance.drafts.drafting import paper_text
 from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
@@ -68,11 +68,11 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
         named = set(first_column(database, _of(store, NAMED)))
         texts = set(first_column(database, _of(store, DERIVED)))
         texts |= {paper_text(paper) for paper in first_column(database, _of(store, PAPERS))}
-        known = set(first_column(database, each(store, ASKED, responses_in)))
+        known = set(first_column(database, queries_of(store, ASKED, responses_in)))
     return named | set(by_words(responses, texts, known))
 
 
 def _of(store: Store, queries: Iterable[tuple[Collection[str], str]]) -> Iterator[str]:
     """The SQL queries of these pairs (stages, query), one for each stage that has rows."""
     for stages, query in queries:
-        yield from each(store, stages, query.format)
+        yield from queries_of(store, stages, query.format)

@@ -8,7 +8,16 @@ from typing import Any
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.errors import UsageError
-from tasks.publishing.lineage import Line, Record, built_by, calls_of, made_by, rows_where, short, stage_rows_where
+from tasks.publishing.lineage import (
+    Line,
+    Record,
+    built_by,
+    calls_of,
+    lines_on_model,
+    rows_where,
+    short,
+    stage_rows_where,
+)
 
 MADE_BY = {"draft_id": "publish_drafts", "edit_id": "publish_edits"}
 JUDGED = ("collect_judgements", "read_judgements")
@@ -116,7 +125,7 @@ def _case(
     for check in behind["checks"]:
         if check["response"]:
             yield "checked", f"{check['checked']}, {check['checked_kind']}"
-            yield from made_by(check, calls)
+            yield from lines_on_model(check, calls)
     if draft["request"]:
         yield "request", f'"{short(draft["request"])}"'
     if draft["reference"]:
@@ -134,10 +143,10 @@ def _text(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[
     for row in (*behind.get("knowledge", ()), *behind.get("segments", ())):
         perspective = f"{row['perspective']}   " if "perspective" in row else ""
         yield "segment" if perspective else "knowledge", f'{perspective}"{short(row["text"])}"'
-        yield from made_by(row, calls)
+        yield from lines_on_model(row, calls)
     writer = f"by {draft['writer']}   " if draft["writer"] else ""
     yield "text", f'{writer}"{short(draft["draft"])}"'
-    yield from (line for row in behind["draft"] for line in made_by(row, calls))
+    yield from (line for row in behind["draft"] for line in lines_on_model(row, calls))
 
 
 def _edits(
@@ -149,7 +158,7 @@ def _edits(
         placed = f"{draft['not_placed']} not placed, {draft['not_applied']} not applied"
         gives = f" · gives the reference: {draft['reproduces']}" if draft["reproduces"] else ""
         yield "distance", f"{draft['distance']}, weighted {draft['weighted']:g} · {placed}{gives}"
-    yield from (line for row in behind["edits"] for line in made_by(row, calls))
+    yield from (line for row in behind["edits"] for line in lines_on_model(row, calls))
     for position, each in enumerate(draft["edits"]):
         if edit is None or position == edit["position"]:
             yield from _edit_lines(position, each)
@@ -172,7 +181,7 @@ def _scores(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mappin
         yield "scores", ", ".join(scored)
     if draft["gpt_score"] is not None:
         yield "rating", f"{draft['gpt_score']:g} of 100 by {draft['rater']}"
-        yield from (line for row in behind["ratings"] for line in made_by(row, calls))
+        yield from (line for row in behind["ratings"] for line in lines_on_model(row, calls))
     if draft["experts"] is not None:
         yield "judgements", f"the better text to {draft['experts_better']} of {draft['experts']} experts"
         yield from (("", _judgement(draft, row)) for row in behind["judgements"])

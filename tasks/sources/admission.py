@@ -25,7 +25,7 @@ from schemas.sources.papers import METADATA, PAPERS
 from schemas.sources.preferences import COMPARISONS, COMPLETIONS
 from schemas.sources.reddit import ITEMS
 from schemas.sources.stackexchange import POSTS
-from tasks.sources.permalinks import names_of
+from tasks.sources.permalinks import ids_with_former
 
 REASON = "taken down"
 Admitted = Iterator[pa.RecordBatch | Rejected]
@@ -36,26 +36,26 @@ def taken_down(home: Path, groups: Collection[str] | None = None) -> list[str]:
 
     An id whose site was renamed is also listed under the site's old names.
     """
-    ids = {name for takedown in load(home) for name in names_of(takedown.id)}
+    ids = {name for takedown in load(home) for name in ids_with_former(takedown.id)}
     return sorted(name for name in ids if groups is None or name.split("/", 1)[0] in groups)
 
 
-class Admission(Protocol):
+class AdmissionStage(Protocol):
     """A stage that removes the rows with the ids in `takedowns`, such as `admit_posts`."""
 
     def __call__(self, builder: Builder, rows: Rows, /, *, takedowns: list[str]) -> Rows: ...
 
 
-def admit(builder: Builder, work: Admission, rows: Rows, groups: Collection[str] | None = None) -> Rows:
-    """The rows without the records of these groups (None: of all) that are taken down, removed by the stage `work`.
+def admit(builder: Builder, stage: AdmissionStage, rows: Rows, groups: Collection[str] | None = None) -> Rows:
+    """The rows without the records of these groups (None: of all) that are taken down, removed by `stage`.
 
     `rows` itself if no takedown concerns the groups, so that large sources are not copied for nothing.
     """
     listed = taken_down(builder.store.home, groups)
-    return work(builder, rows, takedowns=listed) if listed else rows
+    return stage(builder, rows, takedowns=listed) if listed else rows
 
 
-def admitted(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]) -> Admitted:
+def without_listed(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]) -> Admitted:
     """The batch without the rows in which one of `columns` holds one of the ids; then a Rejected for each such row.
 
     The first column is the key of the rows. A Rejected holds no text.
@@ -72,7 +72,7 @@ def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
     """The batches of a table without the rows that are taken down, and their Rejecteds, by the schema's key column."""
     key = schema.metadata[b"key"].decode()
     for batch in rows.batches():
-        yield from admitted(batch.cast(schema), takedowns, [key])
+        yield from without_listed(batch.cast(schema), takedowns, [key])
 
 
 @stage(POSTS, revision=1, at_most=AtMost(keeps=True))

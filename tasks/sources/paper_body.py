@@ -116,7 +116,7 @@ class _Text:
         self.paragraphs.append({"section": position, "start": start, "end": self.end, "citations": citations})
 
 
-def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+def papers_batch(rows: Sequence[Row]) -> pa.RecordBatch:
     """Rows of PAPERS as a record batch."""
     columns = [_array([row[name] for row in rows], PAPERS.field(name).type) for name in PAPERS.names]
     return pa.RecordBatch.from_arrays(columns, schema=PAPERS)

@@ -60,7 +60,7 @@ def record_of(text: str) -> str:
     return found
 
 
-def names_of(record: str) -> list[str]:
+def ids_with_former(record: str) -> list[str]:
     """The ids under which a record may have been read: its own and, for a post of a renamed Stack Exchange site, those
     with the site's former hosts.
     """
@@ -71,7 +71,7 @@ def names_of(record: str) -> list[str]:
     return [record, *(f"{old}.{rest}" for old, new in RENAMED.items() if renamed and new == first)]
 
 
-def names_of_address(url: str) -> list[str]:
+def ids_of_address(url: str) -> list[str]:
     """The ids that a takedown of what an address shows may have: that of the web page and, if it shows one, of the
     record.
     """

@@ -84,11 +84,11 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
     most = {"all": len(draft), "single": 1, "none": 0}[moves]
     copies = Counter(draft)
     movable = [(i, j) for i, j in equal + similar if copies[draft[i]] <= most]
-    best = _settled(draft, reference, kept, movable)
+    best = _with_moves(draft, reference, kept, movable)
     if (substituted := _without_moves(draft, reference, best.edits)) is not None:
         others = _other_copies(draft, reference, substituted) + similar
         movable = [(i, j) for i, j in others if copies[draft[i]] <= most]
-        best = min(best, _settled(draft, reference, substituted, movable), key=lambda plan: plan.edits)
+        best = min(best, _with_moves(draft, reference, substituted, movable), key=lambda plan: plan.edits)
     stays = dict(best.kept + _rewritten(draft, reference, best, weights))
     becomes = dict(best.moved) | stays
     return Alignment([becomes.get(i) for i in range(len(draft))], [i in stays for i in range(len(draft))])
@@ -96,9 +96,9 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
 
 def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
     """(i, j) of equal sentences, each in one pair: first a longest common subsequence, then any other copies."""
-    tail = common_start(draft[::-1], reference[::-1])
+    tail = common_prefix_length(draft[::-1], reference[::-1])
     n, m = len(draft) - tail, len(reference) - tail
-    head = common_start(draft[:n], reference[:m])
+    head = common_prefix_length(draft[:n], reference[:m])
     pairs = [(i, i) for i in range(head)] + [(n + i, m + i) for i in range(tail)]
     shared = set(draft[head:n]) & set(reference[head:m])
     mine = [i for i in range(head, n) if draft[i] in shared]
@@ -109,7 +109,7 @@ def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
     return pairs + _other_copies(draft, reference, pairs)
 
 
-def common_start(first: Sequence[str], second: Sequence[str]) -> int:
+def common_prefix_length(first: Sequence[str], second: Sequence[str]) -> int:
     """How many characters, or sentences, two sequences have in common at their beginning."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
@@ -271,7 +271,7 @@ def _longest_chain(blocks: list[_Block]) -> list[int]:
     return found
 
 
-def _settled(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) -> _Plan:
+def _with_moves(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) -> _Plan:
     """The plan with the pairs that stay (`kept`): which of the other `pairs` move.
 
     All move, but for those where it takes fewer edits to rewrite: a move spares nothing if a removed sentence could
@@ -308,7 +308,7 @@ def _without_moves(draft: list[str], reference: list[str], most: int) -> Pairs |
 
     None: it takes more, or the texts are too long for it. It is better where sentences are repeated and nothing moves.
     """
-    head = common_start(draft, reference)
+    head = common_prefix_length(draft, reference)
     n, m = len(draft) - head, len(reference) - head
     width = min(m, 2 * most) + 1
     if n * width > _SUBSTITUTED_CELLS or abs(n - m) > most or most <= 1:

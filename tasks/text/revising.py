@@ -17,8 +17,8 @@ from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
 from longform.errors import UsageError
-from tasks.text.alignment import Alignment, Moves, align, common_start, words_of
-from tasks.text.splitting import Sentence, folded, sentences, split_alike
+from tasks.text.alignment import Alignment, Moves, align, common_prefix_length, words_of
+from tasks.text.edit_sentences import Sentence, folded, sentences, split_alike
 
 Edit = dict[str, str | None]
 
@@ -67,7 +67,7 @@ class _Seam(NamedTuple):
     end: int
 
 
-class _Stay(NamedTuple):
+class _KeptSeam(NamedTuple):
     """The seam of the draft that is kept, by its index (`place`); new text goes in after its first `split` characters.
 
     `head` and `tail`: how many characters at the beginning and end of the wanted seams are not put in: the kept seam
@@ -86,7 +86,7 @@ class _Gap:
 
     `seams`: white space and list marks before, between and after `mine` in the draft; `wanted`: those of the reference
     around `theirs`. `cuts`: the span to cut for each of `mine`; `chunks`: the text to put in at `at` for each of
-    `theirs`; `instead`: text in place of what is removed; `anchor`: the edit of the second of the two sentences.
+    `theirs`; `replacement`: text in place of what is removed; `anchor`: the edit of the second of the two sentences.
     """
 
     mine: list[int]
@@ -96,7 +96,7 @@ class _Gap:
     cuts: dict[int, tuple[int, int]] = field(default_factory=dict)
     chunks: dict[int, str] = field(default_factory=dict)
     at: int = 0
-    instead: str = ""
+    replacement: str = ""
     anchor: _Piece | None = None
 
 
@@ -151,12 +151,12 @@ def _pieces(
     source = {j: i for i, j in enumerate(alignment.becomes) if j is not None}
     cuts = {i: span for gap in gaps for i, span in gap.cuts.items()}
     for gap in gaps:
-        instead = gap.instead
+        replacement = gap.replacement
         for i in gap.mine:
             if alignment.becomes[i] is None:
                 start, end = gap.cuts[i]
-                yield _Piece("remove", start, end, start, instead, mine[i].key, "")
-                instead = ""
+                yield _Piece("remove", start, end, start, replacement, mine[i].key, "")
+                replacement = ""
         for j in gap.theirs:
             new = theirs[j].key
             if j in source:
@@ -191,7 +191,7 @@ def _gaps(
             start, end = mine[i].start - lead, mine[i].end
             text = reference[theirs[j].start - mark : theirs[j].end]
             old, new = folded(draft[start:end]), folded(text)
-            action = _renamed(old, new) if mine[i].key != theirs[j].key else "mark"
+            action = _action_of_change(old, new) if mine[i].key != theirs[j].key else "mark"
             gap.anchor = _Piece(action, start, end, start, text, old, new)
         yield gap
         last, reference_last = i, j
@@ -224,11 +224,11 @@ def _fill(
         if stays is None:
             return False
     _cut(gap, mine, stays and stays.place)
-    place, split, head, tail = stays or _Stay(0, 0, 0, 0)
+    place, split, head, tail = stays or _KeptSeam(0, 0, 0, 0)
     gap.at = gap.seams[place].start + split
     _put(gap, reference, theirs, head, tail)
     if not gap.theirs and stays is None:
-        gap.instead = gap.wanted[0]
+        gap.replacement = gap.wanted[0]
     return True
 
 
@@ -280,14 +280,14 @@ def _line_start(seam: _Seam, draft: str) -> int | None:
     return seam.start + start if text[start:].strip() else None
 
 
-def _staying(gap: _Gap, draft: str) -> _Stay | None:
+def _staying(gap: _Gap, draft: str) -> _KeptSeam | None:
     """The seam of the draft to keep, so that all seams become those of the reference; None if no seam does."""
     first, last = gap.wanted[0], gap.wanted[-1]
     for place, (start, end) in enumerate(gap.seams):
         seam = draft[start:end]
-        split = 0 if last.endswith(seam) else common_start(seam, first)
+        split = 0 if last.endswith(seam) else common_prefix_length(seam, first)
         if last.endswith(seam[split:]) if gap.theirs else seam == first:
-            return _Stay(place, split, split, len(seam) - split)
+            return _KeptSeam(place, split, split, len(seam) - split)
     return None
 
 
@@ -307,14 +307,14 @@ def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
     return None
 
 
-def _staying_in_words(gap: _Gap, draft: str) -> _Stay | None:
+def _staying_in_words(gap: _Gap, draft: str) -> _KeptSeam | None:
     """As `_staying`, but the white space of the seam may differ from the reference's."""
     for place, (start, end) in enumerate(gap.seams):
         seam = folded(f"x{draft[start:end]}x")
         if seam == folded(f"x{gap.wanted[-1]}x"):
-            return _Stay(place, 0, 0, len(gap.wanted[-1]))
+            return _KeptSeam(place, 0, 0, len(gap.wanted[-1]))
         if gap.theirs and end > start and seam == folded(f"x{gap.wanted[0]}x"):
-            return _Stay(place, end - start, len(gap.wanted[0]), 0)
+            return _KeptSeam(place, end - start, len(gap.wanted[0]), 0)
     return None
 
 
@@ -343,13 +343,13 @@ def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
     Returns the lengths of that rest in draft and reference.
     """
     (start, end), wanted = gap.seams[-1], gap.wanted[-1]
-    shared = wanted[: common_start(draft[start:end], wanted)]
+    shared = wanted[: common_prefix_length(draft[start:end], wanted)]
     same = len(shared) - len(shared.lstrip())
     gap.seams[-1], gap.wanted[-1] = _Seam(start, start + same), wanted[:same]
     return end - start - same, len(wanted) - same
 
 
-def _renamed(old: str, new: str) -> str:
+def _action_of_change(old: str, new: str) -> str:
     """The action for a sentence that changes: change if old and new share enough words, else rewrite."""
     mine, theirs = Counter(words_of(old)), Counter(words_of(new))
     shared = 2 * (mine & theirs).total()

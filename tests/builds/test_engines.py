@@ -32,7 +32,7 @@ from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
 from longform.engine.jobs import Job
-from longform.engine.runners import Dask, Here, Processes, Ray, Runner, attempt, check
+from longform.engine.runners import Dask, Processes, Ray, Runner, ThreadRunner, attempt, check
 from longform.engine.thread_tasks import Threads
 from longform.errors import Incomplete, LostWorker, ServerError, UsageError
 from longform.llm.models import Models
@@ -50,7 +50,7 @@ def made_by(runner: Runner, home: Path, dumps: list[str]) -> None:
 
 # Each sends small parts to workers too.
 RUNNERS: dict[str, Callable[..., Runner]] = {
-    "threads": Here,
+    "threads": ThreadRunner,
     "processes": partial(Processes, small_bytes=0),
     "dask": Dask,
     "ray": Ray,

@@ -19,7 +19,7 @@ from flows.builds.building import Options, build, declare
 from flows.expertqa import ExpertqaConfig
 from longform.artifacts.store import Store
 from longform.engine.build import Allowance, Build
-from longform.engine.runners import Here
+from longform.engine.runners import ThreadRunner
 from longform.engine.thread_tasks import Threads
 from longform.errors import Incomplete
 from longform.llm.models import Models
@@ -64,7 +64,9 @@ def test_batch_jobs_of_all_stages_that_are_ready_are_sent_before_one_is_done(tmp
         method = declare("axioms", config, Options(home, "v1"))
         with Models(home / "llm" / "responses.sqlite") as models:
             batch = {"answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers"}
-            made = Build(Store(home), tasks=Threads(), runner=Here(), progress=Silent(), models=models, batch=batch)
+            made = Build(
+                Store(home), tasks=Threads(), runner=ThreadRunner(), progress=Silent(), models=models, batch=batch
+            )
             with closing(made):
                 going = threads.submit(made.make, method)
                 wait_for(lambda: sum(server.counters()["jobs"].values()) >= 3 or going.done())

@@ -18,13 +18,13 @@ from flows.cli.shared import takedown_effects as effects
 from flows.expertqa import ExpertqaConfig
 from longform.artifacts.takedowns import add
 from longform.engine.build import Build
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import NothingToPublish
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
-from tasks.publishing.purging import WINDOW, words_of
+from tasks.publishing.responses_made_from import WINDOW, words_of
 from tasks.sources.permalinks import record_of
 
 pytestmark = pytest.mark.check
@@ -188,7 +188,7 @@ def sources(tmp_path: Path) -> dict[str, str]:
 def expertqa(home: Path, server: Server, sources: dict[str, str], **settings: Any) -> Build | None:
     config = ExpertqaConfig.model_validate({**sources, **endpoints(server), **settings})
     try:
-        return build("expertqa", config, Options(home, "v1"), tasks=InTurn(), progress=Silent())[1]
+        return build("expertqa", config, Options(home, "v1"), tasks=SequentialStages(), progress=Silent())[1]
     except NothingToPublish:
         return None
 

@@ -26,11 +26,11 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add, load, mentions
 from longform.artifacts.versions import Version, artifact, garbage, withdraw
 from longform.engine.build import StageRun
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BusyError, LongformError, StoreError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
-from tasks.publishing.purging import holds, windows_of, words_of
+from tasks.publishing.responses_made_from import contains_window, windows_of, words_of
 
 pytestmark = pytest.mark.check
 
@@ -138,8 +138,8 @@ def test_a_passage_of_a_text_holds_one_of_its_windows() -> None:
     assert {len(window) for window in windows} == {60}
     for start in range(0, 150, 7):
         passage = text.split()[start : start + 25]
-        assert holds("> " + "\n* ".join(passage).upper(), windows)
-    assert not holds(" ".join(f"other{number}" for number in range(200)), windows)
+        assert contains_window("> " + "\n* ".join(passage).upper(), windows)
+    assert not contains_window(" ".join(f"other{number}" for number in range(200)), windows)
     assert windows_of(["too short to say whose it is"]) == set()
     assert words_of("A-b_c 1é!") == "abc1é"
 
@@ -351,7 +351,7 @@ def test_a_takedown_that_comes_while_a_build_runs_stops_its_publishing(tmp_path:
     with pytest.raises(
         LongformError, match=r"not published: community.example/\d+ is taken down, but \w+_id of .*Build again"
     ):
-        build_dataset("axioms", AxiomsConfig(), options, tasks=InTurn(), progress=Late())
+        build_dataset("axioms", AxiomsConfig(), options, tasks=SequentialStages(), progress=Late())
     assert list((tmp_path / "datasets" / "axioms").iterdir()) == []
     published, _, _ = build_axioms(tmp_path, "v1")
     assert published is not None

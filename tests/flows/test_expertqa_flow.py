@@ -33,7 +33,7 @@ from flows.config.configuration import read
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import Incomplete, UsageError
 from longform.files import sha256_of
 from tasks.expertqa.bank import QUESTIONS_A_PART
@@ -45,7 +45,7 @@ SIX = {*SYSTEMS, "bing_chat"}
 def make(home: Path, **settings: Any) -> tuple[Version, Silent, Build]:
     progress = Silent()
     published, run = build(
-        "expertqa", ExpertqaConfig(**settings), Options(home, "v1"), tasks=InTurn(), progress=progress
+        "expertqa", ExpertqaConfig(**settings), Options(home, "v1"), tasks=SequentialStages(), progress=progress
     )
     assert published is not None
     return published.version, progress, run
@@ -107,7 +107,9 @@ def bank(path: Path, questions: Iterable[int]) -> dict[str, str]:
 def made_until_revised(home: Path, files: dict[str, str]) -> Build:
     """A build of these files, as far as the revised answers."""
     config = ExpertqaConfig(**files)  # type: ignore[arg-type]
-    _, run = build("expertqa", config, Options(home, until="revise_answers"), tasks=InTurn(), progress=Silent())
+    _, run = build(
+        "expertqa", config, Options(home, until="revise_answers"), tasks=SequentialStages(), progress=Silent()
+    )
     return run
 
 
@@ -527,7 +529,7 @@ def test_a_pilot_refuses_no_commercial_answer_of_the_questions_it_leaves_out(tmp
         "expertqa",
         ExpertqaConfig(limit=3),
         Options(tmp_path, until="collect_answers"),
-        tasks=InTurn(),
+        tasks=SequentialStages(),
         progress=progress,
     )
     ended = {entry.stage: entry.artifact for entry in progress.ended}

@@ -21,7 +21,7 @@ from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.plan import Planned
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BudgetError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
@@ -72,7 +72,7 @@ def settings(
 
 def made(home: Path, url: str, *, options: dict[str, Any] | None = None, **more: Any) -> tuple[Version | None, Build]:
     chosen = Options(home, **(options or {}))
-    published, run = build("expertqa", settings(home, url, **more), chosen, tasks=InTurn(), progress=Silent())
+    published, run = build("expertqa", settings(home, url, **more), chosen, tasks=SequentialStages(), progress=Silent())
     return published.version if published else None, run
 
 

@@ -27,13 +27,13 @@ from longform.artifacts.takedowns import add, mentions
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.stage import Stage
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import LongformError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.expertqa.takedown import admit_commercial, admit_questions, question_of, responses_of
 from tasks.publishing.publish import check_takedowns
-from tasks.sources.permalinks import names_of_address, record_of
+from tasks.sources.permalinks import ids_of_address, record_of
 from tasks.sources.web.web import Crawl
 
 DAY = "2026-11-21"
@@ -68,7 +68,7 @@ def make(home: Path, bank: Path, server: Server, version: str) -> tuple[Version,
         model="mine",
         endpoints={"mine": mine},  # type: ignore[dict-item]
     )
-    published, run = build("expertqa", config, Options(home, version), tasks=InTurn(), progress=Silent())
+    published, run = build("expertqa", config, Options(home, version), tasks=SequentialStages(), progress=Silent())
     assert published is not None
     return published.version, run
 
@@ -231,7 +231,7 @@ def test_one_page_has_one_name_however_its_address_is_written() -> None:
         "web/tea.example/steep?x=1",
     ]
     assert {record_of(text) for text in spellings} == {"web/tea.example/steep?x=1"}
-    assert names_of_address("https://cooking.stackexchange.com/a/4712") == [
+    assert ids_of_address("https://cooking.stackexchange.com/a/4712") == [
         "web/cooking.stackexchange.com/a/4712",
         "cooking.stackexchange.com/4712",
     ]

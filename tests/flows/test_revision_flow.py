@@ -20,7 +20,7 @@ from longform.artifacts import takedowns
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import NothingToPublish, UsageError
 from longform.files import sha256_of
 
@@ -36,7 +36,7 @@ SYSTEMS = {
 
 def make(home: Path, version: str = "v1", **settings: Any) -> tuple[Version, Build]:
     config = RevisionDistanceConfig(**settings)
-    published, run = build(ABOUT.dataset, config, Options(home, version), tasks=InTurn(), progress=Silent())
+    published, run = build(ABOUT.dataset, config, Options(home, version), tasks=SequentialStages(), progress=Silent())
     assert published is not None
     return published.version, run
 

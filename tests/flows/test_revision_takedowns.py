@@ -26,13 +26,13 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add
 from longform.artifacts.versions import Version, find
 from longform.engine.build import Build
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import LongformError, NothingToPublish
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
 from tasks.publishing.publish import check_takedowns
-from tasks.publishing.purging import words_of
+from tasks.publishing.responses_made_from import words_of
 from tasks.revision_distance.takedown import ASKED, responses_of
 from tasks.sources.permalinks import record_of
 
@@ -49,7 +49,7 @@ def make(home: Path, url: str, version: str, **settings: Any) -> tuple[Version, 
         stages={"write_weak": StageConfig(model="smaller")},
         **settings,
     )
-    published, run = build(ABOUT.dataset, config, Options(home, version), tasks=InTurn(), progress=Silent())
+    published, run = build(ABOUT.dataset, config, Options(home, version), tasks=SequentialStages(), progress=Silent())
     assert published is not None
     return published.version, run
 

@@ -22,7 +22,7 @@ from standin_server import serve
 from flows.builds.building import Options, build
 from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, RevisionDistanceConfig
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.llm.ask.types import Answer, Endpoint, Request
 from longform.llm.models import Models
 from longform.llm.responses.store import open_responses
@@ -64,7 +64,7 @@ def test_writers_sample_as_in_the_paper_and_an_endpoint_has_the_last_word(
             stages={"write_weak": StageConfig(model="smaller")},
             limit=2,
         )
-        build(ABOUT.dataset, config, Options(tmp_path, "v1"), tasks=InTurn(), progress=Silent())
+        build(ABOUT.dataset, config, Options(tmp_path, "v1"), tasks=SequentialStages(), progress=Silent())
         counted = server.counters()
     assert parameters(tmp_path) == {
         "check_request": [{}],

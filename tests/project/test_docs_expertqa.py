@@ -19,7 +19,7 @@ from flows.config import configuration
 from flows.expertqa import SYSTEMS, ExpertqaConfig
 from flows.registry import stages_of
 from longform.artifacts.versions import versions
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 
 pytestmark = pytest.mark.check
 
@@ -106,7 +106,7 @@ def test_the_exports_hold_what_their_comments_say(folder: Path) -> None:
 
 def test_without_labels_the_export_for_entailment_says_why_it_is_empty(folder: Path, tmp_path: Path) -> None:
     config = ExpertqaConfig(questions=str(SAMPLES / "questions.jsonl"))
-    build("expertqa", config, Options(tmp_path / "home"), tasks=InTurn(), progress=Silent())
+    build("expertqa", config, Options(tmp_path / "home"), tasks=SequentialStages(), progress=Silent())
     line = f"longform export expertqa --home {tmp_path}/home --format entailment-jsonl --to {tmp_path}/none.jsonl"
     done = typed(line, folder)
     assert done.returncode == 2
@@ -152,7 +152,7 @@ def test_a_csv_with_the_columns_of_the_page_is_a_bank_of_questions(tmp_path: Pat
         writer = csv.writer(file, delimiter=";")
         writer.writerows([columns, ['Why is "this";\nso?', "Chemistry", "Dyes", "I, IV", "e1"]])
     config = ExpertqaConfig(questions=str(path))
-    build("expertqa", config, Options(tmp_path, until="read_questions"), tasks=InTurn(), progress=Silent())
+    build("expertqa", config, Options(tmp_path, until="read_questions"), tasks=SequentialStages(), progress=Silent())
     (row,) = [row for part in (tmp_path / "stages").rglob("*.parquet") for row in read(part)]
     assert [row[name] for name in columns] == ['Why is "this";\nso?', "Chemistry", "Dyes", ["I", "IV"], "e1"]
 

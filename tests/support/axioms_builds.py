@@ -9,7 +9,7 @@ from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 
 
 class Silent:
@@ -35,6 +35,6 @@ def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Vers
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
     runner = settings.pop("runner", None)
     published, made = build(
-        "axioms", AxiomsConfig(**settings), options, tasks=InTurn(), progress=progress, runner=runner
+        "axioms", AxiomsConfig(**settings), options, tasks=SequentialStages(), progress=progress, runner=runner
     )
     return published.version if published else None, progress, made

@@ -14,7 +14,7 @@ from axioms_builds import Silent
 
 from flows.builds.building import Options, build
 from flows.config import configuration
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -42,4 +42,4 @@ def built(line: str, model: Any, folder: Path) -> None:
     settings = words[1::2]
     assert words[::2] == ["--set"] * len(settings)
     config = configuration.read(dataset, model, None, settings)
-    build(dataset, config, Options(folder / "data"), tasks=InTurn(), progress=Silent())
+    build(dataset, config, Options(folder / "data"), tasks=SequentialStages(), progress=Silent())

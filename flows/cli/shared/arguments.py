@@ -12,7 +12,7 @@ import typer
 from flows.builds import completion
 from flows.builds.options import Options, flag
 from flows.builds.options import amount as amount
-from flows.registry import DATASETS, checked_name, model_of
+from flows.registry import DATASETS, checked_name, config_class
 from longform.settings import home as home_of
 
 
@@ -113,7 +113,7 @@ def read_options(
     from flows.config import configuration
 
     all_settings = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
-    return configuration.read(dataset, model_of(dataset), config, all_settings), Options(home_of(home), **options)
+    return configuration.read(dataset, config_class(dataset), config, all_settings), Options(home_of(home), **options)
 
 
 def splits_text(splits: dict[str, int]) -> str:

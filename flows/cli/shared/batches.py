@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Addresses(BaseModel):
+class EndpointTables(BaseModel):
     """The tables [endpoints.NAME] of a configuration; its other settings are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -90,7 +90,7 @@ def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) ->
     Raises UsageError if the configuration lacks an endpoint of these jobs, EndpointError if a key is missing or
     refused; jobs that were stopped before the error stay stopped.
     """
-    endpoints = read(next(iter(DATASETS)), Addresses, file, settings).endpoints
+    endpoints = read(next(iter(DATASETS)), EndpointTables, file, settings).endpoints
     for job in jobs:
         if job.endpoint not in endpoints:
             raise UsageError(

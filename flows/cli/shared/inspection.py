@@ -24,7 +24,7 @@ from longform.errors import ConservationError
 
 WIDTH, INDENT = 100, "    "
 ROWS_AT_ONCE = 1_000
-WORDS = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left out, as people read them
+KIND_NAMES = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows left out, as people read them
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
 
 
 def rejected_rows(
-    store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)
+    store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)
 ) -> Iterator[dict[str, Any]]:
     """Every row that a version's stages left out, as a dict with its stage: first all rows of the first kind, stage by
     stage, then the next kind. `stage` None: all stages.
@@ -66,7 +66,7 @@ def rejected_rows(
             yield from ({"stage": name, **row} for row in _rejected_of_kind(store, built, kind))
 
 
-def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(WORDS)) -> int:
+def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)) -> int:
     """The number of rows that `rejected_rows` yields, without reading them."""
     artifacts = [artifact(store, version, name) for name in ([stage] if stage else version.stages)]
     return sum(number for built in artifacts for (kind, _), number in built.rejected().items() if kind in kinds)
@@ -174,15 +174,15 @@ def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
     artifacts = {name: artifact(store, version, name) for name in version.stages}
     by_fingerprint = {a.fingerprint: a for a in artifacts.values()}
     for name, built in artifacts.items():
-        work = stages[name]
+        stage = stages[name]
         inputs = {
             parameter: _rows(store, stages, by_fingerprint[fingerprint])
             for parameter, fingerprint in built.recipe.inputs.items()
             if isinstance(fingerprint, str)
         }
         try:
-            kept, side_inputs = work.conserved(inputs), work.side_inputs(inputs)
-            check_conservation(store, name, work.schema, built.parts, kept, side_inputs)
+            kept, side_inputs = stage.conserved(inputs), stage.side_inputs(inputs)
+            check_conservation(store, name, stage.schema, built.parts, kept, side_inputs)
         except ConservationError as error:
             yield str(error)
 
@@ -210,8 +210,8 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
     names = [split for split, _ in named_splits(version)]
     yield f'  load      pandas.read_parquet("{folder}/{"train" if "train" in names else names[0]}")'
     settings = f"longform config {name} > {name}.toml"
-    to_set = module_of(name).ABOUT.to_set
-    yield f"  real      {settings}   then set {to_set}, and: longform plan {name} --config {name}.toml"
+    settings_to_fill = module_of(name).ABOUT.first_settings
+    yield f"  real      {settings}   then set {settings_to_fill}, and: longform plan {name} --config {name}.toml"
 
 
 def _files(version: Version) -> list[str]:

@@ -18,7 +18,7 @@ from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
-from tasks.sources.permalinks import names_of, names_of_address, record_of
+from tasks.sources.permalinks import ids_of_address, ids_with_former, record_of
 
 FIELDS = {"id", "date", "reason"}
 
@@ -87,7 +87,7 @@ def _line(file: Path, number: int, line: str) -> dict[str, str]:
 
 def all_names(ids: Collection[str]) -> list[str]:
     """These ids and the other ids under which the same records may occur (a renamed site's former ones), sorted."""
-    return sorted({name for record in ids for name in names_of(record)})
+    return sorted({name for record in ids for name in ids_with_former(record)})
 
 
 def holders(home: Path, ids: Collection[str]) -> list[Holder]:
@@ -97,7 +97,7 @@ def holders(home: Path, ids: Collection[str]) -> list[Holder]:
     names, found = all_names(ids), []
     for dataset in datasets(home):
         for folder in sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir()):
-            if hits := mentions(sorted(folder.rglob("*.parquet")), names, names_of_address):
+            if hits := mentions(sorted(folder.rglob("*.parquet")), names, ids_of_address):
                 found.append(Holder(dataset, folder.name, hits))
     return found
 

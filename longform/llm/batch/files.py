@@ -58,7 +58,7 @@ class Collector:
 
     `spool`: the file of the job's requests, which may be gone. `keys`: the keys of the requests, in their order. `keep`
     gives the record and the ledger line of a reply, None for one that the reply is not worth. `answered`: keys that
-    have a usable record. `broken`: number of lines without a key.
+    have a record that answers them. `broken`: number of lines without a key.
     """
 
     def __init__(self, job: Job, spool: Path, keys: Sequence[str], keep: Keep) -> None:
@@ -84,7 +84,7 @@ class Collector:
         if group:
             yield group
 
-    def worth(
+    def to_store(
         self, replies: dict[str, Reply], stored: Mapping[str, Record]
     ) -> tuple[list[tuple[str, Record]], list[Paid]]:
         """(records with their keys, ledger lines) to be stored for these replies. `stored`: key -> record that is
@@ -100,15 +100,15 @@ class Collector:
             there = stored.get(key)
             item = Item(key, sent[key], *kind_of(self._context, self.places[key]), mean_bound_nano(self._job))
             record, paid = self._keep(item, self._context["given"], reply)
-            if usable(there) or usable(record):
+            if is_answered(there) or is_answered(record):
                 self.answered.add(key)
             if (
                 there is not None
                 and there.batch
-                and (usable(there) or (there.created or 0) >= (self._job.created or 0))
+                and (is_answered(there) or (there.created or 0) >= (self._job.created or 0))
             ):
                 continue
-            if record is not None and not usable(there):
+            if record is not None and not is_answered(there):
                 records.append((key, record))
             if paid is not None:
                 lines.append(paid)
@@ -187,8 +187,8 @@ def _bytes(body: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def usable(record: Record | None) -> bool:
-    """Whether there is a record and it is not of a reply that could not be read. A permanent error (tombstone) is
-    usable.
+def is_answered(record: Record | None) -> bool:
+    """Whether there is a record and it is not of a reply that could not be read. A permanent error (tombstone)
+    is an answer.
     """
     return record is not None and record.code != "unusable"

@@ -32,7 +32,7 @@ from typing import Any
 
 from longform.errors import StoreError
 from longform.llm.ask.types import Endpoint
-from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, line_of, reread, usable
+from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, is_answered, line_of, reread
 from longform.llm.batch.remote import Remote, Say, Sleep, pauses
 from longform.llm.price import Budget
 from longform.llm.responses.records import Job
@@ -194,7 +194,7 @@ class _Prefetch:
                     break
                 await self._sleep(next(self._pauses))
                 await self._look()
-            await self._let_go()
+            await self._release_leases()
         except asyncio.CancelledError:
             if any(each.job.remote for each in self._open.values()):
                 self._say(
@@ -230,7 +230,7 @@ class _Prefetch:
             self._open[job.name] = _Open(job, _numbers(keys), ours=False, wanted=False)
         await self._look()
 
-    async def _take(self, each: _Open) -> None:
+    async def _take_over(self, each: _Open) -> None:
         """Make this process the one that collects the job, by a lease on the job's name; unchanged where another
         process has the lease. A job that has ended meanwhile is forgotten. Reserves the job's money, and leases its
         keys in a shared store.
@@ -316,7 +316,7 @@ class _Prefetch:
             if not group:
                 return None
             stored = await asyncio.to_thread(self._store.get, list(group))
-            wanted = [key for key in group if not usable(stored.get(key)) and key not in chunk.keys]
+            wanted = [key for key in group if not is_answered(stored.get(key)) and key not in chunk.keys]
             missing = [key for key in wanted if not self._claim_open_job(key)]
             granted = await self._store.lease(missing) if missing else set()
             self._ready.extend(group[key] for key in missing if key in granted)
@@ -376,7 +376,7 @@ class _Prefetch:
         ended.
         """
         for each in list(self._open.values()):
-            await self._take(each)
+            await self._take_over(each)
             if each.ours and each.job.remote is None:
                 await self._resume(each)
             if each.ours and each.job.name in self._open:
@@ -398,7 +398,7 @@ class _Prefetch:
         for file in files:
             content = await self._remote.content(file)
             for replies in collector.groups(content or b""):
-                records, paid = collector.worth(replies, await asyncio.to_thread(self._store.get, list(replies)))
+                records, paid = collector.to_store(replies, await asyncio.to_thread(self._store.get, list(replies)))
                 await self._store.put(records, paid)
                 stored, calls = stored + len(records), calls + len(paid)
                 spent += sum(line.cost_nano or 0 for line in paid)
@@ -454,7 +454,7 @@ class _Prefetch:
         del self._open[each.job.name]
         await self._store.release([each.job.name])
 
-    async def _let_go(self) -> None:
+    async def _release_leases(self) -> None:
         """Release leases for other processes: of items that were not sent, and of open jobs that are not wanted."""
         await self._store.release([item.key for item in self._ready])
         for each in [each for each in self._open.values() if each.ours]:

@@ -33,7 +33,7 @@ class Remote:
 
     async def upload(self, path: Path) -> str | None:
         """Upload a file; its id at the provider, or None where the file is larger than the provider takes (413)."""
-        outcome = await self._answer(lambda: self._post_file(path), names_something)
+        outcome = await self._answer(lambda: self._post_file(path), is_api_object)
         return None if outcome.status == 413 else str(self._json_or_refused(outcome, "POST /files")["id"])
 
     async def create(self, name: str, file: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Remote:
         pauses = self._pauses()
         while True:
             outcome = await self._wire.call("POST", "/batches", json=body)
-            if not self._passing(outcome, names_something):
+            if not self._is_transient(outcome, is_api_object):
                 return self._json_or_refused(outcome, "POST /batches")
             await self._wait(pauses, outcome)
             found = await self.find(name)
@@ -61,7 +61,7 @@ class Remote:
     async def batch(self, job: Job) -> dict[str, Any]:
         """The provider's current data of the job's batch, with its status."""
         what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
-        return self._json_or_refused(await self._get(f"/batches/{job.remote}", names_something), what)
+        return self._json_or_refused(await self._get(f"/batches/{job.remote}", is_api_object), what)
 
     async def cancel(self, remote: str) -> bool:
         """Cancel the batch with this id; False where the provider does not know it. An ended batch stays as it is."""
@@ -86,7 +86,7 @@ class Remote:
         return content
 
     async def has_file(self, file: str) -> bool:
-        outcome = await self._get(f"/files/{file}", names_something)
+        outcome = await self._get(f"/files/{file}", is_api_object)
         return outcome.status not in (404, 410) and bool(self._json_or_refused(outcome, f"GET /files/{file}"))
 
     async def delete(self, files: Iterable[str]) -> None:
@@ -104,7 +104,7 @@ class Remote:
         seen: set[str] = set()
         params: dict[str, Any] = {"limit": 100}
         while True:
-            outcome = await self._answer(partial(self._wire.call, "GET", "/batches", params=params), lists_something)
+            outcome = await self._answer(partial(self._wire.call, "GET", "/batches", params=params), is_api_list)
             page = self._json_or_refused(outcome, "GET /batches")
             batches = [batch for batch in page.get("data") or [] if isinstance(batch, dict) and batch.get("id")]
             new = [batch for batch in batches if batch["id"] not in seen]
@@ -115,29 +115,29 @@ class Remote:
             seen.update(batch["id"] for batch in new)
             params = {"limit": 100, "after": batches[-1]["id"]}
 
-    async def _get(self, path: str, sense: Callable[[bytes], bool]) -> Outcome:
-        return await self._answer(lambda: self._wire.call("GET", path), sense)
+    async def _get(self, path: str, is_valid: Callable[[bytes], bool]) -> Outcome:
+        return await self._answer(lambda: self._wire.call("GET", path), is_valid)
 
     async def _answer(
         self,
         send: Callable[[], Awaitable[Outcome]],
-        sense: Callable[[bytes], bool],
+        is_valid: Callable[[bytes], bool],
         final: Iterable[int] = (),
     ) -> Outcome:
         """Call `send` until its outcome is final, and return that: a status in `final`, a 2xx reply whose body passes
-        the check `sense`, or a refusal that no retry helps. Incomplete after an hour of pauses.
+        the check `is_valid`, or a refusal that no retry helps. Incomplete after an hour of pauses.
         """
         pauses = self._pauses()
         while True:
             outcome = await send()
-            if outcome.status in final or not self._passing(outcome, sense):
+            if outcome.status in final or not self._is_transient(outcome, is_valid):
                 return outcome
             await self._wait(pauses, outcome)
 
-    def _passing(self, outcome: Outcome, sense: Callable[[bytes], bool]) -> bool:
-        """Whether the call should be repeated: a 2xx reply that fails the check `sense`, or a fault that may pass."""
+    def _is_transient(self, outcome: Outcome, is_valid: Callable[[bytes], bool]) -> bool:
+        """Whether the call should be repeated: a 2xx reply that fails `is_valid`, or a fault that may pass."""
         if 200 <= outcome.status < 300:
-            return not sense(outcome.body)
+            return not is_valid(outcome.body)
         return self._fault(outcome).then == "again"
 
     def _fault(self, outcome: Outcome) -> Fault:
@@ -178,12 +178,12 @@ class Remote:
         )
 
 
-def names_something(body: bytes) -> bool:
+def is_api_object(body: bytes) -> bool:
     """Whether the body is a JSON object with an `id`, as the API returns: a proxy's page is not."""
     return isinstance(read_json(body).get("id"), str)
 
 
-def lists_something(body: bytes) -> bool:
+def is_api_list(body: bytes) -> bool:
     """Whether the body is a JSON object with a list `data`, as the API returns."""
     return isinstance(read_json(body).get("data"), list)
 

@@ -73,7 +73,7 @@ class Bucket:
         self.rate, self.size, self._top = rate, size, size
         self.level = min(self.level, size)
 
-    def thin(self, factor: float, now: float) -> None:
+    def scale_down(self, factor: float, now: float) -> None:
         """Multiply rate and level by `factor` (at most 1), because other processes now use the rest of the server's
         bucket. The next reply corrects both.
         """

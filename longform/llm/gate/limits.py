@@ -163,7 +163,7 @@ class Gate:
     """Decides when the next request to an endpoint may be sent. To be used in the thread of one event loop only.
 
     `concurrency`: the most requests in flight. `rpm` and `tpm`: configured limits of requests and tokens a minute, kept
-    beside the server's own. Where several processes use the endpoint, `share` limits this one to its share of all
+    beside the server's own. Where several processes use the endpoint, `set_share` limits this one to its share of all
     these.
     """
 
@@ -201,7 +201,7 @@ class Gate:
         learnt = self._concurrency if self._server_buckets else self._adaptive.limit
         return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
 
-    def share(self, most: int, until: float) -> None:
+    def set_share(self, most: int, until: float) -> None:
         """Give this process `most` of the endpoint's concurrency, and the same share of all rate limits, from now until
         the time `until` of the gate's clock. After that it may send nothing.
         """
@@ -211,7 +211,7 @@ class Gate:
             bucket.resize(*_each_second(part * a_minute), now)
         if most and part != self._share:
             for bucket in self._server_buckets.values():
-                bucket.thin(min(1.0, part / self._share), now)
+                bucket.scale_down(min(1.0, part / self._share), now)
             self._share = part
 
     @property
@@ -298,7 +298,7 @@ class Gate:
         self._answered = self._answered or outcome in ("ok", "other")
         left = self._learn(headers, ticket, sent, outcome == "rate", now) if headers else []
         if outcome == "rate":
-            self._refused(ticket, retry_after, left, now)
+            self._pause_everybody(ticket, retry_after, left, now)
         elif outcome == "ok" and ticket > self._paused_at:
             self._pauses = 0
         self._adaptive.answered(ticket, self._newest, now)
@@ -334,7 +334,9 @@ class Gate:
             self._buckets.append((name, self._server_buckets[name]))
         return self._server_buckets[name]
 
-    def _refused(self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float) -> None:
+    def _pause_everybody(
+        self, ticket: int, retry_after: float | None, left: list[tuple[float, float]], now: float
+    ) -> None:
         """After a 429: let nobody send for a while, unless the headers show that something remains of every limit, so
         that the limits cannot be the reason. `left` is the result of `_learn`.
         """

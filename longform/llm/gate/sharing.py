@@ -25,11 +25,11 @@ TURN_SECONDS = 5.0
 
 
 class Share(NamedTuple):
-    """A process's share of an endpoint's concurrency: `held` is what the store has written down for it, `fair` its fair
-    share (see `fair_shares`). It is to use no more than the smaller one.
+    """A process's share of an endpoint's concurrency: `granted` is what the store has written down for it, `fair` its
+    fair share (see `fair_shares`). It is to use no more than the smaller one.
     """
 
-    held: int
+    granted: int
     fair: int
 
 
@@ -40,9 +40,9 @@ class Allowances(Protocol):
 
     seconds: float
 
-    async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, held: int) -> Share:
-        """Update and return the owner's share of `total`, in one transaction. `wanted`: how much it could use; `held`:
-        how much it is using, below which its share is not cut.
+    async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, in_use: int) -> Share:
+        """Update and return the owner's share of `total`, in one transaction. `wanted`: how much it could use;
+        `in_use`: how much it is using, below which its share is not cut.
         """
 
     async def leave(self, endpoint: str, owner: str) -> None: ...
@@ -68,14 +68,14 @@ def fair_shares(total: int, wanted: Mapping[str, int], turn: int = 0) -> dict[st
 
 
 def shared_now(
-    owner: str, others: Mapping[str, tuple[int, int]], *, total: int, wanted: int, held: int, turn: int
+    owner: str, others: Mapping[str, tuple[int, int]], *, total: int, wanted: int, in_use: int, turn: int
 ) -> Share:
-    """The share of `owner` beside the other owners, which are given as name -> (wanted, held). It is no less than
-    `held`, which the owner is using, and is raised towards its fair share only by what the others leave free.
+    """The share of `owner` beside the other owners, which are given as name -> (wanted, in use). It is no less than
+    `in_use`, which the owner is using, and is raised towards its fair share only by what the others leave free.
     """
     fair = fair_shares(total, {owner: wanted, **{name: wants for name, (wants, _) in others.items()}}, turn)[owner]
     free = total - sum(holds for _, holds in others.values())
-    return Share(max(held, min(fair, free)), fair)
+    return Share(max(in_use, min(fair, free)), fair)
 
 
 class SharedGate:
@@ -102,7 +102,7 @@ class SharedGate:
         self._task: asyncio.Task[None] | None = None
         self._most, self._until = 0, 0.0
         self._closing = asyncio.Event()
-        gate.share(0, 0.0)
+        gate.set_share(0, 0.0)
 
     def need(self) -> None:
         """Start to keep a share, if that is not running: there are calls to send."""
@@ -121,7 +121,7 @@ class SharedGate:
             while True:
                 await self._work()
                 self._most = 0
-                self._gate.share(0, 0.0)
+                self._gate.set_share(0, 0.0)
                 with suppress(StoreError):
                     await self._allowances.leave(self._endpoint, self._owner)
                 if self._closing.is_set() or not self._demand():
@@ -143,10 +143,12 @@ class SharedGate:
     async def _look(self) -> bool:
         """Update this process's share in the store and in the gate; whether it is the fair one."""
         begun = time.monotonic()
-        held = max(self._most if begun < self._until else 0, self._gate.in_flight)
+        in_use = max(self._most if begun < self._until else 0, self._gate.in_flight)
         wanted = max(1, min(self._demand(), self._total))
-        share = await self._allowances.share(self._endpoint, self._owner, total=self._total, wanted=wanted, held=held)
+        share = await self._allowances.share(
+            self._endpoint, self._owner, total=self._total, wanted=wanted, in_use=in_use
+        )
         self._most, self._until = min(share), begun + self._allowances.seconds
-        self._gate.share(self._most, self._until)
+        self._gate.set_share(self._most, self._until)
         self._changed()
-        return share.held == share.fair
+        return share.granted == share.fair

@@ -386,7 +386,7 @@ class PostgresAllowances:
     def __init__(self, do: Callable[..., Awaitable[Any]], *, seconds: float = HOLDER_SECONDS) -> None:
         self.seconds, self._do = seconds, do
 
-    async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, held: int) -> Share:
+    async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, in_use: int) -> Share:
         async def share(connection: Any) -> Share:
             async with connection.transaction(isolation="read_committed"):
                 digest = hashlib.sha256(f"endpoint {endpoint}".encode()).digest()
@@ -394,9 +394,9 @@ class PostgresAllowances:
                 await connection.execute(_GONE, endpoint)
                 others = {row[0]: (row[1], row[2]) for row in await connection.fetch(_OTHERS, endpoint, owner)}
                 turn = await connection.fetchval(_TURN)
-                granted = shared_now(owner, others, total=total, wanted=wanted, held=held, turn=turn)
-                await connection.execute(_HOLD, endpoint, owner, wanted, granted.held, self.seconds)
-                return granted
+                result = shared_now(owner, others, total=total, wanted=wanted, in_use=in_use, turn=turn)
+                await connection.execute(_HOLD, endpoint, owner, wanted, result.granted, self.seconds)
+                return result
 
         return cast(Share, await self._do(share))
 

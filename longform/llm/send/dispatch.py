@@ -7,8 +7,8 @@ connection), 3 times where the reply was lost on the way, as it may have been bi
 answered leaves a tombstone. A refused key, an empty account or an unknown model stops the endpoint; replies to requests
 in flight are still waited for and stored.
 
-The pause before a call is sent again is drawn in `_again`. Retry-After is read in longform/llm/send/wire.py; the pause
-of all calls is in longform/llm/gate/limits.py.
+The pause before a call is sent again is drawn in `_retry_later`. Retry-After is read in longform/llm/send/wire.py; the
+pause of all calls is in longform/llm/gate/limits.py.
 
 `submit`, `drop_unwanted`, `wake`, `wait`, `run` and `refuse` may be called from any thread. Sending and what follows it
 run in the event loop of the models' thread.
@@ -42,7 +42,7 @@ from longform.llm.send.faults import (
     remedy,
     status_within,
     unusable,
-    without,
+    without_key,
     without_question,
 )
 from longform.llm.send.wire import Outcome, Wire
@@ -320,7 +320,7 @@ class Dispatcher:
         if reserved is not None:
             call.reserved = reserved
             return True
-        if self.budget.waiting:
+        if self.budget.has_reservations:
             self.budget.freed.append(self.wake)
         else:
             self.halted = BudgetError(self.out_of_money(cost))
@@ -398,7 +398,7 @@ class Dispatcher:
                 f"{self.named} refused a request for the model {self.endpoint.model} ({fault.message}): "
                 f"{remedy(fault, self.endpoint)}. Answers so far are stored."
             )
-            await self._let_go(call, self.halted)
+            await self._end_with_error(call, self.halted)
             self._pump()
         elif fault.then in ("never", "unsure"):
             if fault.then == "never" or self._worked:
@@ -407,7 +407,7 @@ class Dispatcher:
                 await self.store.put([(key, Record(**base, **stone)) for key, base in pairs])
             call.done(fault)
         else:
-            await self._again(call, outcome, fault, verdict)
+            await self._retry_later(call, outcome, fault, verdict)
 
     async def _keep(self, call: Call, outcome: Outcome, replies: Replies) -> None:
         """Commit the replies and a line of the ledger, then call `done`. Where the server does not say how many tokens
@@ -505,7 +505,7 @@ class Dispatcher:
             return fault._replace(then="stop")
         return fault
 
-    async def _again(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
+    async def _retry_later(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
         """Send the call again after a pause, which is random and grows, or is what Retry-After says. Gives up after too
         many attempts; a Retry-After of more than 15 minutes halts the endpoint.
         """
@@ -517,14 +517,14 @@ class Dispatcher:
                 f"{self.named} asks to be left alone for {asked / 3600:.1f} hours ({fault.message}): "
                 "answers so far are stored, run the same command again then."
             )
-            await self._let_go(call, self.halted)
+            await self._end_with_error(call, self.halted)
             return
         if tried > TRIES[kind]:
             gave_up = (
                 f"{self.named} gave no answer in {sum(call.tries.values())} tries (at last: {fault.message}): "
                 "answers so far are stored, run the same command again."
             )
-            await self._let_go(call, Incomplete(gave_up))
+            await self._end_with_error(call, Incomplete(gave_up))
             return
         pause = random.uniform(0, min(LONGEST_CALL_PAUSE_SECONDS, self._first_pause_seconds * 2 ** (tried - 1)))
         if outcome.retry_after is not None:
@@ -532,7 +532,7 @@ class Dispatcher:
             pause = asked if kind == "rate" else max(pause, asked)
         self._after(pause, call)
 
-    async def _let_go(self, call: Call, error: LongformError) -> None:
+    async def _end_with_error(self, call: Call, error: LongformError) -> None:
         """Release the leases of the call's keys, and end the call with this error."""
         if self._leases:
             await self.store.release(list(call.keys))
@@ -554,14 +554,14 @@ class Dispatcher:
         """The text with the endpoint's API key replaced by "[key]": some gateways echo it, and a source's text might
         contain it.
         """
-        return without(self.api_key, text) if self.api_key and self.api_key in text else text
+        return without_key(self.api_key, text) if self.api_key and self.api_key in text else text
 
     def clean_bytes(self, content: bytes) -> bytes:
         """As `clean`, of a JSON body, in which some servers write a slash as \\/."""
         in_json = (self.api_key or "").replace("/", "\\/")
         if not self.api_key or not any(key.encode() in content for key in {self.api_key, in_json}):
             return content
-        text = without(in_json, self.clean(content.decode("utf-8", "surrogateescape")))
+        text = without_key(in_json, self.clean(content.decode("utf-8", "surrogateescape")))
         return text.encode("utf-8", "surrogateescape")
 
     # messages

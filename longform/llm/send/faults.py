@@ -107,7 +107,7 @@ def fault_of(status: int, body: bytes, key: str | None) -> Fault:
     """What a status other than 200 means. `status` is 0 where no reply came; then `body` is the reason in words. `key`
     is the API key, which is removed from the message.
     """
-    details = _details_of(without(key, body.decode("utf-8", "replace")).encode())
+    details = _details_of(without_key(key, body.decode("utf-8", "replace")).encode())
     held = FILTER.search(details.code) or (400 <= status < 500 and FILTER_WORDS.search(details.words))
     parts = [details.code, details.parameter if details.parameter not in details.words else "", details.words]
     message = " ".join(filter(None, [str(status or ""), *parts]))
@@ -148,10 +148,10 @@ def unusable(body: bytes) -> str:
 
 def scrub(text: str, key: str | None) -> str:
     """The text on one line, at most 300 characters, with the key, and what looks like one, as "[key]"."""
-    return SECRET.sub("[key]", " ".join(without(key, text).split()))[:300].strip()
+    return SECRET.sub("[key]", " ".join(without_key(key, text).split()))[:300].strip()
 
 
-def without(key: str | None, text: str) -> str:
+def without_key(key: str | None, text: str) -> str:
     """The text with the key replaced by "[key]". A key of fewer than 8 characters is kept: local servers take ordinary
     words ("none", "EMPTY") as keys.
     """

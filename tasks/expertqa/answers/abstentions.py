@@ -106,17 +106,17 @@ def abstention(text: str) -> str | None:
 
 def _declining_span(answer: str) -> Span | None:
     """(start, end) of the first words by which the answer declines, else of its first question; None if it answers."""
-    plain = _written_over(answer)
+    plain = _masked(answer)
     clauses = list(_clauses(plain))
-    plainly = any(_has("declines plainly", clause.text) for clause in clauses)
+    plainly = any(_matches_section("declines plainly", clause.text) for clause in clauses)
     declining = [_declines(clause, texts_named=plainly or _TEXTS in plain[: clause.end]) for clause in clauses]
-    if not all(declining[place] or _stands_beside(clauses, declining, place, plainly) for place in range(len(clauses))):
+    if not all(declining[place] or _may_accompany(clauses, declining, place, plainly) for place in range(len(clauses))):
         return None
     asked = [(clause.start, clause.end) for clause in clauses if clause.is_question]
     return next(iter([span for span in declining if span] + asked), None)
 
 
-def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: int, plainly: bool) -> bool:
+def _may_accompany(clauses: list[Clause], declining: list[Span | None], place: int, plainly: bool) -> bool:
     """Whether the clause at `place`, which does not decline itself, may go with clauses that do.
 
     `declining`: for each clause the span of the words by which it declines, or None. `plainly`: whether some clause
@@ -126,13 +126,13 @@ def _stands_beside(clauses: list[Clause], declining: list[Span | None], place: i
     follows = after and declining[place + 1] and after[0].joint and _THEREFORE.match(after[0].text)
     if clause.is_question or (follows and _is_a_reason(clause.text)):  # "The passages are old, so I cannot say"
         return True
-    about_texts = any(_has("TEXTS as subject", each.text) for each in before)
+    about_texts = any(_matches_section("TEXTS as subject", each.text) for each in before)
     sections = ["beside, about TEXTS"]
     sections += ["beside, after TEXTS"] * about_texts + ["beside, where it declines plainly"] * plainly
     return _is_beside(clause, sections)
 
 
-def _written_over(answer: str) -> str:
+def _masked(answer: str) -> str:
     """The answer with plain quotes, and with quotations and the words TEXTS masked; of equal length, so that offsets
     stay valid. A quotation that is the first sentence is not masked.
     """
@@ -198,7 +198,7 @@ def _answers_after(rest: str) -> bool:
     """Whether the words after those that decline make a statement: "… do not mention tin, which melts at 232
     degrees".
     """
-    if _has("answers", rest.lstrip()) or _NUMBER.search(rest.partition(", ")[2]):
+    if _matches_section("answers", rest.lstrip()) or _NUMBER.search(rest.partition(", ")[2]):
         return True
     relative = _RELATIVE.search(rest)
     return relative is not None and not _is_a_reason(relative[1])
@@ -211,7 +211,7 @@ def _is_a_reason(text: str) -> bool:
     if _NUMBER.search(text):
         return False
     sections = ("reasons", "beside", "beside, about TEXTS", "beside, after TEXTS")
-    return any(_has(section, text) for section in sections) or _found_in(text, texts_named=True) is not None
+    return any(_matches_section(section, text) for section in sections) or _found_in(text, texts_named=True) is not None
 
 
 def _is_beside(clause: Clause, sections: list[str]) -> bool:
@@ -227,9 +227,9 @@ def _is_beside(clause: Clause, sections: list[str]) -> bool:
         return _is_a_reason(text[why.end() :].strip())
     head = _SUBORDINATE.match(text) or _JOINT.match(text)
     texts = (text, text[head.end() :]) if head else (text,)
-    if any(_has("beside", _BUT_HEAD.sub("", each)) for each in texts):
+    if any(_matches_section("beside", _BUT_HEAD.sub("", each)) for each in texts):
         return True
-    return any(_has(section, each) for section in sections for each in texts)
+    return any(_matches_section(section, each) for section in sections for each in texts)
 
 
 def _is_of_a_list(text: str) -> bool:
@@ -238,7 +238,7 @@ def _is_of_a_list(text: str) -> bool:
     return short or _AND_HOW.match(text) is not None
 
 
-def _has(section: str, text: str) -> bool:
+def _matches_section(section: str, text: str) -> bool:
     """Whether the text matches a phrase of this section of abstentions.txt."""
     return _patterns()[section].search(text) is not None
 

@@ -67,7 +67,7 @@ _BARE_ENTRY = re.compile(_BARE)
 # ---------------------------------------------------------------- marks
 
 
-def marks(text: str) -> list[int]:
+def cited_numbers(text: str) -> list[int]:
     """Numbers that the text cites, in order, each once. Intervals such as `[0, 1]` are not citations; a range of more
     than 50 numbers cites its two ends.
     """
@@ -83,7 +83,7 @@ def _numbers(mark: str) -> list[int]:
     return [] if 0 in found else found
 
 
-def mark_spans(text: str) -> Spans:
+def citation_spans(text: str) -> Spans:
     """(start, end) of each citation by number or address, in order, including the blanks before it."""
     return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
 
@@ -91,7 +91,7 @@ def mark_spans(text: str) -> Spans:
 def _citation_runs(text: str) -> Spans:
     """(start, end) of citations, neighbours merged where only blanks, commas or semicolons separate them."""
     runs: Spans = []
-    for start, end in mark_spans(text):
+    for start, end in citation_spans(text):
         if runs and not text[runs[-1][1] : start].strip(" \t\r\n,;"):
             start = runs.pop()[0]
         runs.append((start, end))
@@ -170,7 +170,7 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
         if len(numbers := _numbers(mark)) == 1:
             sources.setdefault(numbers[0], Source(_clean(url), None))
     listed = {source.url for source in sources.values()}
-    following = max([0, *sources, *(number for number in marks(body) if number < HIGHEST)]) + 1
+    following = max([0, *sources, *(number for number in cited_numbers(body) if number < HIGHEST)]) + 1
     for number, url in enumerate((url for url in _addresses(body) if url not in listed), following):
         sources[number] = Source(url, None)
     return body, [

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from longform.engine.at_most import unbounded
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import CLAIMS
-from tasks.expertqa.answers.citations import caret_spans, mark_spans, marks, unseen_spans, urls
+from tasks.expertqa.answers.citations import caret_spans, citation_spans, cited_numbers, unseen_spans, urls
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.text.lists import listed_spans
 from tasks.text.sentences import Folded, folded_spans
@@ -50,7 +50,7 @@ def claims_of(
     """
     spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
     found = (
-        Claim(_folded(text[start:end]), start, end, marks(text[start:end]), urls(text[start:end]))
+        Claim(_folded(text[start:end]), start, end, cited_numbers(text[start:end]), urls(text[start:end]))
         for start, end in spans
     )
     return [claim for claim in found if _is_claim(claim.text, small_talk, least_characters, questions)]
@@ -58,7 +58,7 @@ def claims_of(
 
 def _citations(text: str) -> list[tuple[int, int]]:
     """Spans of citations without the blanks before them, so that the splitter reads `copper [1].` as `copper .`."""
-    return [(end - len(text[start:end].lstrip()), end) for start, end in mark_spans(text)]
+    return [(end - len(text[start:end].lstrip()), end) for start, end in citation_spans(text)]
 
 
 def _folded(text: str) -> str:
@@ -167,7 +167,7 @@ def released_claims(answer: Row) -> Iterator[Row]:
     for position, claim in enumerate(read_exact(answer["claims"])):
         text = claim["claim_string"]
         start, end, search_from = _span_of(text, folded, search_from)
-        numbers = marks(text)
+        numbers = cited_numbers(text)
         yield {
             **_columns(answer, position),
             "text": text,

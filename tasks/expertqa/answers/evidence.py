@@ -107,7 +107,7 @@ def find_for_questions(
     """For each question the best passages of these corpora (`sphere`, `gs`); an empty list for questions with released
     answers.
     """
-    rows = questions.only("question_id", "question", "answers")
+    rows = questions.as_dicts("question_id", "question", "answers")
     queries = [(row["question_id"], row["question"]) for row in rows if not row["answers"]]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
     yield from _with_passages(context, questions, dict.fromkeys(corpora, queries), retrieval)
@@ -132,7 +132,7 @@ def find_for_claims(
     claims, which have evidence already.
     """
     asked: dict[str, list[Query]] = {name: [] for name in systems.values()}
-    for claim in claims.only("claim_id", "system", "text", "original"):
+    for claim in claims.as_dicts("claim_id", "system", "text", "original"):
         if claim["system"] in systems and claim["original"] is None:
             asked[systems[claim["system"]]].append((claim["claim_id"], without_marks(claim["text"])))
     yield from _with_passages(context, claims, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
@@ -154,7 +154,7 @@ def find_for_facts(
     """For each atomic claim the best passages of these corpora (`sphere`, `gs`): at most `search.corpus_k` and
     `search.pages_k` of them, 3 each for FActScore.
     """
-    queries = [(row["fact_id"], row["text"]) for row in facts.only("fact_id", "text")]
+    queries = [(row["fact_id"], row["text"]) for row in facts.as_dicts("fact_id", "text")]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
     yield from _with_passages(context, facts, dict.fromkeys(corpora, queries), retrieval)
 
@@ -214,7 +214,7 @@ def _with_passages(
     local = _search_local(context, asked, retrieval)
     remote = _search_web(context, asked.get(GS, ()), retrieval)
     next_remote = next(remote, None)
-    for row in rows.only(*dict.fromkeys([rows.key, "question_id"])):
+    for row in rows.as_dicts(*dict.fromkeys([rows.key, "question_id"])):
         name = row[rows.key]
         passages = local(name)
         if next_remote and next_remote[0] == name:
@@ -288,8 +288,8 @@ def _search_web(
         name: [found for found, _ in own if not crawl.leaves(found.url)]
         for (name, _), own in web_results(context, web, asked, search.results)
     }
-    get = partial(get_page, visitor := context.web(crawl.manners), crawl)
-    for _ in visitor.each(dict.fromkeys(found.url for own in results.values() for found in own), get):
+    get = partial(get_page, client := context.web(crawl.manners), crawl)
+    for _ in client.each(dict.fromkeys(found.url for own in results.values() for found in own), get):
         pass  # fetch and store every page before reading any
     held: dict[str, dict[str, Row]] = {}
     with Extractor(context.scratch()) as extractor:
@@ -319,7 +319,7 @@ def _web_passages(
 
 def _windows(page: Page, extractor: Extractor, crawl: Crawl, search: Search) -> list[Row]:
     """Windows of a page as rows of DOCUMENTS; none if it is unreadable or redirects to an address taken down."""
-    if crawl.leaves(page.final):
+    if crawl.leaves(page.final_url):
         return []
     try:
         text = page_text(page, extractor)

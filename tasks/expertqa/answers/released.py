@@ -22,16 +22,16 @@ from typing import Any
 from longform.artifacts.recipe import fingerprint
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from schemas.expertqa import ANSWERS
-from tasks.annotation.values import LONGEST_TIME, Unfit, filled, taken
+from tasks.annotation.values import LONGEST_TIME, Unfit, collecting_unfit, is_answered
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import parse_evidence
 from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import of_source, records_at_most
+from tasks.sources.files.sizes import most_bytes, records_at_most
 
 SYSTEM_CHARS = 200
 UNKNOWN_ANNOTATOR = "unknown"
@@ -143,7 +143,7 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
     ANSWERS,
     revision=2,
     at_most=AtMost(
-        bytes=of_source("files"),
+        bytes=most_bytes("files"),
         rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),
     ),
 )
@@ -151,7 +151,7 @@ def read_commercial(
     context: StageContext, files: Shard, questions: AllRows, *, system: str
 ) -> Iterator[Row | Rejected]:
     """Answers of a commercial system, read from its file, in the order of the file. `system`: the name to give it."""
-    asked = [(row["question_id"], row["question"]) for row in questions.only("question_id", "question")]
+    asked = [(row["question_id"], row["question"]) for row in questions.as_dicts("question_id", "question")]
     yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
 
 
@@ -216,8 +216,8 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
     """
     original, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Unfit] = []
-    annotator = taken(wrong, _text, original, "annotator_id", key) or UNKNOWN_ANNOTATOR
-    usefulness, said_as = taken(wrong, label, "usefulness", original.get("usefulness"), key) or NO_LABEL
+    annotator = collecting_unfit(wrong, _text, original, "annotator_id", key) or UNKNOWN_ANNOTATOR
+    usefulness, said_as = collecting_unfit(wrong, label, "usefulness", original.get("usefulness"), key) or NO_LABEL
     row = {
         "label_id": f"{key}/{annotator}",
         "answer_id": key,
@@ -226,8 +226,8 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
         "annotator_id": annotator,
         "usefulness": usefulness,
         "usefulness_said_as": said_as,
-        "revised_answer": taken(wrong, _text, original, "revised_answer_string", key),
-        "annotation_time": taken(wrong, _time, original, key),
+        "revised_answer": collecting_unfit(wrong, _text, original, "revised_answer_string", key),
+        "annotation_time": collecting_unfit(wrong, _time, original, key),
         "claims": [claim_labels(claim["claim_id"], read_exact(claim["original"]), wrong) for claim in claims],
         "source": "released",
     }
@@ -240,18 +240,18 @@ def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) ->
     `source_reliability` and `revised_claim_string` replace a missing `reliability` and `revised_claim`.
     """
     words = {name: original.get(name) for name in LABELLED}
-    found = {name: taken(wrong, label, name, value, claim_id) or NO_LABEL for name, value in words.items()}
-    other = taken(wrong, label, "reliability", original.get("source_reliability"), claim_id)
-    if not filled(words["reliability"]) and other:
+    found = {name: collecting_unfit(wrong, label, name, value, claim_id) or NO_LABEL for name, value in words.items()}
+    other = collecting_unfit(wrong, label, "reliability", original.get("source_reliability"), claim_id)
+    if not is_answered(words["reliability"]) and other:
         found["reliability"] = other
     as_read = {name: word for name, (_, word) in found.items() if word is not None}
     revised = "revised_claim_string" if original.get("revised_claim") is None else "revised_claim"
     return {
         "claim_id": claim_id,
         **{name: ours for name, (ours, _) in found.items()},
-        "reason_missing_support": taken(wrong, _text, original, "reason_missing_support", claim_id),
-        "revised_claim": taken(wrong, _text, original, revised, claim_id),
-        "revised_evidence": taken(wrong, _revised_evidence, original.get("revised_evidence"), claim_id),
+        "reason_missing_support": collecting_unfit(wrong, _text, original, "reason_missing_support", claim_id),
+        "revised_claim": collecting_unfit(wrong, _text, original, revised, claim_id),
+        "revised_evidence": collecting_unfit(wrong, _revised_evidence, original.get("revised_evidence"), claim_id),
         "said_as": write_exact(as_read) if as_read else None,
     }
 

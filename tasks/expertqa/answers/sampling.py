@@ -84,10 +84,10 @@ def sample_answers(
     """For each question its released answers, else one answer, drawn by `seed`, that does not abstain and has 1 to
     `most_claims` claims.
     """
-    counts = Counter(row["answer_id"] for row in claims.only("answer_id"))
+    counts = Counter(row["answer_id"] for row in claims.as_dicts("answer_id"))
     columns = ("answer_id", "question_id", "system", "kind", "abstention")
-    by_question = grouped(answers.only(*columns), "question_id")
-    for row in questions.only("question_id"):
+    by_question = grouped(answers.as_dicts(*columns), "question_id")
+    for row in questions.as_dicts("question_id"):
         key = row["question_id"]
         yield from sample(key, by_question[key], counts, most_claims=most_claims, seed=seed)
 

@@ -20,7 +20,7 @@ from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.exact import read_exact
 from tasks.metrics import entailment
-from tasks.metrics.entailment import Evidence, Fits, NliModel, Score
+from tasks.metrics.entailment import Evidence, Fits, NliSetting, Score
 from tasks.text.sentences import sentence_spans
 from tasks.text.windows import SPACY, check_tokenizer
 
@@ -31,7 +31,6 @@ SENTENCE_CHARACTERS = 4_000
 RELEASED = "released"
 
 SYSTEMS = ("gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4")
-ALL = "all"
 
 
 @stage(ATTRIBUTIONS, revision=2)
@@ -40,7 +39,7 @@ def estimate_attribution(
     claims: Rows,
     *,
     backend: str,
-    nli: NliModel | None,
+    nli: NliSetting | None,
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
@@ -51,8 +50,8 @@ def estimate_attribution(
     evidence is judged once, against all of them in their order. UsageError if a model is needed and not set.
     """
     rows = list(claims)
-    context.count("claims without the text of any evidence", sum(not sources(claim) for claim in rows))
-    context.count("claims with several sources", sum(sources(claim) > 1 for claim in rows))
+    context.count("claims without the text of any evidence", sum(not source_count(claim) for claim in rows))
+    context.count("claims with several sources", sum(source_count(claim) > 1 for claim in rows))
     if backend == "lexical":
         yield from _by_lexical(rows)
     elif nli:
@@ -69,7 +68,7 @@ def estimate_attribution(
         raise UsageError("The AutoAIS backend model has no model to ask: set one, or set the backend to lexical.")
 
 
-def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliModel | None]:
+def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliSetting | None]:
     """(backend, entailment model) of a setting: (`nli`, model) of `nli:<model>`, else (the setting, None). Weights are
     not loaded yet.
 
@@ -92,7 +91,7 @@ def evidence_texts(claim: Row) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text is not None and text.strip()))
 
 
-def sources(claim: Row) -> int:
+def source_count(claim: Row) -> int:
     """The number of distinct texts of a claim's evidence; more than 1 is a multi-source attribution (table 7)."""
     return len(evidence_texts(claim))
 
@@ -112,7 +111,7 @@ def read_evidence(claim: Row, fits: Fits, score: Score) -> Evidence | None:
     texts = [text[:EVIDENCE_CHARACTERS] for text in evidence_texts(claim)]
     if not texts:
         return None
-    return entailment.stretched(texts, judged_text(claim), sentences=_sentences, fits=fits, score=score)
+    return entailment.whole_or_best_sentences(texts, judged_text(claim), sentences=_sentences, fits=fits, score=score)
 
 
 def _sentences(text: str) -> list[str]:
@@ -147,7 +146,7 @@ def released_claim(claim: Row) -> Row:
     return released
 
 
-def _by_nli(claims: Sequence[Row], model: NliModel) -> Iterator[Row]:
+def _by_nli(claims: Sequence[Row], model: NliSetting) -> Iterator[Row]:
     """Rows of ATTRIBUTIONS by an NLI model, one claim at a time, since batches change the last decimals of scores."""
     judge = entailment.load_nli(model.place)
     for claim in claims:

@@ -40,9 +40,9 @@ from tasks.expertqa.bank import GROUP, defect, first_fault, is_filled_text, json
 from tasks.expertqa.splits import folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
-from tasks.sources.files.found import open_files, raw_text
+from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.files.sizes import most_bytes, most_records
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 CONFIGS = ("random", "domain")
@@ -64,7 +64,7 @@ def scorer_of(models: Path | None) -> str | None:
     return "qafacteval" if installed(models) else None
 
 
-def missing(models: Path | None, package: str = PACKAGE) -> str | None:
+def why_no_qafacteval(models: Path | None, package: str = PACKAGE) -> str | None:
     """Why QAFactEval cannot run, as a clause of a message; None if it can. `models`: the folder of its models."""
     if find_spec(package) is None:
         return "its package is not installed"
@@ -100,7 +100,7 @@ def references_of(rows: Rows) -> References:
     """The test questions of a split with their revised answers."""
     references: defaultdict[str, list[str]] = defaultdict(list)
     ids: dict[str, str] = {}
-    for row in rows.only("question_id", "question", "answer", "split"):
+    for row in rows.as_dicts("question_id", "question", "answer", "split"):
         if row["split"] == "test":
             references[row["question_id"]].append(without_marks(row["answer"]))
             ids.setdefault(folded(row["question"]), row["question_id"])
@@ -189,13 +189,13 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
 # ---------------------------------------------------------------- entailments
 
 
-@stage(ENTAILED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST_ENTAILMENT)))
+@stage(ENTAILED, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST_ENTAILMENT)))
 def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
     """Imported predictions of entailment models as rows of ENTAILED, in the order of the file.
 
     A Rejected for ill-formed records, unknown claims, and a model's second prediction for a claim.
     """
-    known = {row["claim_id"] for row in claims.only("claim_id")}
+    known = {row["claim_id"] for row in claims.as_dicts("claim_id")}
     seen: set[tuple[str, str]] = set()
     for position, record in enumerate(jsonl_records(read_lines(files))):
         item = record if isinstance(record, Rejected) else entailed(record, position, known)

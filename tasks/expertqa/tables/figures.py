@@ -12,7 +12,6 @@ import pandas as pd
 
 from longform.artifacts.rows import Row
 from tasks.expertqa.tables.label_counts import (
-    ALL,
     NO_LABEL,
     Labels,
     agreement_counts,
@@ -20,6 +19,7 @@ from tasks.expertqa.tables.label_counts import (
     figure_8_types_by_field,
     figures_9_and_10,
 )
+from tasks.expertqa.tables.paper_tables import TOTAL
 from tasks.publishing.card import Figure
 from tasks.publishing.plots import svg_of
 
@@ -63,10 +63,10 @@ class Panel:
 def of_labels(title: str, counts: pd.DataFrame, what: str) -> Panel:
     """A panel of the shares of each group's labels; the number of a group is how many labels it has.
 
-    `counts`: a frame of counts (see label_counts.py), of which ALL and NO_LABEL are left out. `what`: heading of the
+    `counts`: a frame of counts (see label_counts.py), of which TOTAL and NO_LABEL are left out. `what`: heading of the
     numbers.
     """
-    labels = counts.drop(columns=NO_LABEL, index=ALL)
+    labels = counts.drop(columns=NO_LABEL, index=TOTAL)
     return Panel(title, labels, what, labels.sum(axis=1))
 
 
@@ -75,7 +75,7 @@ def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, 
 
     `questions`, `answers`, `claims`: frames as tasks/expertqa/report.py reads them. `agreed`: the rows of `agreement`.
     """
-    asked = figure_8_types_by_field(questions).drop(index=ALL)
+    asked = figure_8_types_by_field(questions).drop(index=TOTAL)
     types = Panel("Types of the questions", asked.drop(columns="questions"), "questions", asked.questions, shares=False)
     second = [of_labels(name, counts, "labels") for name, counts in agreement_counts(agreed).items()]
     both = "Of the labels that two people gave, shares; how many these are stands at the right of each bar."

@@ -1,8 +1,9 @@
 """How often each label was given, by system, field or question type (figures 5, 8, 9 and 10), and how far a second
 labelling agrees with the reference labels (figure 4, section 4.2).
 
-A frame of counts has a row for each group and a last row ALL, which counts each claim once, also one that is in several
-groups. It has a column for each label, in the order of table 3, and a last column NO_LABEL for what nobody labelled.
+A frame of counts has a row for each group and a last row TOTAL, which counts each claim once, also one that is in
+several groups. It has a column for each label, in the order of table 3, and a last column NO_LABEL for what nobody
+labelled.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import pandas as pd
 
 from longform.artifacts.rows import Row
 from tasks.annotation.agreement import kappa, pairwise_share
-from tasks.expertqa.tables.paper_tables import in_order
+from tasks.expertqa.tables.paper_tables import TOTAL, in_order
 from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
 
 By = Literal["system", "field", "question_types"]
-ALL, NO_LABEL, NO_TYPE = "all", "", "none"
+NO_LABEL, NO_TYPE = "", "none"
 GROUPS = {"system": "system", "field": "field", "question_types": "question type"}
 SAME, ANOTHER = "the same label", "another label"
 PROPERTIES = ("usefulness", *LABELLED)
@@ -56,7 +57,7 @@ def figures_9_and_10(claims: pd.DataFrame, by: By) -> Iterator[Labels]:
 
 
 def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
-    """Figure 8: how many questions of each field have each type, the largest field first, and a last row ALL.
+    """Figure 8: how many questions of each field have each type, the largest field first, and a last row TOTAL.
 
     The first column, `questions`, is the number of questions of the field. A question of several types counts in each.
     """
@@ -66,7 +67,7 @@ def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
     )
     counts.insert(0, "questions", questions.field.value_counts())
     counts = counts.sort_index().sort_values("questions", ascending=False, kind="stable")
-    return pd.concat([counts, counts.sum().to_frame(ALL).T]).rename_axis("field")
+    return pd.concat([counts, counts.sum().to_frame(TOTAL).T]).rename_axis("field")
 
 
 def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
@@ -80,7 +81,7 @@ def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
     grouped = every.explode(by).fillna({by: NO_TYPE})
     counts = pd.crosstab(grouped[by], grouped[property])
     order = _order(by, counts.sum(axis=1))
-    counts = pd.concat([counts.loc[order], every[property].value_counts().to_frame(ALL).T]).fillna(0).astype(int)
+    counts = pd.concat([counts.loc[order], every[property].value_counts().to_frame(TOTAL).T]).fillna(0).astype(int)
     others = sorted({*counts.columns} - {*known, NO_LABEL})
     return counts.reindex(columns=[*known, *others, NO_LABEL], fill_value=0).rename_axis(GROUPS[by])
 
@@ -171,8 +172,8 @@ def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
 
 
 def with_total(counts: pd.DataFrame) -> pd.DataFrame:
-    """The counts with a last row ALL, the sums of the other rows."""
-    return pd.concat([counts, counts.sum().to_frame(ALL).T])
+    """The counts with a last row TOTAL, the sums of the other rows."""
+    return pd.concat([counts, counts.sum().to_frame(TOTAL).T])
 
 
 def labels_table(labels: Labels) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tasks.expertqa.estimates.autoais import ALL, SYSTEMS
+from tasks.expertqa.estimates.autoais import SYSTEMS
 from tasks.expertqa.estimates.factscore import CORRECT, FACTUAL_ABOVE
 from tasks.expertqa.estimates.predictions import CONFIGS
 from tasks.expertqa.vocabulary import type_texts
@@ -25,6 +25,7 @@ from tasks.metrics.intervals import ratio_interval
 from tasks.metrics.rouge import KINDS
 from tasks.publishing.printed import beside, printed
 
+TOTAL = "all"
 PRINTED = Path(__file__).with_name("printed.toml")
 SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "qafacteval": "QAFactEval"}
 OF_A_PREDICTION = ["config", "model", "zero_shot"]
@@ -135,7 +136,7 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
     model first all claims, then those of the random split's test questions, beside which the printed figures stand.
     """
     last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
-    chosen = {"all": claims, "test": claims[claims.random_split == "test"]}
+    chosen = {TOTAL: claims, "test": claims[claims.random_split == "test"]}
     frames = [
         _selected(own.drop(columns="autoais").merge(rows, on="claim_id", how="left"), JUDGED, "claims", _against_people)
         .assign(model=model, questions=questions)
@@ -196,7 +197,7 @@ def table_8_factscore(claims: pd.DataFrame) -> pd.DataFrame:
     The three F1 are of claims both scored and labelled; overall is micro-averaged, the share of claims on which both
     agree. `FActScore` is the mean over all scored claims, labelled or not.
     """
-    rows = [{"system": system, **_factual(own)} for system, own in by_system(claims, of=claims.system)]
+    rows = [{"system": system, **_factual(own)} for system, own in by_system(claims, systems=claims.system)]
     return beside(pd.DataFrame(rows), printed(PRINTED, "table_8"), on=["system"])
 
 
@@ -256,11 +257,11 @@ def table_14_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) ->
 # ---------------------------------------------------------------- shared
 
 
-def by_system(rows: pd.DataFrame, *, of: Iterable[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(system, its rows) of each system in `of`, in the paper's order, others by name; last ("all", all rows)."""
-    for system in in_order(of):
+def by_system(rows: pd.DataFrame, *, systems: Iterable[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(system, its rows) of each of the `systems`, in the paper's order, others by name; last (TOTAL, all rows)."""
+    for system in in_order(systems):
         yield system, rows[rows.system == system]
-    yield ALL, rows
+    yield TOTAL, rows
 
 
 def in_order(systems: Iterable[str]) -> list[str]:
@@ -281,7 +282,7 @@ def _selected(
     return pd.DataFrame([
         {column: name, "system": system, **figures(own)}
         for name, keep in selections.items()
-        for system, own in by_system(claims[keep(claims)], of=claims.system)
+        for system, own in by_system(claims[keep(claims)], systems=claims.system)
     ])  # fmt: skip
 
 

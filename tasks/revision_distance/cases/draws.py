@@ -80,7 +80,7 @@ def draw_candidates(
     for task, rows in (("easy", easy), ("free", free), ("hard", hard)):
         repeats = repeated(rows, seed) if task in CHECKED_TASKS else set()
         number = with_reserve(numbers[task], spare) if task in CHECKED_TASKS else numbers[task]
-        case_ids = (row["case_id"] for row in rows.only("case_id"))
+        case_ids = (row["case_id"] for row in rows.as_dicts("case_id"))
         chosen = drawn((case_id for case_id in case_ids if case_id not in repeats), number, seed)
         for case in _cases(rows):
             if case["case_id"] in chosen:
@@ -186,10 +186,10 @@ def take_cases(
     seed: int,
 ) -> Iterator[Row | Rejected]:
     """`numbers[task]` candidates of each task that no model check rejected; all cases of `structure`."""
-    checks = {row["case_id"]: row for row in checked.only(*_CHECK)}
+    checks = {row["case_id"]: row for row in checked.as_dicts(*_CHECK)}
     reasons = {
         row["case_id"]: reason_against(row["case_id"], row["task"], checks)
-        for row in candidates.only("case_id", "task")
+        for row in candidates.as_dicts("case_id", "task")
     }
     chosen: set[str] = set()
     for task in TASKS:

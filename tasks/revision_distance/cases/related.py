@@ -97,7 +97,7 @@ def find_cited(
     with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers, metadata])
         for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
-            cited, own = found.of(batch["related_id"]), found.own(batch["paper_id"])
+            cited, own = found.cited_by(batch["related_id"]), found.own_texts(batch["paper_id"])
             for row in batch.to_pylist():
                 itself = own.get(row["paper_id"], {})
                 row |= {name: row[name] or itself.get(name) for name in ("title", "abstract")}
@@ -157,11 +157,11 @@ def names_itself(paragraph: Mapping[str, Any], cited: Sequence[Row]) -> bool:
     """Whether a paragraph cites its own paper or names its full title, and so depends on the rest of the paper."""
     if any(one["paper_id"] == paragraph["paper_id"] for one in cited):
         return True
-    title = folded(paragraph["title"] or "")
-    return len(title.split()) >= LEAST_OWN_TITLE and f" {title} " in f" {folded(paragraph['text'])} "
+    title = title_words(paragraph["title"] or "")
+    return len(title.split()) >= LEAST_OWN_TITLE and f" {title} " in f" {title_words(paragraph['text'])} "
 
 
-def folded(text: str) -> str:
+def title_words(text: str) -> str:
     """The words of a text (letters and digits) in lower case, separated by single blanks."""
     return " ".join(re.findall(r"[^\W_]+", text.casefold()))
 
@@ -258,7 +258,7 @@ class Cited:
         for query in (_PAPERS, _LINKED, _TITLED, _RESOLVED):
             connection.execute(query)
 
-    def of(self, related_ids: pa.Array) -> dict[str, list[Row]]:
+    def cited_by(self, related_ids: pa.Array) -> dict[str, list[Row]]:
         """related_id -> rows of CITED for the papers its paragraph cites, each once, in the order of the citations.
 
         A paper without a title is left out.
@@ -277,7 +277,7 @@ class Cited:
                 found.setdefault(related_id, {}).setdefault(paper["paper_id"], {**paper, "by": how})
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
-    def own(self, paper_ids: pa.Array) -> dict[str, Row]:
+    def own_texts(self, paper_ids: pa.Array) -> dict[str, Row]:
         """paper_id -> `title` and `abstract` of the papers with these ids; a text is None if no record has it.
 
         If records of a paper differ, the alphabetically first text. Papers without a record are left out.

@@ -250,14 +250,14 @@ def _author_wants(tokens: list[str], place: int, words: Words) -> bool:
 # ---------------------------------------------------------------- the object of a verb
 
 
-def _object(tokens: list[str], verb: int, words: Words, least: str = "") -> Found:
+def _object(tokens: list[str], verb: int, words: Words, article_rule: str = "") -> Found:
     """The first kind of writing after the verb; EXISTING_TEXT for a text that exists; `other` for anything else.
 
-    `verb`: the verb's place. None if the object does not begin as `least` demands: `number` for "a" or a number, `new`
-    for neither "my" nor "the".
+    `verb`: the verb's place. None if the object does not begin as `article_rule` demands: `number` for "a" or a number,
+    `new` for neither "my" nor "the".
     """
     at = _after_persons(tokens, verb + 1, words)
-    if at >= len(tokens) or not _may_begin(tokens[at], words, least):
+    if at >= len(tokens) or not _may_begin(tokens[at], words, article_rule):
         return None
     stop = min(len(tokens), at + LONGEST_GAP)
     while at < stop:
@@ -292,11 +292,11 @@ def _after_persons(tokens: list[str], at: int, words: Words) -> int:
     return at
 
 
-def _may_begin(token: str, words: Words, least: str) -> bool:
-    """Whether an object may begin with this token. `least`: as for `_object`."""
-    if least == "number":
+def _may_begin(token: str, words: Words, article_rule: str) -> bool:
+    """Whether an object may begin with this token. `article_rule`: as for `_object`."""
+    if article_rule == "number":
         return words.has("numbers", token) or token[:1].isdigit()
-    return not (least == "new" and (words.has("owners", token) or words.has("given", token)))
+    return not (article_rule == "new" and (words.has("owners", token) or words.has("given", token)))
 
 
 def _kind_at(tokens: list[str], at: int, words: Words) -> tuple[str, int] | None:
@@ -334,7 +334,7 @@ def _object_of_help(tokens: list[str], place: int, words: Words) -> Found:
     while at < len(tokens) and words.has("for_whom", tokens[at]):
         at += 1
     if at < len(tokens) and tokens[at] in ("with", "on"):
-        found = _object(tokens, at, words, least="number")
+        found = _object(tokens, at, words, article_rule="number")
         return Asked(found.kind, f"{tokens[place]} {found.rule}") if isinstance(found, Asked) else None
     return None
 

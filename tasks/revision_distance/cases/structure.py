@@ -23,9 +23,9 @@ from longform.artifacts.rows import Source
 from longform.engine.stage import AtMost, Rejected, Row, Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.revision_distance import STRUCTURE
-from tasks.sources.files.found import moment, open_files
+from tasks.sources.files.inputs import moment, open_files
 from tasks.sources.files.lines import read_lines
-from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.files.sizes import most_bytes, most_records
 from tasks.text.scrub import scrub
 
 GROUP = "structure"
@@ -56,7 +56,7 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
     ]
 
 
-@stage(STRUCTURE, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
+@stage(STRUCTURE, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """The pairs of a file, in its order, as rows of STRUCTURE."""
     facts = dict(files.source.facts)

@@ -31,7 +31,7 @@ UNSCORED: Row = dict.fromkeys((*KINDS, "bertscore", "bertscore_model")) | {"bert
 @stage(SCORES, revision=1, at_most=AtMost(rows=lambda of: of["drafts"]))
 def score_drafts(context: StageContext, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
     """ROUGE and BERTScore (by the model `bertscore`, if any) of each draft; nulls if its case has no reference."""
-    references = {row["case_id"]: row["reference"] for row in cases.only("case_id", "reference")}
+    references = {row["case_id"]: row["reference"] for row in cases.as_dicts("case_id", "reference")}
     load = (lambda: load_bertscore(bertscore)) if bertscore else None
     for batch in drafts.batches(list(COLUMNS), size=BATCH_ROWS):
         rows = list(scores(batch.to_pylist(), references, load))

@@ -107,7 +107,7 @@ class SearchedDraft:
 
     def _folded_at(self, snippet: str, at: int) -> Found | None:
         """The occurrence of a snippet in normalised form at an offset or after a blank there; else None."""
-        whole, text, start = folded(snippet), self._folded, self._folded.offset(at)
+        whole, text, start = normalised(snippet), self._folded, self._folded.offset(at)
         behind = start + text.text.startswith(" ", start)
         for needle, begin in ((whole, start), (whole.strip(), start), (whole.strip(), behind)):
             span = text.span(begin, begin + len(needle)) if needle and text.text.startswith(needle, begin) else None
@@ -117,7 +117,7 @@ class SearchedDraft:
 
     def _find_folded(self, snippet: str, free: bool) -> Found | None:
         """The first occurrence of a snippet in normalised form; else None. `free`: as of `_occurrence`."""
-        whole, text = folded(snippet), self._folded
+        whole, text = normalised(snippet), self._folded
         for needle in filter(None, dict.fromkeys((whole, whole.strip()))):
             if found := self._occurrence("folded", text.text, needle, text.span, text.offset, free):
                 return found
@@ -160,7 +160,7 @@ class SearchedDraft:
 
     def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
         """The best similar occurrence of a snippet, or None; with `free`, rather one outside the spans of `take`."""
-        core = folded(snippet).strip()
+        core = normalised(snippet).strip()
         if core not in self._fuzzy:
             spans = dict.fromkeys(self._fuzzy_search.find(core))
             self._fuzzy[core] = [Found("nearly", *self._folded.around(start, end)) for start, end in spans]
@@ -211,7 +211,7 @@ class Folded:
 
 
 @lru_cache(maxsize=256)
-def folded(text: str) -> str:
+def normalised(text: str) -> str:
     """The text in normalised form, without offsets."""
     return Folded(text).text
 

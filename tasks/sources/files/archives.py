@@ -32,7 +32,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from longform.errors import SourceError
-from tasks.sources.files.found import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
+from tasks.sources.files.inputs import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
 from tasks.sources.files.lines import unpacked
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"

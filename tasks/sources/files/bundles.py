@@ -22,7 +22,7 @@ from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files.archives import tar_members
-from tasks.sources.files.found import WHOLE, check_access, fetched_at, files_in, ranges, refuse_bomb
+from tasks.sources.files.inputs import WHOLE, check_access, cut_evenly, fetched_at, files_in, refuse_bomb
 from tasks.sources.files.lines import unpacked
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -138,7 +138,7 @@ def _archive(
     if file.name.lower().endswith(ZIPS):
         with _zip(file) as archive:
             number = len(_wanted(archive, endings))
-        pieces = ranges(number, max(mean, -(-number // MAX_PIECES)))
+        pieces = cut_evenly(number, max(mean, -(-number // MAX_PIECES)))
     return Source(group, str(file), sha256, (("retrieved_at", when), *facts), pieces)
 
 

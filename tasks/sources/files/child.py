@@ -13,7 +13,7 @@ from typing import Any
 BLOCK_BYTES = 1 << 20
 
 
-class Child:
+class WorkerProcess:
     """Runs `command` and sends requests to it. The process starts with the first request; it is killed when it fails
     one, and the next request starts another.
 

@@ -13,7 +13,7 @@ from itertools import chain
 
 from longform.artifacts.rows import Rejected
 from longform.errors import SourceError
-from tasks.sources.files.found import raw_text
+from tasks.sources.files.inputs import raw_text
 
 RECORD_CHARS = 256 << 10
 MOST_BROKEN = 1_000

@@ -32,7 +32,7 @@ from longform.artifacts.rows import Source
 from longform.errors import HttpError, SourceError, UsageError
 from longform.net.download import Downloader, Progress, side_file
 from longform.settings import api_key
-from tasks.sources.files.found import noted
+from tasks.sources.files.inputs import read_notes
 
 HUB = "https://huggingface.co"
 TOKEN = "HF_TOKEN"
@@ -95,7 +95,7 @@ def pinned(sources: Sequence[Source], *, repository: str | None, revision: str |
         raise UsageError(f'revision "{revision}" is no commit: give its 40 hex digits, or leave it out.')
     given, found = {"repository": repository, "revision": revision}, []
     for source in sources:
-        known = noted(side_file(Path(source.path))).get("facts")
+        known = read_notes(side_file(Path(source.path))).get("facts")
         facts = {name: known.get(name, fact) if isinstance(known, dict) else fact for name, fact in given.items()}
         found.append(replace(source, facts=(*source.facts, *facts.items())))
     return found

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from tasks.sources.files.found import WHOLE, refuse_bomb, refuse_chaff
+from tasks.sources.files.inputs import WHOLE, refuse_bomb, refuse_empty_lines
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = MAX_BLOCK_BYTES = 64 << 20
@@ -101,7 +101,7 @@ def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> 
     head, held = b"", 0
     for block in blocks:
         first, *more = block.split(b"\n")
-        refuse_chaff(subject, len(more), len(block))
+        refuse_empty_lines(subject, len(more), len(block))
         head, held = head + first[: max_line_bytes - len(head)], held + len(first)
         if more:
             yield head, held

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from tasks.sources.files.found import WHOLE, refuse_bomb
+from tasks.sources.files.inputs import WHOLE, refuse_bomb
 
 MAGIC = b"PAR1"
 BUFFER_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from pathlib import Path
 from longform.artifacts.rows import Shard
 from longform.engine.at_most import Sizes
 from tasks.sources.files.bundles import ZIPS, Bundle
-from tasks.sources.files.found import LARGEST_RATIO, RATIO_FROM_BYTES, WHOLE
+from tasks.sources.files.inputs import LARGEST_RATIO, RATIO_FROM_BYTES, WHOLE
 from tasks.sources.files.lines import packing
 from tasks.sources.files.parquet import is_parquet, rows_of
 
@@ -46,12 +46,12 @@ def records_at_most(piece: Shard, least_bytes: float) -> float:
     return unpacked_at_most(piece) // least_bytes + 1
 
 
-def of_source(name: str) -> Callable[[Sizes], float]:
+def most_bytes(name: str) -> Callable[[Sizes], float]:
     """For `AtMost(bytes=...)` of a stage: the unpacked bytes at most of its parameter `name`, which is a source."""
     return lambda of: unpacked_at_most(of[name])
 
 
-def lines_of(name: str, least: str) -> Callable[[Sizes], float]:
+def most_records(name: str, least: str) -> Callable[[Sizes], float]:
     """For `AtMost(rows=...)` of a stage: the records at most of its parameter `name`, which is a source. `least` is the
     shortest possible record.
     """

@@ -30,7 +30,7 @@ from longform.files import remove, sha256_of, write_json
 from longform.net.download import Downloader, Progress, note_fetch, side_file
 from longform.net.http import Login, Reply
 from longform.settings import openreview_login
-from tasks.sources.files.found import noted
+from tasks.sources.files.inputs import read_notes
 from tasks.sources.openreview.submissions import REPLIES
 
 API_V1 = "https://api.openreview.net"
@@ -206,7 +206,7 @@ def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: 
     """Fetch the files of the year into `folder` and return those that exist. Complete files are not fetched again."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{wanted.year}-submissions.jsonl"
-    query = held(place, submissions_queries(wanted)) or probe(apis, wanted)
+    query = query_answered_by(place, submissions_queries(wanted)) or probe(apis, wanted)
     fetch_listing(apis[query.version], query, place, progress)
     known = frozenset(ids_of(place))
     others = {folder / name: other for name, other in other_queries(wanted, query.version).items()}
@@ -236,7 +236,7 @@ def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
 # ---------------------------------------------------------------- one listing, one file
 
 
-def held(place: Path, queries: list[Query]) -> Query | None:
+def query_answered_by(place: Path, queries: list[Query]) -> Query | None:
     """The query of `queries` whose complete answer is in the file `place`; None where there is none."""
     return next((query for query in queries if is_whole(place, query)), None)
 
@@ -246,7 +246,7 @@ def is_whole(place: Path, query: Query) -> bool:
 
     An empty answer has a side file only.
     """
-    notes = noted(side_file(place))
+    notes = read_notes(side_file(place))
     return bool(
         notes.get("facts") == query.facts() and notes.get("bytes") == (place.stat().st_size if place.exists() else 0)
     )
@@ -318,7 +318,7 @@ def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
     another query is emptied.
     """
     part, of = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
-    if noted(of) != query.facts():
+    if read_notes(of) != query.facts():
         remove(part)
         write_json(of, query.facts())
     with part.open("ab+") as stream:

@@ -26,7 +26,7 @@ import orjson
 from longform.errors import HttpError, SourceError
 from longform.files import remove, sha256_of, write_json
 from longform.net.download import Progress, note_fetch
-from tasks.sources.files.found import NOTES, noted
+from tasks.sources.files.inputs import NOTES, read_notes
 from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset
 from tasks.sources.openreview.submissions import Replies, by_kind, decide, direct_replies, pdf_path
 
@@ -88,7 +88,7 @@ class _Fetch:
     def __init__(self, api: Api, folder: Path, progress: Progress, max_pdf_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.api, self.folder, self.progress, self.max_pdf_bytes = api, folder, progress, max_pdf_bytes
-        self.without = noted(folder / WITHOUT)
+        self.without = read_notes(folder / WITHOUT)
         self.batches_failed = 0
 
     def place(self, paper: Paper) -> Path:

@@ -38,7 +38,7 @@ from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
 from schemas.sources.openreview import SUBMISSIONS
 from tasks.sources.files.batches import batch_of, batched
-from tasks.sources.files.found import raw_text, retrieved_at
+from tasks.sources.files.inputs import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines, unpacked
 
 GROUP = "openreview"

@@ -35,9 +35,9 @@ from longform.errors import SourceError
 from schemas.sources.papers import METADATA, PAPERS
 from tasks.sources.files.batches import batched
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.files.found import moment, raw_text, retrieved_at
-from tasks.sources.files.sizes import lines_of, of_source
-from tasks.sources.paper_body import batch_of as papers_of
+from tasks.sources.files.inputs import moment, raw_text, retrieved_at
+from tasks.sources.files.sizes import most_bytes, most_records
+from tasks.sources.paper_body import papers_batch as papers_of
 from tasks.sources.s2orc.s2_records import Unusable, from_doc2json, whole_number
 
 GROUP = "acl"
@@ -167,7 +167,7 @@ def _number(value: Any) -> int | None:
     return number if 0 <= number < 2**53 else None
 
 
-@stage(METADATA, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+@stage(METADATA, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each paper of the table, in its order. Counts papers with and without a full text."""
     when = retrieved_at(files.source)
@@ -250,7 +250,7 @@ def _defect(key: str, reason: str, member: Member, detail: str | None = None) ->
     return Rejected(key, "defect", reason, detail, raw_text(member.content))
 
 
-@stage(PAPERS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+@stage(PAPERS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A paper for each JSON file, in their order; of one that comes twice the first."""
     yield from batched(_papers(files, dict(files.source.facts).get("fetched")), papers_of, rows=BATCH_PAPERS)

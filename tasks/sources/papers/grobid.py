@@ -238,7 +238,7 @@ class _Asking:
         busy_until = time.monotonic() + self.server.patience_seconds
         while True:
             try:
-                with _place(self.locks, self.server.concurrency, self.stopped):
+                with _slot(self.locks, self.server.concurrency, self.stopped):
                     status, body = send(
                         self.connections, self.server.base + SERVICE, member.content, self.server.seconds
                     )
@@ -295,7 +295,7 @@ def code_of(body: bytes) -> tuple[str, str]:
 
 
 @contextmanager
-def _place(locks: Path, number: int, stopped: threading.Event) -> Iterator[None]:
+def _slot(locks: Path, number: int, stopped: threading.Event) -> Iterator[None]:
     """Holds one of `number` lock files, which all processes of a home share, to bound their requests; waits for a free
     one. A process that dies releases its own. Incomplete once `stopped` is set.
     """

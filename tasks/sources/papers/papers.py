@@ -99,7 +99,7 @@ def resolve_citations(
     asked = f"select unnest(cited) as paper_id from {read_parquet(paragraphs.paths)}"
     tables, columns = [papers, metadata], ("title", "abstract")
     with database(context.scratch()) as connection:
-        known = Known(connection, context.scratch(), asked=asked, tables=tables, columns=columns)
+        known = Known(connection, context.scratch(), ids_query=asked, tables=tables, columns=columns)
         for batch in paragraphs.batches(["paragraph_id", "paper_id", "cited"], size=PARAGRAPHS_AT_ONCE):
             without = pc.equal(pc.list_value_length(batch["cited"]), 0)
             for paragraph_id in batch["paragraph_id"].filter(without).to_pylist():

@@ -37,7 +37,7 @@ from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import counted
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.files.child import Child
+from tasks.sources.files.child import WorkerProcess
 from tasks.sources.paper_body import Paragraph, Section, UnreadableError, laid_out
 from tasks.sources.papers import pdf_lines
 from tasks.sources.papers.tei import in_batches, row_of
@@ -136,7 +136,7 @@ class Pdfium:
                 yield member, reader.paper(member)
 
 
-class Reader(Child):
+class Reader(WorkerProcess):
     """Reads PDFs one by one, in a process of their own, to which each is passed as a file in `folder`."""
 
     def __init__(self, parser: Pdfium, folder: Path) -> None:

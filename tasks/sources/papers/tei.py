@@ -40,8 +40,8 @@ from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.files.found import moment, raw_text
-from tasks.sources.paper_body import Cite, Paragraph, Section, UnreadableError, batch_of, laid_out
+from tasks.sources.files.inputs import moment, raw_text
+from tasks.sources.paper_body import Cite, Paragraph, Section, UnreadableError, laid_out, papers_batch
 from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
 from tasks.text.headings import is_front
 
@@ -539,14 +539,14 @@ def _bibliography(root: etree._Element) -> list[Row]:
                 if name in _LEVELS:
                     level, authors = name, entry.authors.setdefault(name, [])
                 else:
-                    _note(element, name, entry, level)
+                    _set_field(element, name, entry, level)
     found: dict[str, _Entry] = {}
     for entry in entries:
         found.setdefault(entry.ref_id, entry)
     return [entry.row() for entry in found.values()]
 
 
-def _note(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
+def _set_field(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
     """Set the field of `entry` that an element other than a name gives: title of this level, year, DOI or raw text."""
     if name == "title":
         if level not in entry.titles and (title := _folded(element)):
@@ -593,7 +593,7 @@ def row_of(
 def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of PAPERS from rows, limited in rows and characters. A Rejected is passed on."""
     weighed = (item if isinstance(item, Rejected) else (item, len(item["text"])) for item in items)
-    yield from batched(weighed, batch_of, rows=BATCH_ROWS, size=BATCH_CHARS + 1)
+    yield from batched(weighed, papers_batch, rows=BATCH_ROWS, size=BATCH_CHARS + 1)
 
 
 @stage(PAPERS, revision=1)

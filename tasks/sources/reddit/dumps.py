@@ -34,7 +34,7 @@ from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
 from schemas.sources.reddit import ITEMS
 from tasks.sources.files.batches import batch_of, batched
-from tasks.sources.files.found import RAW_CHARS, open_files, raw_text, retrieved_at, text_or_none
+from tasks.sources.files.inputs import RAW_CHARS, open_files, raw_text, retrieved_at, text_or_none
 from tasks.sources.files.lines import block_rows, read_lines
 
 GROUP = "reddit"

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.stage import PerGroup, StageContext, stage
 from schemas.sources.reddit import ITEMS, REDDIT_THREADS
-from tasks.sources.files.ranges import in_lists, joined
+from tasks.sources.files.hash_join import in_lists, joined
 
 ELI5_SUBREDDITS = ["explainlikeimfive"]
 PROMPT_SUBREDDITS = ["WritingPrompts"]
@@ -50,14 +50,14 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
         scratch,
         ITEMS,
         same="kind, number",
-        first=_NEWEST,
+        keep_order=_NEWEST,
         kind="submission",
         leave_out=_left_out,
-        sift=lambda items: {
+        masks=lambda items: {
             "reply to a comment": pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False)
         },
         nest=_threads,
-        alone="no submission in these dumps",
+        orphan_reason="no submission in these dumps",
         memory_limit_mb=memory_limit_mb,
     )
 

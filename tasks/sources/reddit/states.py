@@ -186,7 +186,7 @@ class RedditApi:
 # ---------------------------------------------------------------- which items
 
 
-def names_of(what: Iterable[str]) -> list[str]:
+def fullnames_in(what: Iterable[str]) -> list[str]:
     """The full names (t1_x, t3_x), each once, of ids, permalinks, and files of ids. UsageError for any other text.
 
     A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or text with an id a line.
@@ -251,7 +251,9 @@ def _record_of(text: str | bytes) -> Record | None:
 # ---------------------------------------------------------------- asking
 
 
-def check(ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, now: Clock, progress: Progress) -> Path:
+def refresh_states(
+    ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, now: Clock, progress: Progress
+) -> Path:
     """Bring the file of states at `place` up to date, so that each of `names` has a state no older than `max_age`;
     return `place`.
 

@@ -24,7 +24,7 @@ from longform.artifacts.rows import Rejected, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.code import COMMITS
 from tasks.sources.files.batches import batch_of, batched
-from tasks.sources.files.found import raw_text, retrieved_at
+from tasks.sources.files.inputs import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines
 
 GROUP = "commitpackft"

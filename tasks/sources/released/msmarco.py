@@ -34,7 +34,7 @@ from longform.errors import UsageError
 from schemas.sources.msmarco import PASSAGES, QREL_LINES, QRELS, QUERIES, QUERY_LINES, REPEATED
 from tasks.sources.files.archives import tar_members
 from tasks.sources.files.batches import batch_of, batched, counted
-from tasks.sources.files.found import RAW_CHARS, WHOLE, raw_text, retrieved_at
+from tasks.sources.files.inputs import RAW_CHARS, WHOLE, raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines, split_lines
 
 GROUP = "msmarco"

@@ -33,11 +33,11 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.preferences import COMPLETIONS
-from tasks.sources.files.found import raw_text, retrieved_at, text_or_none
 from tasks.sources.files.hub import origin_of
+from tasks.sources.files.inputs import raw_text, retrieved_at, text_or_none
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
-from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.files.sizes import most_bytes, most_records
 
 GROUP = "ultrafeedback"
 LICENCE = "MIT"
@@ -255,7 +255,7 @@ def _raw(record: Any) -> bytes:
         return str(error).encode()
 
 
-@stage(COMPLETIONS, revision=2, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST)))
+@stage(COMPLETIONS, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """Instructions with their rated completions, in the order of the file."""
     origin = origin_of(files.source)

@@ -26,7 +26,7 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.preferences import COMPARISONS
-from tasks.sources.files.found import raw_text, retrieved_at
+from tasks.sources.files.inputs import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines
 
 GROUP = "webgpt"

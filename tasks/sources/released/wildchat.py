@@ -33,12 +33,12 @@ import xxhash
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
 from schemas.sources.conversations import CONVERSATIONS, LOGGED, TURN
-from tasks.sources.files.found import retrieved_at, text_or_none
+from tasks.sources.files.hash_join import duplicate_positions
 from tasks.sources.files.hub import origin_of
+from tasks.sources.files.inputs import retrieved_at, text_or_none
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import is_parquet, parquet_batches, readable
-from tasks.sources.files.ranges import repeated
-from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.files.sizes import most_bytes, most_records
 
 GROUP = "wildchat"
 LICENCE = "ODC-BY-1.0"
@@ -63,7 +63,7 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
     """
     if not isinstance(record, dict):
         raise ValueError("no record")
-    number = _number(record)
+    number = _upstream_id(record)
     if number is None:
         raise ValueError("no upstream id")
     listed_turns = record.get("conversation")
@@ -82,7 +82,7 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
     }
 
 
-def _number(record: Any) -> str | None:
+def _upstream_id(record: Any) -> str | None:
     """The upstream id (conversation_hash or conversation_id); None if there is none of up to 200 bytes."""
     found = [record.get(name) for name in IDS] if isinstance(record, dict) else []
     return next((value for value in found if isinstance(value, str) and 0 < len(value.encode()) <= 200), None)
@@ -131,10 +131,10 @@ def created(value: Any) -> datetime | None:
 Item: TypeAlias = pa.RecordBatch | Row | Rejected
 
 
-def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[Item]:
+def conversations(piece: Shard, repeated_positions: np.ndarray, *, toxic: bool) -> Iterator[Item]:
     """Rows of CONVERSATIONS from a shard, and a Rejected for every record that is left out.
 
-    Left out are broken records, toxic ones unless `toxic` is true, and those at the positions `again` (from 0 in the
+    Left out are broken records, toxic ones unless `toxic` is true, and those at the `repeated_positions` (from 0 in the
     shard): an earlier record has the same conversation.
     """
     origin = {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
@@ -144,7 +144,7 @@ def conversations(piece: Shard, again: np.ndarray, *, toxic: bool) -> Iterator[I
             continue
         batch = item if isinstance(item, pa.RecordBatch) else pa.RecordBatch.from_pylist([item], CONVERSATIONS)
         left = _array(batch["toxic"]) & (not toxic)
-        repeated = np.isin(places, again) & ~left
+        repeated = np.isin(places, repeated_positions) & ~left
         yield batch.filter(pa.array(~(left | repeated)))
         for which, reason in ((left, "toxic"), (repeated, "same conversation logged again")):
             keys = batch["conversation_id"].filter(pa.array(which)).to_pylist()
@@ -178,7 +178,7 @@ def _row(record: Any, origin: dict[str, Any]) -> Row | Rejected:
         return conversation(record, origin)
     except ValueError as error:
         raw = _raw(record)
-        number = _number(record) or f"?{xxhash.xxh3_64_hexdigest(raw.encode())}"
+        number = _upstream_id(record) or f"?{xxhash.xxh3_64_hexdigest(raw.encode())}"
         return Rejected(f"{GROUP}/{number}", "defect", str(error), raw=raw[:RAW_CHARS])
 
 
@@ -292,7 +292,7 @@ def _array(flags: pa.BooleanArray) -> np.ndarray:
 # ---------------------------------------------------------------- stages
 
 
-@stage(LOGGED, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", "")))
+@stage(LOGGED, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Row]:
     """The id of the conversation of each record, and when it was logged; one row a record, also of a broken one."""
     if is_parquet(Path(files.source.path)):
@@ -312,7 +312,7 @@ def _listed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _logged(record: Any) -> Row:
     """The row of LOGGED for a record; its id is empty if the record has none, its time null if it is unreadable."""
-    number = _number(record)
+    number = _upstream_id(record)
     try:
         when = created(record.get("timestamp")) if number else None
     except ValueError:
@@ -320,7 +320,9 @@ def _logged(record: Any) -> Row:
     return {"logged_id": f"{GROUP}/{number}" if number else "", "created": when}
 
 
-@stage(CONVERSATIONS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", LEAST), keeps=True))
+@stage(
+    CONVERSATIONS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST), keeps=True)
+)
 def read_conversations(
     context: StageContext, files: Shard, logged: AllRows, *, toxic: bool
 ) -> Iterator[pa.RecordBatch | Rejected]:
@@ -329,6 +331,8 @@ def read_conversations(
     Of equally early ones it is the first by file and position. Only ids and times of all files are compared, out of
     core.
     """
-    again = repeated(logged.paths, context.scratch(), same="logged_id", first="created", memory_limit_mb=512)
+    again = duplicate_positions(
+        logged.paths, context.scratch(), same="logged_id", keep_order="created", memory_limit_mb=512
+    )
     here = next(str(logged.store.rows_path(part)) for part in logged.parts or () if part.key == files.key)
     yield from conversations(files, again[here], toxic=toxic)

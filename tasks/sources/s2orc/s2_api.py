@@ -39,15 +39,15 @@ PER_SECOND = 1.0
 _RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
-Shards = int | list[int] | None
+FilesWanted = int | list[int] | None
 
 
-def chosen(what: Sequence[str]) -> list[str]:
+def checked_datasets(names: Sequence[str]) -> list[str]:
     """The dataset names in `what`, each once, in order. Raises UsageError for a name that is not in DATASETS."""
-    for name in what:
+    for name in names:
         if name not in DATASETS:
             raise UsageError(f'Semantic Scholar has no dataset "{name}" that is read here: name {", ".join(DATASETS)}.')
-    return list(dict.fromkeys(what))
+    return list(dict.fromkeys(names))
 
 
 @dataclass(slots=True)
@@ -145,14 +145,19 @@ def _by_path(links: Any, subject: str) -> dict[str, str]:
 
 
 def fetch_release(
-    api: DatasetsApi, names: Sequence[str], folder: Path, release: str, shards: Shards, progress: Progress | None
+    api: DatasetsApi,
+    names: Sequence[str],
+    folder: Path,
+    release: str,
+    files_wanted: FilesWanted,
+    progress: Progress | None,
 ) -> list[Path]:
     """Download the files of the datasets `names` into <folder>/<release>/<dataset>/; returns their paths.
 
-    `shards`: how many files of each dataset, or the positions (from 0) of those wanted; None: all.
+    `files_wanted`: how many files of each dataset, or the positions (from 0) of those wanted; None: all.
     """
     release = api.release(release)
-    return _fetched(api.http, lambda name: api.files(release, name), names, folder, shards, progress)
+    return _fetched(api.http, lambda name: api.files(release, name), names, folder, files_wanted, progress)
 
 
 def fetch_differences(
@@ -161,17 +166,17 @@ def fetch_differences(
     folder: Path,
     since: str,
     until: str,
-    shards: Shards,
+    files_wanted: FilesWanted,
     progress: Progress | None,
 ) -> list[Path]:
     """Download the differences between the releases `since` and `until`; returns the paths of the files.
 
-    They go to <folder>/<from>-to-<to>/<dataset>/update and delete. `shards` must be None: only whole differences can be
-    fetched.
+    They go to <folder>/<from>-to-<to>/<dataset>/update and delete. `files_wanted` must be None: only whole differences
+    can be fetched.
     """
     if not _RELEASE.fullmatch(since):
         raise UsageError(f'since "{since}" is no release: write a date as 2025-01-07.')
-    if shards is not None:
+    if files_wanted is not None:
         raise UsageError("shards cannot be chosen with since: a difference without some of its files is none.")
     until = api.release(until)
     return _fetched(api.http, lambda name: api.differences(since, until, name), names, folder, None, progress)
@@ -182,7 +187,7 @@ def _fetched(
     listings: Callable[[str], list[Listing]],
     names: Sequence[str],
     folder: Path,
-    shards: Shards,
+    files_wanted: FilesWanted,
     progress: Progress | None,
 ) -> list[Path]:
     found: list[Path] = []
@@ -193,7 +198,7 @@ def _fetched(
         for number, listing in enumerate(listed):
             files = file_names(list(listing.links))
             place = folder / listing.step / name / listing.side
-            for path in _picked(list(listing.links), shards, name):
+            for path in _picked(list(listing.links), files_wanted, name):
                 link = _link(listing, path, partial(listings, name), number)
                 found.append(http.download(link, place / files[path], facts=listing.facts, progress=progress).path)
     return found
@@ -207,18 +212,18 @@ def _note(folder: Path, listing: Listing) -> None:
     write_json(file, held)
 
 
-def _link(listing: Listing, path: str, again: Callable[[], list[Listing]], number: int) -> Callable[[], str]:
+def _link(listing: Listing, path: str, relist: Callable[[], list[Listing]], index: int) -> Callable[[], str]:
     """A function that returns the signed link of `path`.
 
     Each call after the first asks for new links: the old has expired.
 
-    `again` lists the dataset anew; `number` is the position of `listing` in what it returns.
+    `relist` lists the dataset anew; `index` is the position of `listing` in what it returns.
     """
     asked = count()
 
     def link() -> str:
         if next(asked):
-            listing.links = again()[number].links
+            listing.links = relist()[index].links
         if path not in listing.links:
             raise SourceError(f"Semantic Scholar lists {path} no longer: fetch the release again.")
         return listing.links[path]
@@ -226,13 +231,15 @@ def _link(listing: Listing, path: str, again: Callable[[], list[Listing]], numbe
     return link
 
 
-def _picked(paths: list[str], shards: Shards, dataset: str) -> list[str]:
-    """The paths that `shards` selects: the first so many, or those at these positions (from 0); None: all."""
-    if shards is None:
+def _picked(paths: list[str], files_wanted: FilesWanted, dataset: str) -> list[str]:
+    """The paths that `files_wanted` selects: the first so many, or those at these positions (from 0); None: all."""
+    if files_wanted is None:
         return paths
-    places = list(range(min(shards, len(paths)))) if isinstance(shards, int) else shards
+    places = list(range(min(files_wanted, len(paths)))) if isinstance(files_wanted, int) else files_wanted
     if not places or min(places) < 0 or max(places) >= len(paths):
-        raise UsageError(f"shards = {shards} does not name files of {dataset}: it has {len(paths)}, counted from 0.")
+        raise UsageError(
+            f"shards = {files_wanted} does not name files of {dataset}: it has {len(paths)}, counted from 0."
+        )
     return [paths[place] for place in places]
 
 

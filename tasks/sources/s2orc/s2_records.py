@@ -18,7 +18,7 @@ from tasks.text.headings import is_noise, split_number
 
 GROUP = "s2"
 PERMALINK = "https://api.semanticscholar.org/CorpusID:"
-UNITS = (("UTF-16", "utf-16-le", 2), ("bytes", "utf-8", 1))
+UNITS = (("UTF-16", 2), ("bytes", 1))
 NOTHING: Mapping[str, Any] = {}
 
 _DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
@@ -173,7 +173,7 @@ def whole_number(value: Any) -> int:
     return int(value) if isinstance(value, float) and value.is_integer() else -1
 
 
-def converter(text: str, encoding: str, bytes_each: int) -> Callable[[int], int]:
+def converter(text: str, bytes_each: int) -> Callable[[int], int]:
     """A function that converts an offset from units of an encoding to code points.
 
     The function returns -1 for an offset inside a character or past the end of `text`. `bytes_each`: 2 for UTF-16, 1
@@ -351,8 +351,8 @@ def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[in
     if inside and (not isinstance(quoted, str) or not quoted or text[start:end] == quoted):
         return start, end
     if isinstance(quoted, str) and quoted and not text.isascii():
-        for unit, encoding, bytes_each in UNITS:
-            convert = converter(text, encoding, bytes_each)
+        for unit, bytes_each in UNITS:
+            convert = converter(text, bytes_each)
             if 0 <= convert(start) < convert(end) and text[convert(start) : convert(end)] == quoted:
                 notes[f"offsets converted from {unit}"] += 1
                 return convert(start), convert(end)

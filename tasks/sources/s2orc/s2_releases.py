@@ -46,7 +46,7 @@ from longform.errors import SourceError, UsageError
 from schemas.sources.papers import METADATA, PAPERS
 from schemas.sources.s2orc import CITATIONS, METADATA_RECORDS
 from tasks.sources.files.batches import counted
-from tasks.sources.files.found import NOTES, open_files, retrieved_at
+from tasks.sources.files.inputs import NOTES, open_files, retrieved_at
 from tasks.sources.files.lines import split_lines, unpacked
 from tasks.sources.s2orc.s2_records import (
     GROUP,
@@ -208,7 +208,7 @@ def database(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def standing(connection: duckdb.DuckDBPyConnection, file: str, files: Sequence[str]) -> dict[int, str]:
+def reasons_not_counted(connection: duckdb.DuckDBPyConnection, file: str, files: Sequence[str]) -> dict[int, str]:
     """For each row of `file` that does not count, by its position from 0, the reason, e.g. "replaced upstream".
 
     The rows are ranked among those of all `files` with the same paper_id. What RANK leaves open goes by the order of
@@ -240,9 +240,9 @@ def newest_papers(
     """
     with database(context.scratch()) as connection:
         for file in records.paths:
-            lost = standing(connection, file, versions.paths)
+            lost = reasons_not_counted(connection, file, versions.paths)
             asked = f"select paper_id from {read_parquet([file])}"
-            known = Known(connection, context.scratch(), asked=asked, tables=[metadata], columns=DESCRIBED)
+            known = Known(connection, context.scratch(), ids_query=asked, tables=[metadata], columns=DESCRIBED)
             yield from _counting(records, lost, known)
 
 
@@ -272,18 +272,18 @@ class Known:
         connection: duckdb.DuckDBPyConnection,
         folder: Path,
         *,
-        asked: str,
+        ids_query: str,
         tables: Sequence[Rows],
         columns: Sequence[str],
     ) -> None:
-        """`asked`: an SQL query for the paper_ids that will be looked up; `columns`: those that are wanted."""
+        """`ids_query`: an SQL query for the paper_ids that will be looked up; `columns`: those that are wanted."""
         self.connection = connection
         names = ", ".join(("paper_id", *columns))
         rows = " union all ".join(f"select {names} from {read_parquet(table.paths)}" for table in tables if table.paths)
         self.rows = None
         if rows:
             file = folder / "known.parquet"
-            picked = f"select * from ({rows}) semi join ({asked}) using (paper_id)"
+            picked = f"select * from ({rows}) semi join ({ids_query}) using (paper_id)"
             connection.execute(f"copy ({picked}) to {quoted(str(file))} (format parquet, compression lz4)")
             self.rows = read_parquet([file])
         self.columns = {name: "max" if pa.types.is_list(PAPERS.field(name).type) else "min" for name in columns}

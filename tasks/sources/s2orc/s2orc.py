@@ -51,9 +51,9 @@ from longform.artifacts.rows import Rejected, Row, Shard, Source
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.s2orc import RECORDS
 from tasks.sources.files.batches import batched, counted
-from tasks.sources.files.found import raw_text, retrieved_at
+from tasks.sources.files.inputs import raw_text, retrieved_at
 from tasks.sources.files.lines import MAX_LINE_BYTES, read_lines
-from tasks.sources.files.sizes import lines_of, of_source
+from tasks.sources.files.sizes import most_bytes, most_records
 from tasks.sources.paper_body import BREAK
 from tasks.sources.s2orc.s2_records import (
     GROUP,
@@ -274,8 +274,8 @@ def unit_of(text: str, spans: Sequence[tuple[Any, Any]]) -> tuple[str, Callable[
     if misfits(text, [whole_number(value) for span in spans[-SPANS_LOOKED_AT:] for value in span]):
         bounds = [whole_number(value) for span in spans for value in span]
         wrong = misfits(text, bounds)
-        for unit, encoding, bytes_each in UNITS if wrong >= 2 else ():
-            convert = converter(text, encoding, bytes_each)
+        for unit, bytes_each in UNITS if wrong >= 2 else ():
+            convert = converter(text, bytes_each)
             if misfits(text, [convert(bound) for bound in bounds]) * 8 <= wrong:
                 return unit, convert
     return "code points", None
@@ -557,7 +557,7 @@ def deletion(record: Mapping[str, Any]) -> Row:
     return row_of("s2orc", "s2orc", None, paper_id=f"{GROUP}/{corpus_id}", text="", **lists)
 
 
-@stage(RECORDS, revision=1, at_most=AtMost(bytes=of_source("files"), rows=lines_of("files", '{"corpusid":1}')))
+@stage(RECORDS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", '{"corpusid":1}')))
 def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """One row for each record of a full text, in any shape; for a deletion a row with change = delete."""
     version, when = version_of(files.source), retrieved_at(files.source)

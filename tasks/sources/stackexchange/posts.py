@@ -37,7 +37,7 @@ from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
-from tasks.sources.files.found import WHOLE, check_file, fetched_at, moment, ranges, raw_text
+from tasks.sources.files.inputs import WHOLE, check_file, cut_evenly, fetched_at, moment, raw_text
 from tasks.sources.stackexchange.tables import (
     check_table,
     file_name,
@@ -126,7 +126,7 @@ def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[t
         archives.check(file, file_name(table))
         return (WHOLE,)
     check_table(file, table)
-    return ranges(file.stat().st_size, piece_bytes)
+    return cut_evenly(file.stat().st_size, piece_bytes)
 
 
 def _posts_file(path: Path) -> Path:

@@ -21,7 +21,7 @@ from lxml import etree
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError
 from tasks.sources.files import archives
-from tasks.sources.files.found import RAW_CHARS, WHOLE
+from tasks.sources.files.inputs import RAW_CHARS, WHOLE
 
 BLOCK_BYTES = 1 << 20
 HEAD_BYTES = 64 << 10

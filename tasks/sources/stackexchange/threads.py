@@ -24,8 +24,8 @@ from longform.engine.stage import AtMost, PerGroup, StageContext, stage
 from schemas.sources.stackexchange import POSTS, THREADS, USERS
 from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
-from tasks.sources.files.found import RAW_CHARS
-from tasks.sources.files.ranges import in_lists, joined
+from tasks.sources.files.hash_join import in_lists, joined
+from tasks.sources.files.inputs import RAW_CHARS
 from tasks.sources.stackexchange.posts import is_archive, pieces_of
 from tasks.sources.stackexchange.tables import file_name, parse_row, read_rows, row_parser, table_bytes
 
@@ -134,12 +134,12 @@ def threads(
         scratch,
         POSTS,
         same="number",
-        first=_COMPARED,
+        keep_order=_COMPARED,
         kind="question",
         leave_out=_rejected,
         complete=lambda posts: named(posts, users, memory_limit_mb) if users else posts,
         nest=_threads,
-        alone="orphan answer",
+        orphan_reason="orphan answer",
         memory_limit_mb=memory_limit_mb,
     )
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
-from tasks.sources.files.child import Child
+from tasks.sources.files.child import WorkerProcess
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.pdf import Pdfium, Reader
 
@@ -84,7 +84,7 @@ class Extractor:
             raise UsageError(
                 'Web pages need trafilatura: install the extra with `pip install -c constraints.txt -e ".[web]"`.'
             )
-        self._folder, self.seconds, self._child = folder, seconds, Child(command, max_bytes=MAX_ANSWER_BYTES)
+        self._folder, self.seconds, self._child = folder, seconds, WorkerProcess(command, max_bytes=MAX_ANSWER_BYTES)
         self._pdfs: Reader | None = None
         self._named = f"trafilatura {version('trafilatura')}"
 
@@ -103,7 +103,7 @@ class Extractor:
         if kind == "html":
             return self._html(decoded(content, headers.get("content-type", "")), declared)
         if kind == "text":
-            return _found(None, decoded(content, headers.get("content-type", "")), declared, kind, "as it is")
+            return _checked_text(None, decoded(content, headers.get("content-type", "")), declared, kind, "as it is")
         if kind == "pdf":
             return self._pdf(content, declared)
         raise Unusable("not html, text or pdf", headers.get("content-type", "")[:100] or None)
@@ -118,14 +118,16 @@ class Extractor:
             raise Unusable("page too complex", "it ended the process that read it") from None
         if found is None:
             raise Unusable("no text in the page")
-        return _found(found["title"], found["text"], _language(found["language"]) or declared, "html", self._named)
+        return _checked_text(
+            found["title"], found["text"], _language(found["language"]) or declared, "html", self._named
+        )
 
     def _pdf(self, content: bytes, declared: str | None) -> Text:
         self._pdfs = self._pdfs or Reader(Pdfium(), self._folder)
         found = self._pdfs.paper(Member("page.pdf", "", content, None))
         if isinstance(found, UnreadableError):
             raise Unusable(f"pdf: {found.reason}", found.detail)
-        return _found(found["title"], found["text"], declared, "pdf", found["parser"])
+        return _checked_text(found["title"], found["text"], declared, "pdf", found["parser"])
 
 
 def check_html(page: str) -> None:
@@ -211,7 +213,7 @@ def _language(text: str | None) -> str | None:
     return found[0].lower() if found else None
 
 
-def _found(title: str | None, text: str, language: str | None, kind: str, extractor: str) -> Text:
+def _checked_text(title: str | None, text: str, language: str | None, kind: str, extractor: str) -> Text:
     """A Text with cleaned title and text. Raises Unusable if the text is empty or too long."""
     text = clean(text).strip()
     if not text:

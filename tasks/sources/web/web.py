@@ -33,14 +33,14 @@ from longform.addresses import normal_url
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
 from longform.errors import EndpointError, HttpError
 from longform.net.http import Reply
-from longform.net.web import Ask, Manners
+from longform.net.web import Manners, PageRequest
 from longform.settings import api_key
 from schemas.sources.search import WEB_PAGES, WEB_RESULTS
-from tasks.sources.permalinks import names_of_address
+from tasks.sources.permalinks import ids_of_address
 from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
 
 if TYPE_CHECKING:
-    from longform.net.web import Page, Visitor
+    from longform.net.web import Page, PageClient
 
 BRAVE = "https://api.search.brave.com"
 BRAVE_COUNT, BRAVE_PAGES, BRAVE_CHARACTERS, BRAVE_WORDS = 20, 10, 400, 50
@@ -85,7 +85,7 @@ class Crawl:
 
     def leaves(self, url: str | None) -> bool:
         """Whether the page at this address, or the record that it shows, is in `takedowns`."""
-        return bool(self.takedowns and url) and any(name in self.takedowns for name in names_of_address(url or ""))
+        return bool(self.takedowns and url) and any(name in self.takedowns for name in ids_of_address(url or ""))
 
 
 class Found(NamedTuple):
@@ -152,20 +152,20 @@ def web_results(
 
     The query is put on one line. Results come from the store, or are fetched and stored.
     """
-    visitor = context.web(backend.manners)
-    search = partial(_search, visitor, backend, _credentials(backend), k)
+    client = context.web(backend.manners)
+    search = partial(_search, client, backend, _credentials(backend), k)
     cleaned = ((name, clean(text, one_line=True)) for name, text in asked)
-    yield from visitor.each(cleaned, lambda pair: search(pair[1]))
+    yield from client.each(cleaned, lambda pair: search(pair[1]))
 
 
 def _search(
-    visitor: Visitor, backend: WebBackend, credentials: Mapping[str, str] | None, k: int, text: str
+    client: PageClient, backend: WebBackend, credentials: Mapping[str, str] | None, k: int, text: str
 ) -> list[tuple[Found, int]]:
     """Up to k pairs (result, time of its fetch), the best first: page after page, until one brings nothing new."""
     read, pages = _READERS[backend.kind]
     found: dict[str, tuple[Found, int]] = {}
     for number in range(pages if text else 0):
-        page = _answer(visitor, backend, _ask(backend, credentials, text, number))
+        page = _answer(client, backend, _ask(backend, credentials, text, number))
         results = [_normal(one) for one in read(Reply(page.url, page.status, page.headers, page.content).json())]
         new = {one.url: (one, page.fetched_at) for one in results if one.url and one.url not in found}
         found |= new
@@ -174,10 +174,10 @@ def _search(
     return list(found.values())[:k]
 
 
-def _answer(visitor: Visitor, backend: WebBackend, ask: Ask) -> Page:
+def _answer(client: PageClient, backend: WebBackend, request: PageRequest) -> Page:
     """One page of results, stored or fetched. Raises EndpointError if the API refuses."""
     try:
-        return visitor.get(ask)
+        return client.get(request)
     except HttpError as error:
         hint = "is JSON allowed in its settings, search.formats?" if backend.kind == "searxng" else "is the key right?"
         raise EndpointError(f"The search API {backend.kind} refused: {error} {hint.capitalize()}") from None
@@ -201,17 +201,19 @@ def _credentials(backend: WebBackend) -> dict[str, str] | None:
     return {"X-Subscription-Token": key} if backend.kind == "brave" else {"Authorization": f"Bearer {key}"}
 
 
-def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> Ask:
+def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> PageRequest:
     """The request for one page of results; `page` counts from 0."""
     params, path = {"q": text, "format": "json", "pageno": str(page + 1)}, "/search"
     if backend.kind == "brave":
         fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
         params, path = {"q": fitting, "count": str(BRAVE_COUNT), "offset": str(page)}, "/res/v1/web/search"
     params |= dict(backend.parameters)
-    return Ask(backend.url.rstrip("/") + path, tuple(params.items()), backend.kind, credentials, settled=_settled)
+    return PageRequest(
+        backend.url.rstrip("/") + path, tuple(params.items()), backend.kind, credentials, is_storable=_is_storable
+    )
 
 
-def _settled(reply: Reply) -> bool:
+def _is_storable(reply: Reply) -> bool:
     """Whether a reply is worth storing: not one without results for which engines failed.
 
     Brave, which is one engine, names no failed ones: all its replies are stored.
@@ -229,22 +231,22 @@ _READERS = {"searxng": (read_searxng, SEARXNG_PAGES), "brave": (read_brave, BRAV
 @stage(WEB_PAGES, revision=1)
 def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
     """The pages that results lead to, as text: each once, in the order of its first result."""
-    visitor = context.web(crawl.manners)
+    client = context.web(crawl.manners)
     leading: dict[str, list[Row]] = {}
     for batch in results.batches(["result_id", "query_id", "rank", "url"]):
         for row in batch.to_pylist():
             leading.setdefault(row.pop("url"), []).append(row)
     with Extractor(context.scratch()) as extractor:
-        for url, page in visitor.each(leading, partial(get_page, visitor, crawl)):
+        for url, page in client.each(leading, partial(get_page, client, crawl)):
             yield from _page(url, page, extractor, leading[url])
 
 
-def get_page(visitor: Visitor, crawl: Crawl, url: str) -> Page:
+def get_page(client: PageClient, crawl: Crawl, url: str) -> Page:
     """The stored page of an address, else one fetched and stored now.
 
     Raises Incomplete if that failed for a passing reason.
     """
-    return visitor.get(Ask(url, private_hosts=crawl.private_hosts, robots=crawl.robots))
+    return client.get(PageRequest(url, private_hosts=crawl.private_hosts, robots=crawl.robots))
 
 
 def page_text(page: Page, extractor: Extractor) -> Text:
@@ -264,7 +266,7 @@ def _page(url: str, page: Page, extractor: Extractor, leading: list[Row]) -> Ite
     yield {
         "page_id": "web/" + hashlib.sha256(url.encode()).hexdigest()[:16],
         "url": url,
-        "final_url": page.final,
+        "final_url": page.final_url,
         "status": page.status,
         **text._asdict(),
         "licence": None,

@@ -34,7 +34,7 @@ from flows.builds.building import Options, build
 from flows.builds.console import Lines
 from flows.cli.main import _run_command
 from flows.cli.shared.responses import export
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError, UsageError
 from longform.llm.models import Models
 from longform.standin.faults import BATCH_FAULTS, FAULTS
@@ -176,7 +176,7 @@ class Runs:
         options = Options(self.home, version, until, None, max_cost)
         progress = Lines()
         try:
-            build("axioms", AxiomsConfig(**given), options, tasks=InTurn(), progress=progress)
+            build("axioms", AxiomsConfig(**given), options, tasks=SequentialStages(), progress=progress)
         except LongformError as error:
             self.errors.append(error)
             self.shown.append("".join(traceback.format_exception(error)))

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from flows.cli.main import app
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BudgetError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.models import Models
@@ -216,7 +216,7 @@ def capped(home: Path, usd: float, chosen: dict[str, Any]) -> bool:
     """Whether a build with this cost limit published a version."""
     try:
         options = Options(home, "v1", max_cost=usd)
-        published, _ = build("axioms", AxiomsConfig(**chosen), options, tasks=InTurn(), progress=Silent())
+        published, _ = build("axioms", AxiomsConfig(**chosen), options, tasks=SequentialStages(), progress=Silent())
     except BudgetError:
         return False
     return published is not None

@@ -33,7 +33,7 @@ from longform.artifacts.versions import (
     versions,
     withdraw,
 )
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import StoreError, UsageError
 from longform.files import remove
 from longform.machines import temporary
@@ -62,7 +62,7 @@ def make(home: Path, dump: str, name: str | None = None, **settings: Any) -> tup
     """Build: (the version, whether this build published it)."""
     options = Options(home, name)
     config = AxiomsConfig(dump=dump, test_share=0.5, **settings)  # so that the last stage has several parts
-    published, _ = build("axioms", config, options, tasks=InTurn(), progress=Silent())
+    published, _ = build("axioms", config, options, tasks=SequentialStages(), progress=Silent())
     assert published is not None
     return published.version, published.new
 

@@ -25,7 +25,7 @@ from standin_server import Server, serve
 
 from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
-from flows.registry import model_of
+from flows.registry import config_class
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, versions
 
@@ -202,7 +202,7 @@ def test_config_prints_the_defaults_as_toml_with_every_setting_explained(longfor
 def test_each_setting_of_the_printed_configuration_stands_right_below_its_meaning(
     longform: Shell, dataset: str
 ) -> None:
-    text, model = longform("config", dataset).stdout, model_of(dataset)
+    text, model = longform("config", dataset).stdout, config_class(dataset)
     for name, field in model.model_fields.items():
         if name not in ("stages", "endpoints"):
             assert re.search(

@@ -48,7 +48,7 @@ from longform.artifacts.store import Part, Store
 from longform.engine.build import Build
 from longform.engine.plan import Plan
 from longform.engine.stage import Method, StageCall, UntilReached, stage
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BusyStore, ConservationError, Incomplete, LostWorker, StoreError
 
 ROOT = paths.ROOT
@@ -644,7 +644,7 @@ def fill(disk: Path, left: int) -> Path:
     return filler
 
 
-class FillsTheDisk(InTurn):
+class FillsTheDisk(SequentialStages):
     """Fills the disk when the first unit is done, before its stage is."""
 
     def __init__(self, disk: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_database_of_an_earlier_release_gets_the_tables_it_lacks(postgres: Any
     postgres.execute("DROP TABLE longform.holder", postgres_url)
     store = open_responses(postgres_url)
     assert store.allowances is not None
-    share = asyncio.run(store.allowances.share("mine", "me", total=4, wanted=2, held=0))
+    share = asyncio.run(store.allowances.share("mine", "me", total=4, wanted=2, in_use=0))
     assert share == (4, 4), "what nobody else wants is there as well"
     store.close()
 
@@ -205,7 +205,7 @@ def test_together_they_never_have_more_than_there_is(total: int, moves: list[tup
         others = {name: row for name, row in table.items() if name != owner}
         may = most.get(owner, 0)
         in_flight = min(flying, table.get(owner, (0, 0))[1])
-        share = shared_now(owner, others, total=total, wanted=wanted, held=max(may, in_flight), turn=0)
-        table[owner], most[owner] = (wanted, share.held), min(share)
+        share = shared_now(owner, others, total=total, wanted=wanted, in_use=max(may, in_flight), turn=0)
+        table[owner], most[owner] = (wanted, share.granted), min(share)
         assert sum(held for _, held in table.values()) <= total
         assert all(most[name] <= table[name][1] for name in table)

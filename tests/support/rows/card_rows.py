@@ -17,7 +17,7 @@ from tasks.publishing.card import (
     File,
     Paper,
     Split,
-    Version,
+    VersionFacts,
     table_of,
 )
 
@@ -88,12 +88,12 @@ def write_files(folder: Path) -> dict[str, File]:
 TABLES = [table_of("Pairs by axiom", "", ("axiom", "train", "test"), [("groundedness", 3, 2)])]
 
 
-def version_of(files: dict[str, File], **changes: Any) -> Version:
+def version_of(files: dict[str, File], **changes: Any) -> VersionFacts:
     splits = [
         Split("train", 3, [files["train/a1.parquet"], files["train/b2.parquet"]]),
         Split("test", 2, [files["test/c3.parquet"]]),
     ]
-    version = Version(
+    version = VersionFacts(
         dataset="axioms",
         version="2026.11.20.2",
         title="Axioms: preference pairs",
@@ -110,6 +110,6 @@ def version_of(files: dict[str, File], **changes: Any) -> Version:
     return dataclasses.replace(version, **changes)
 
 
-def made_up() -> Version:
+def made_up() -> VersionFacts:
     """A version whose files need not exist."""
     return version_of({path: File(path, 1000 + place, "0" * 64) for place, path in enumerate(ROWS)})

@@ -25,9 +25,9 @@ from offline_rules import RULES
 from longform.artifacts.rows import Source
 from longform.artifacts.store import Store
 from longform.engine.build import Build, StageRun
-from longform.engine.runners import Here, Processes
+from longform.engine.runners import Processes, ThreadRunner
 from longform.engine.stage import AllRows, PerGroup, Rejected, Row, Rows, Shard, StageContext, stage
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import Incomplete
 from longform.files import sha256_of
 from longform.llm.models import Models
@@ -221,8 +221,8 @@ def source(file: Path, site: str, pieces: int = 1) -> Source:
 def building(home: Path, force: str | None = None, spawned: bool = False) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
-    models, runner = Models(responses(home), offline=RULES), Processes(3, small_bytes=0) if spawned else Here()
-    run = Build(store, tasks=InTurn(), runner=runner, progress=Silent(), models=models, force=force)
+    models, runner = Models(responses(home), offline=RULES), Processes(3, small_bytes=0) if spawned else ThreadRunner()
+    run = Build(store, tasks=SequentialStages(), runner=runner, progress=Silent(), models=models, force=force)
     try:
         yield run
     finally:

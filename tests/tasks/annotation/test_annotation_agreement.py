@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tasks.annotation.agreement import agreement, alpha, fleiss, kappa, units
 from tasks.annotation.form import Field, Form, Item, Shown, Task
-from tasks.annotation.labels import UNIT, aggregate, by_annotator, decided, later, progress
+from tasks.annotation.labels import UNIT, aggregate, by_annotator, decision_counts, later, progress
 
 FORM = Form(
     "toys",
@@ -86,15 +86,15 @@ def test_fleiss_kappa_is_that_of_the_worked_example_and_leaves_other_sizes_out()
 
 def test_intervals_are_of_the_measure_the_same_for_a_seed_and_narrower_for_more_units() -> None:
     some = [("a", "a"), ("b", "b"), ("a", "b"), ("b", "b"), ("a", "a"), ("b", "a")] * 5
-    low, high = kappa(some).interval(draws=300)
+    low, high = kappa(some).bounds(draws=300)
     assert low < kappa(some).value < high  # type: ignore[operator]
-    assert kappa(some).interval(draws=300) == (low, high)
-    assert kappa(some).interval(draws=300, seed=1) != (low, high)
-    wide = kappa(some[:12]).interval(draws=300)
+    assert kappa(some).bounds(draws=300) == (low, high)
+    assert kappa(some).bounds(draws=300, seed=1) != (low, high)
+    wide = kappa(some[:12]).bounds(draws=300)
     assert wide[1] - wide[0] > high - low
-    assert kappa([("a", "a"), ("b", "b")] * 9).interval(draws=100) == (1.0, 1.0)
-    assert all(map(math.isnan, kappa([("a", "a")] * 9).interval()))
-    assert all(map(math.isnan, kappa([("a", "b")]).interval()))
+    assert kappa([("a", "a"), ("b", "b")] * 9).bounds(draws=100) == (1.0, 1.0)
+    assert all(map(math.isnan, kappa([("a", "a")] * 9).bounds()))
+    assert all(map(math.isnan, kappa([("a", "b")]).bounds()))
 
 
 UNITS = st.lists(st.lists(st.integers(1, 4), max_size=5), max_size=12)
@@ -162,7 +162,7 @@ def test_intervals_are_of_what_libraries_make_of_each_resample(measure: Any, val
     units = [[1, 1], [2, 2], [1, 2], [3, 3], [2, 2], [1, 1], [3, 1]] * 5
     rng = np.random.default_rng(11)
     found = [value([units[place] for place in rng.integers(35, size=35)]) for _ in range(500)]
-    assert measure(units).interval() == pytest.approx(np.quantile(found, [0.025, 0.975]), abs=0.05)
+    assert measure(units).bounds() == pytest.approx(np.quantile(found, [0.025, 0.975]), abs=0.05)
 
 
 def test_agreement_of_each_field_with_cohens_kappa_where_two_annotate() -> None:
@@ -219,8 +219,8 @@ def test_aggregate_has_a_value_where_the_rule_is_met_and_ties_stand_apart(rule: 
     assert list(found["tied"]) == [False, True, False, False]
     assert list(found["votes"]) == [2, 1, 1, 2]
     counts = {"majority": ("verdict", 3, 1, 1), "plurality": ("verdict", 3, 2, 1), "unanimous": ("verdict", 3, 0, 1)}
-    assert [tuple(row) for row in decided(found).to_numpy()] == [counts[rule]]
-    assert decided(aggregate(VOTES[:0], rule=rule)).empty
+    assert [tuple(row) for row in decision_counts(found).to_numpy()] == [counts[rule]]
+    assert decision_counts(aggregate(VOTES[:0], rule=rule)).empty
 
 
 @pytest.mark.parametrize(("first", "second", "kept"), [(1, 2, 2), (2, 1, 1), (1, 1, 1), (None, 2, 1), (1, None, 1)])

@@ -22,7 +22,7 @@ from longform.files import sha256_of
 from tasks.annotation.argilla import UNKNOWN_STATE
 from tasks.annotation.files import FORMATS, Format, labellings, open_sheets, read_file, read_records, sheet_files
 from tasks.annotation.form import Field, Form, Item, Shown, Task, arranged
-from tasks.annotation.labelling import WHOLE, Checked, read_back
+from tasks.annotation.labelling import WHOLE, Checked, check_all
 from tasks.annotation.labels import table
 from tasks.annotation.sheets import MARK
 from tasks.annotation.values import joined
@@ -98,7 +98,7 @@ SAID = st.fixed_dictionaries({WHOLE: WHOLE_SAID, "s1": STEP_SAID, "s2": STEP_SAI
 
 def read(content: bytes, path: str, accounts: dict[str, str] | None = None) -> tuple[list[Checked], list[Rejected]]:
     lines = iter(content.removeprefix(MARK.encode()).split(b"\n"))
-    found = list(read_back(FORM, labellings(FORM, read_records(FORM, lines, path)), KNOWN, accounts or {}))
+    found = list(check_all(FORM, labellings(FORM, read_records(FORM, lines, path)), KNOWN, accounts or {}))
     return [one for one in found if isinstance(one, Checked)], [one for one in found if isinstance(one, Rejected)]
 
 
@@ -194,7 +194,7 @@ def test_what_an_adjudicator_may_see_is_in_no_file_and_neither_is_the_seed(forma
 
 
 def test_each_role_sees_what_those_before_it_see() -> None:
-    names = {role: set(FORM.seen_by(role).names()) for role in ("annotator", "expert", "adjudicator")}
+    names = {role: set(FORM.seen_by(role).belongs_to_items()) for role in ("annotator", "expert", "adjudicator")}
     assert names["annotator"] == names["expert"]
     assert names["adjudicator"] - names["annotator"] == {"earlier_labels", "final"}
 

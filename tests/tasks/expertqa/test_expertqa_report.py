@@ -29,7 +29,7 @@ from schemas.expertqa import (
     RANDOM_SPLIT,
     SAMPLES,
 )
-from tasks.expertqa.estimates.predictions import missing
+from tasks.expertqa.estimates.predictions import why_no_qafacteval
 from tasks.expertqa.report import (
     LONGEST,
     attribution_note,
@@ -438,9 +438,13 @@ def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: 
 
 
 def test_qafacteval_is_left_out_for_want_of_its_package_or_of_its_models(tmp_path: Path) -> None:
-    assert missing(tmp_path, "no_such_package") == missing(None, "no_such_package") == "its package is not installed"
-    assert "LONGFORM_QAFACTEVAL_MODELS" in (missing(None, "json") or "")
-    assert "LONGFORM_QAFACTEVAL_MODELS" in (missing(tmp_path, "json") or "")
+    assert (
+        why_no_qafacteval(tmp_path, "no_such_package")
+        == why_no_qafacteval(None, "no_such_package")
+        == "its package is not installed"
+    )
+    assert "LONGFORM_QAFACTEVAL_MODELS" in (why_no_qafacteval(None, "json") or "")
+    assert "LONGFORM_QAFACTEVAL_MODELS" in (why_no_qafacteval(tmp_path, "json") or "")
 
 
 def test_sources_are_texts_each_once_and_not_addresses() -> None:

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
+from longform.engine.runners import ThreadRunner
 from longform.engine.stage import PerGroup, Row, StageContext, stage
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import LongformError, StoreError
 from longform.files import sha256_of, write_json
 from longform.llm.models import Models
@@ -482,7 +482,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = top / "home"
     store = Store(home)
     store.prepare()
-    build = Build(store, tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        store,
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
+    )
     questions = read_questions(build, open_banks([bank], digest=sha256_of), licence="MIT")
     made = [questions, split_randomly(build, questions), publish_claims(build, questions)]
     build.close()

@@ -34,7 +34,7 @@ from longform.files import sha256_of
 from tasks.annotation import argilla, files
 from tasks.annotation.files import Format, labellings, read_records, sheet_files
 from tasks.annotation.form import Item, Task, arranged
-from tasks.annotation.labelling import read_back
+from tasks.annotation.labelling import check_all
 from tasks.annotation.values import joined, texts_of
 from tasks.expertqa import labels
 from tasks.expertqa.form import CLAIM_PROPERTIES, FORM, tasks
@@ -92,7 +92,7 @@ def parsed(
     content = b"\n".join(json.dumps(record).encode() for record in records) if raw is None else raw
     lines = iter(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"))  # as reading a file does
     read = labellings(FORM, read_records(FORM, lines, path))
-    items = list(label_rows(read_back(FORM, read, known, accounts or {}), count))
+    items = list(label_rows(check_all(FORM, read, known, accounts or {}), count))
     rejected = [item for item in items if isinstance(item, Rejected)]
     return [item for item in items if not isinstance(item, Rejected)], rejected
 

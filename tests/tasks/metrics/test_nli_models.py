@@ -11,7 +11,7 @@ import pytest
 
 from longform.errors import UsageError
 from longform.files import sha256_of
-from tasks.metrics.entailment import MOST_TOKENS, check_nli, load_nli, loaded_nli, nli_model, premise
+from tasks.metrics.entailment import MOST_TOKENS, load_nli, loaded_nli, nli_model, open_nli, premise
 
 torch: Any = pytest.importorskip("torch", reason="the extra nli is not installed")
 transformers: Any = pytest.importorskip("transformers", reason="the extra nli is not installed")
@@ -183,7 +183,7 @@ def test_a_classifier_of_something_else_is_refused_before_its_weights_are_read(
     labels: list[str], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        check_nli(str(classifier(tmp_path, labels, **SMALL)))
+        open_nli(str(classifier(tmp_path, labels, **SMALL)))
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
@@ -192,7 +192,7 @@ def test_a_folder_that_lacks_a_part_is_refused_before_a_stage_runs(missing: str,
     if missing == "tokenizer.json":
         (tmp_path / "tokenizer_config.json").unlink()
     with pytest.raises(UsageError, match="cannot be loaded"):
-        check_nli(str(tmp_path))
+        open_nli(str(tmp_path))
 
 
 def test_weights_that_are_damaged_or_incomplete_are_refused(bert: Path, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_writer_that_knows_neither_reply_is_refused(true: Path, tmp_path: Path
     vocabulary = tmp_path / "tokenizer.json"
     vocabulary.write_text(vocabulary.read_text().replace('"1":', '"one":').replace('"0":', '"zero":'))
     with pytest.raises(UsageError, match="knows neither 1 nor 0"):
-        check_nli(str(tmp_path))
+        open_nli(str(tmp_path))
 
 
 def test_a_model_is_known_by_its_files_and_never_by_its_path(tmp_path: Path, bert: Path) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from longform.errors import SchemaError
 from schemas import column, table
 from schemas.axioms import PAIRS
-from tasks.publishing.card import Config, File, Split, Version
+from tasks.publishing.card import Config, File, Split, VersionFacts
 from tasks.publishing.croissant import croissant, semantic_version
 
 # The pattern that semver.org suggests.
@@ -33,7 +33,7 @@ SEMVER = re.compile(
 )
 
 
-def published(folder: Path, version: Version) -> Path:
+def published(folder: Path, version: VersionFacts) -> Path:
     path = folder / "croissant.json"
     path.write_text(croissant(version), encoding="utf-8")
     return path

@@ -32,7 +32,7 @@ from longform.errors import LongformError, NothingToPublish, UsageError
 from schemas import column, table
 from schemas.sources.stackexchange import MOMENT
 from tasks.publishing.card import Figure, Paper, ReportTable, Wording, table_of
-from tasks.publishing.publish import About, Published, Table, publish, publish_version
+from tasks.publishing.publish import About, Published, Table, publish_version, set_publication
 
 QUESTIONS = table(
     "questions",
@@ -167,7 +167,7 @@ def build(
         sources = cite(run, questions, licence=licence, day=day)
         before_publishing(run)
         published = [Table("answers", answers), Table("claims", claims)]
-        publish(run, about, published, sources, tables=tables, figures=squares)
+        set_publication(run, about, published, sources, tables=tables, figures=squares)
         return publish_version(run, name)
 
 

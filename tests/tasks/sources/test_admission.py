@@ -20,8 +20,8 @@ from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.errors import UsageError
 from schemas.sources.stackexchange import POSTS
-from tasks.sources.admission import admitted, taken_down
-from tasks.sources.permalinks import names_of, record_of
+from tasks.sources.admission import taken_down, without_listed
+from tasks.sources.permalinks import ids_with_former, record_of
 
 SITE = "community.example"
 IDS = pa.schema([("post_id", pa.string()), ("parent", pa.string())])
@@ -33,7 +33,7 @@ IDS = pa.schema([("post_id", pa.string()), ("parent", pa.string())])
 )
 def test_every_row_is_admitted_or_rejected_without_its_text(rows: list[tuple[str, str]], listed: set[str]) -> None:
     batch = pa.RecordBatch.from_pylist([{"post_id": a, "parent": b} for a, b in rows], schema=IDS)
-    kept, *rejected = admitted(batch, listed, ["post_id", "parent"])
+    kept, *rejected = without_listed(batch, listed, ["post_id", "parent"])
     assert isinstance(kept, pa.RecordBatch)
     assert [(row["post_id"], row["parent"]) for row in kept.to_pylist()] == [
         row for row in rows if not listed.intersection(row)
@@ -43,7 +43,7 @@ def test_every_row_is_admitted_or_rejected_without_its_text(rows: list[tuple[str
 
 def test_a_batch_without_listed_records_is_handed_on_as_it_is() -> None:
     batch = pa.RecordBatch.from_pylist([{"post_id": "a", "parent": None}], schema=IDS)
-    (kept,) = admitted(batch, {"b"}, ["post_id", "parent"])
+    (kept,) = without_listed(batch, {"b"}, ["post_id", "parent"])
     assert kept is batch
 
 
@@ -97,7 +97,7 @@ def test_the_old_name_of_a_site_and_todays_mean_the_same_record(tmp_path: Path) 
     assert taken_down(tmp_path, {"alcohol.stackexchange.com"}) == ["alcohol.stackexchange.com/12"]
     assert taken_down(tmp_path, {"beer.stackexchange.com"}) == ["beer.stackexchange.com/12"]
     assert taken_down(tmp_path, {"coffee.stackexchange.com"}) == []
-    assert names_of("coffee.stackexchange.com/1") == ["coffee.stackexchange.com/1"]
+    assert ids_with_former("coffee.stackexchange.com/1") == ["coffee.stackexchange.com/1"]
 
 
 def test_ids_of_all_stages_are_those_of_the_schema() -> None:

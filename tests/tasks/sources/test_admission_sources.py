@@ -14,8 +14,8 @@ from flows.sources import SOURCES
 from longform.artifacts import takedowns
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.llm.models import Models
 
 SAMPLES = paths.SAMPLES
@@ -29,7 +29,13 @@ def read(source: str, home: Path) -> tuple[str, dict[str, Any], set[tuple[str, s
     module = import_module(f"flows.sources.{source}")
     store = Store(home)
     store.prepare()
-    build = Build(store, tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    build = Build(
+        store,
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
+    )
     try:
         rows = module.read(build, [SAMPLES / FOLDERS.get(source, source)], module.Read(**SETTINGS.get(source, {})))[0]
         left_out = {(stage.stage, reason) for stage in build.done for (_, reason) in stage.artifact.rejected()}

@@ -20,10 +20,10 @@ from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files import archives
-from tasks.sources.files.found import DENSE_FROM_BYTES, open_files
+from tasks.sources.files.hash_join import number_of_ranges
+from tasks.sources.files.inputs import DENSE_FROM_BYTES, open_files
 from tasks.sources.files.lines import block_rows, read_lines
 from tasks.sources.files.parquet import parquet_batches
-from tasks.sources.files.ranges import number_of_ranges
 from tasks.sources.openreview import submissions as openreview
 from tasks.sources.released import commitpackft, ultrafeedback, webgpt, wildchat
 from tasks.sources.stackexchange import posts as stackexchange

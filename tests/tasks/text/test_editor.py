@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from longform.errors import UsageError
 from schemas.replies import ProposedEdit
 from tasks.revision_distance.drafts.placing import apply, place
+from tasks.text.edit_sentences import sentences
 from tasks.text.revising import Edit, revise
-from tasks.text.splitting import sentences
 
 Words = list[str]
 FIELDS = set(ProposedEdit.model_fields)

@@ -13,14 +13,14 @@ from tasks.headlines.offline import RULES
 from tasks.headlines.stages import name_posts, write_headlines
 from tasks.headlines.takedown import responses_of as responses_of
 
-from flows.config.endpoints import ModelSettings, model_of
+from flows.config.endpoints import ModelSettings, endpoint_of_stage
 from flows.config.inputs import ACCOUNTS, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt
 from tasks.publishing.card import Paper
-from tasks.publishing.publish import About, Table, publish
+from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.stackexchange.posts import open_dumps, read_posts
 
@@ -50,11 +50,11 @@ def rebuild(builder: Builder, config: HeadlinesConfig) -> None:
     listed = taken_down(builder.store.home, {dump.group for dump in dumps})
     posts = admit_posts(builder, read_posts(builder, dumps), takedowns=listed)
     prompt = load_prompt("headlines/headline", PROMPTS)
-    headlines = write_headlines(builder, posts, model=model_of("write_headlines", config), prompt=prompt)
+    headlines = write_headlines(builder, posts, model=endpoint_of_stage("write_headlines", config), prompt=prompt)
     filled_in = opened(builder, partial(open_labels, accounts=config.accounts), config.labels)
     labels = read_labels(builder, filled_in, headlines)
     published = [Table("headlines", headlines), Table("labels", labels)]
-    publish(builder, about(config), published, name_posts(builder, posts), tables=lambda: [])
+    set_publication(builder, about(config), published, name_posts(builder, posts), tables=lambda: [])
 
 
 def about(config: HeadlinesConfig) -> About:

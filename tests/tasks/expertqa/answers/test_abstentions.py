@@ -211,7 +211,7 @@ def dead_choices(line: str, lists: dict[str, str]) -> list[str]:
     dead = []
     for marked in choices_of(line):
         draw = random.Random(marked)
-        texts = (abstentions._written_over(_drawn(marked, draw)) for _ in range(100))
+        texts = (abstentions._masked(_drawn(marked, draw)) for _ in range(100))
         if not any(pattern.fullmatch(text) for text in texts):
             dead.append(marked.replace(CHOSEN, ">>>"))
     return dead
@@ -247,7 +247,7 @@ def test_no_choice_of_any_line_is_dead() -> None:
 def test_no_choice_of_a_list_is_written_over_as_texts() -> None:
     texts = {"TEXTS", "NOUN", "SURE"}
     choices = [(name, each) for name, choices in LISTS if name not in texts for each in texts_of(f"({choices})")]
-    assert [each for each in choices if "\ue000" in abstentions._written_over(each[1])] == []
+    assert [each for each in choices if "\ue000" in abstentions._masked(each[1])] == []
 
 
 def test_a_dead_choice_is_found() -> None:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.expertqa.answers.citations import cited_sources, mark_spans, marks, references, urls, without_marks
+from tasks.expertqa.answers.citations import (
+    citation_spans,
+    cited_numbers,
+    cited_sources,
+    references,
+    urls,
+    without_marks,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ from tasks.expertqa.answers.citations import cited_sources, mark_spans, marks, r
     ],
 )  # fmt: skip
 def test_numbers_in_marks_are_read_in_order_each_once(text: str, expected: list[int]) -> None:
-    assert marks(text) == expected
+    assert cited_numbers(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_a_text_without_its_marks_keeps_its_words(text: str, expected: str) -> N
 
 @given(st.text(alphabet="ab1,-–^[]()\n .:/", max_size=60))
 def test_spans_of_marks_are_in_order_and_what_is_between_them_stays(text: str) -> None:
-    spans = mark_spans(text)
+    spans = citation_spans(text)
     assert all(0 <= start < end <= len(text) for start, end in spans)
     assert sorted(spans) == spans
     kept, at = [], 0
@@ -201,5 +208,5 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_costs_time_in_proportion_to_its_length(text: str) -> None:
     started = time.process_time()
-    marks(text), without_marks(text), mark_spans(text), references(text), cited_sources(text)
+    cited_numbers(text), without_marks(text), citation_spans(text), references(text), cited_sources(text)
     assert time.process_time() - started < 8

@@ -17,8 +17,8 @@ from longform.artifacts.parts import check_batch, row_check
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.files import sha256_of
 from longform.llm.models import Models
 from schemas.expertqa import ANSWERS, LABELS
@@ -423,7 +423,11 @@ def test_the_stages_conserve_every_question(tmp_path):
     answers.write_text(json.dumps({"question": "How?", "answer_string": "So."}) + "\n")
     home = tmp_path / "home"
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     questions = read_questions(build, open_banks([bank], digest=sha256_of), licence="MIT")
     given = read_released(build, questions)

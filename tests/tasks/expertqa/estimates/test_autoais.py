@@ -29,7 +29,7 @@ from tasks.expertqa.estimates.autoais import (
     evidence_texts,
     judged_text,
     opened_backend,
-    sources,
+    source_count,
 )
 from tasks.expertqa.tables.paper_tables import table_6_autoais_against_people
 from tasks.metrics.entailment import (
@@ -37,12 +37,12 @@ from tasks.metrics.entailment import (
     Evidence,
     Nli,
     content_words,
-    entailment_place,
+    entailment_index,
     lexical_entailment,
     lexical_scores,
     load_nli,
     stem,
-    stretched,
+    whole_or_best_sentences,
 )
 
 __all__ = ["standin"]
@@ -115,25 +115,29 @@ def never(evidence: str, claim: str) -> bool:
 
 
 def test_evidence_that_fits_is_read_whole() -> None:
-    read = stretched(["one\ntwo", "three"], "c", sentences=by_line, fits=lambda *_: True, score=lexical_scores)
+    read = whole_or_best_sentences(
+        ["one\ntwo", "three"], "c", sentences=by_line, fits=lambda *_: True, score=lexical_scores
+    )
     assert read == Evidence("one\ntwo\n\nthree", ())
 
 
 def test_of_long_evidence_the_two_best_sentences_are_read_in_the_order_of_the_text() -> None:
     texts = ["Taps leak.\nKegs hold 50 litres of beer.", "Casks hold 40.\nKegs hold 50 litres."]
-    read = stretched(texts, "Kegs hold 50 litres", sentences=by_line, fits=never, score=lexical_scores)
+    read = whole_or_best_sentences(texts, "Kegs hold 50 litres", sentences=by_line, fits=never, score=lexical_scores)
     assert read.text == "Kegs hold 50 litres of beer. Kegs hold 50 litres."
     assert read.best == (("Kegs hold 50 litres of beer.", 1.0), ("Kegs hold 50 litres.", 1.0))
 
 
 def test_of_equal_sentences_the_first_counts_and_only_once() -> None:
     texts = ["Kegs.\nKegs.", "Casks.\nTaps.\nKegs."]
-    read = stretched(texts, "nothing of these", sentences=by_line, fits=never, score=lexical_scores)
+    read = whole_or_best_sentences(texts, "nothing of these", sentences=by_line, fits=never, score=lexical_scores)
     assert read.text == "Kegs. Casks."
 
 
 def test_text_without_a_sentence_gives_nothing_to_read() -> None:
-    assert stretched(["  "], "c", sentences=lambda _: [], fits=never, score=lexical_scores) == Evidence("", ())
+    assert whole_or_best_sentences(["  "], "c", sentences=lambda _: [], fits=never, score=lexical_scores) == Evidence(
+        "", ()
+    )
 
 
 # ---------------------------------------------------------------- models of natural language inference
@@ -185,13 +189,13 @@ def test_an_nli_model_with_a_shorter_limit_reads_shorter_evidence() -> None:
 
 
 def test_the_label_entailment_is_found_by_its_name() -> None:
-    assert entailment_place("m", {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}) == 2
-    assert entailment_place("m", {0: "entailment", 1: "not_entailment"}) == 0
-    assert entailment_place("m", {0: "REFUTES", 1: "SUPPORTS", 2: "NOT ENOUGH INFO"}) == 1
+    assert entailment_index("m", {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}) == 2
+    assert entailment_index("m", {0: "entailment", 1: "not_entailment"}) == 0
+    assert entailment_index("m", {0: "REFUTES", 1: "SUPPORTS", 2: "NOT ENOUGH INFO"}) == 1
     with pytest.raises(UsageError, match="labels entailment: an"):
-        entailment_place("m", {0: "entailment"})
+        entailment_index("m", {0: "entailment"})
     with pytest.raises(UsageError, match="labels LABEL_0, LABEL_1: an entailment model has exactly one"):
-        entailment_place("m", {0: "LABEL_0", 1: "LABEL_1"})
+        entailment_index("m", {0: "LABEL_0", 1: "LABEL_1"})
 
 
 def test_without_transformers_the_error_names_the_extra() -> None:
@@ -316,7 +320,7 @@ def test_what_a_source_says_stays_between_fences(tmp_path: Path, standin: Server
 
 
 def test_sources_are_texts_each_counted_once() -> None:
-    assert [sources(row) for row in GIVEN] == [1, 1, 0, 0, 2, 1, 0]
+    assert [source_count(row) for row in GIVEN] == [1, 1, 0, 0, 2, 1, 0]
     assert evidence_texts(claim(0, "x", "one", None, "one", "two")) == ["one", "two"]
 
 

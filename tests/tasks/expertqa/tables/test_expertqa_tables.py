@@ -25,7 +25,7 @@ from flows.builds.building import Options, build
 from flows.cli.main import app
 from flows.expertqa import SAMPLES, ExpertqaConfig
 from longform.artifacts.versions import Version
-from longform.engine.thread_tasks import InTurn
+from longform.engine.thread_tasks import SequentialStages
 
 RELEASED = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 SYSTEMS = ["gpt4", "bing_chat", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4"]
@@ -52,7 +52,9 @@ Cells = dict[str, float | str | None]
 
 
 def make(home: Path, name: str, **settings: Any) -> Version:
-    published, _ = build("expertqa", ExpertqaConfig(**settings), Options(home, name), tasks=InTurn(), progress=Silent())
+    published, _ = build(
+        "expertqa", ExpertqaConfig(**settings), Options(home, name), tasks=SequentialStages(), progress=Silent()
+    )
     assert published is not None
     return published.version
 

@@ -21,7 +21,7 @@ from tasks.revision_distance.drafts.placing import (
     apply,
     place,
 )
-from tasks.revision_distance.drafts.snippets import Folded, folded
+from tasks.revision_distance.drafts.snippets import Folded, normalised
 
 
 def edit(original: str, revised: str, preceding: str | None = None) -> ProposedEdit:
@@ -337,7 +337,7 @@ def check_place(draft: str, placed: Placement, start: int, end: int, at: int) ->
         stood = draft.find(preceding or "") + len(preceding or "")
         assert preceding is None or stood == at or at == start <= stood < end or draft[stood:at].isspace()
     if placed.placed == "folded":
-        assert " ".join(folded(draft[start:end]).split()) == " ".join(folded(original).split())
+        assert " ".join(normalised(draft[start:end]).split()) == " ".join(normalised(original).split())
 
 
 def check_apart(applied: list[Placement]) -> None:
@@ -392,11 +392,11 @@ def test_a_span_of_the_folded_text_leads_to_what_folds_to_it(text: str, data: st
     end = data.draw(st.integers(start, len(whole.text)))
     span = whole.span(start, end) if start < end else None
     if span:
-        assert folded(text[span[0] : span[1]]) == whole.text[start:end]
+        assert normalised(text[span[0] : span[1]]) == whole.text[start:end]
         assert whole.offset(span[0]) == start
     if start < end:
         low, high = whole.around(start, end)
-        assert whole.text[start:end] in folded(text[low:high])
+        assert whole.text[start:end] in normalised(text[low:high])
 
 
 def test_no_letter_outside_of_the_first_plane_grows():
@@ -404,7 +404,7 @@ def test_no_letter_outside_of_the_first_plane_grows():
     assert len(growing) > 100
     assert max(growing) <= 0xFFFF
     text = "".join(map(chr, growing))
-    assert folded(text) == text.casefold()
+    assert normalised(text) == text.casefold()
 
 
 # ---------------------------------------------------------------- nearly

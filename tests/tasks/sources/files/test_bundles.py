@@ -17,7 +17,7 @@ from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files.bundles import Bundle, Member, members, open_bundles
-from tasks.sources.files.found import SIDE_FILE
+from tasks.sources.files.inputs import SIDE_FILE
 
 XML = (".xml",)
 

@@ -16,8 +16,8 @@ from flows.sources.openreview import Read, read
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from schemas.sources.openreview import DECISIONS, SUBMISSIONS
@@ -298,8 +298,8 @@ def test_any_note_is_a_row_or_rejected(fields: dict[str, Any], whole: bool):
 def builder(tmp_path: Path):
     build = Build(
         Store(tmp_path / "home"),
-        tasks=InTurn(),
-        runner=Here(),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
         progress=Silent(),
         models=Models(tmp_path / "home" / "responses.sqlite"),
     )

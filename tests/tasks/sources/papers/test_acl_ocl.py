@@ -18,8 +18,8 @@ from axioms_builds import Silent
 from flows.sources.acl_ocl import Fetch, Read, fetch, read
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from tasks.sources.papers.acl_ocl import acl_id_of, authors, is_acl_id, is_front_matter, licence_of, year_of
@@ -34,7 +34,11 @@ ACL = "Association for Computational Linguistics"
 def builder(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     yield build
     build.close()

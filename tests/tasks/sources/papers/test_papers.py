@@ -13,8 +13,8 @@ from flows.sources import s2orc as source
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.llm.models import Models
 from tasks.sources.papers.papers import introduction, paragraphs_of, related_work
 from tasks.sources.s2orc.s2_releases import merged, open_release, read_s2_metadata
@@ -34,7 +34,11 @@ def papers(name: str) -> list[Row]:
 def build(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     yield build
     build.close()

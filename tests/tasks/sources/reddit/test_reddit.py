@@ -21,7 +21,7 @@ from reddit_lines import COMMENT, SECOND, SUBMISSION, line
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError, UsageError
 from schemas.sources.reddit import ITEMS
-from tasks.sources.files.found import moment
+from tasks.sources.files.inputs import moment
 from tasks.sources.files.lines import split_lines, unpacked
 from tasks.sources.reddit.dumps import dump_lines, open_dumps, parse_items, record_of, seconds, unescaped, votes
 

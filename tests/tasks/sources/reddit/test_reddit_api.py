@@ -15,13 +15,22 @@ from http_server import Answer, Asked, Server, document, serve
 from flows.sources.reddit import Fetch, Read, fetch, read
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import HttpError, Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
 from longform.settings import reddit_client
-from tasks.sources.reddit.states import RedditApi, States, check, fullname, names_of, state_of, things, write_takedowns
+from tasks.sources.reddit.states import (
+    RedditApi,
+    States,
+    fullname,
+    fullnames_in,
+    refresh_states,
+    state_of,
+    things,
+    write_takedowns,
+)
 
 SAMPLES = paths.SAMPLES / "reddit"
 NOW = "2026-11-21T10:00:00+00:00"
@@ -245,18 +254,18 @@ def test_ids_are_read_from_the_command_line_and_from_files(tmp_path: Path) -> No
         pa.table({"question_id": ["reddit/t3_g", "reddit/t3_h"], "answers": answers}), tmp_path / "a.parquet"
     )
     what = ["t1_z", *(str(tmp_path / name) for name in ("ids.txt", "rows.jsonl", "a.parquet"))]
-    assert names_of(what) == ["t1_z", "t1_a", "t1_b", "t3_c", "t1_d", "t3_g", "t1_e", "t1_f", "t3_h"]
+    assert fullnames_in(what) == ["t1_z", "t1_a", "t1_b", "t3_c", "t1_d", "t3_g", "t1_e", "t1_f", "t3_h"]
     (tmp_path / "odd.txt").write_text("t1_a\nnone\n")
     with pytest.raises(UsageError, match="line 2, holds no id"):
-        names_of([str(tmp_path / "odd.txt")])
+        fullnames_in([str(tmp_path / "odd.txt")])
     with pytest.raises(UsageError, match="neither an id of Reddit"):
-        names_of(["t9_x"])
+        fullnames_in(["t9_x"])
     pq.write_table(pa.table({"x": [1]}), tmp_path / "b.parquet")
     with pytest.raises(UsageError, match="none of the columns"):
-        names_of([str(tmp_path / "b.parquet")])
+        fullnames_in([str(tmp_path / "b.parquet")])
     (tmp_path / "c.parquet").write_text("none")
     with pytest.raises(SourceError, match="no Parquet file"):
-        names_of([str(tmp_path / "c.parquet")])
+        fullnames_in([str(tmp_path / "c.parquet")])
 
 
 class Clock:
@@ -285,26 +294,26 @@ def test_a_check_that_was_stopped_goes_on_and_a_finished_one_asks_nothing(tmp_pa
     names, place, clock = [f"t1_{number}" for number in range(250)], tmp_path / "states.jsonl", Clock()
     given: dict[str, Any] = {"max_age": timedelta(hours=24), "now": clock, "progress": Quiet()}
     with pytest.raises(Incomplete):
-        check(Asking(fails_at=2), names, place, **given)
+        refresh_states(Asking(fails_at=2), names, place, **given)
     assert not place.exists()
     partial = place.with_name("states.jsonl.partial")
     partial.write_bytes(partial.read_bytes()[:-9])  # as a kill may leave it: the last line is asked for again
     again = Asking()
-    check(again, names, place, **given)
+    refresh_states(again, names, place, **given)
     assert [len(batch) for batch in again.asked] == [51]
     assert again.asked[0][0] == "t1_199"
     assert len(place.read_bytes().splitlines()) == 250
     content = place.read_bytes()
-    check(third := Asking(), names, place, **given)
+    refresh_states(third := Asking(), names, place, **given)
     assert (third.asked, place.read_bytes(), partial.exists()) == ([], content, False)
 
 
 def test_old_states_are_asked_for_again_and_others_stay(tmp_path: Path) -> None:
     place, clock = tmp_path / "states.jsonl", Clock()
     given: dict[str, Any] = {"max_age": timedelta(hours=24), "now": clock, "progress": Quiet()}
-    check(Asking(), ["t1_a", "t1_b"], place, **given)
+    refresh_states(Asking(), ["t1_a", "t1_b"], place, **given)
     clock.now += timedelta(hours=30)
-    check(asking := Asking(), ["t1_b", "t1_c"], place, **given)
+    refresh_states(asking := Asking(), ["t1_b", "t1_c"], place, **given)
     assert asking.asked == [["t1_b", "t1_c"]]
     states = [json.loads(line) for line in place.read_bytes().splitlines()]
     assert [(state["id"][-1], state["checked_at"][:13]) for state in states] == [
@@ -365,7 +374,13 @@ def test_newer_scores_and_deletions_reach_the_threads(tmp_path: Path) -> None:
     (tmp_path / "states").write_text("".join(json.dumps({**defaults, **state}) + "\n" for state in states))
     (tmp_path / "all.jsonl").write_bytes(b"".join(path.read_bytes() for path in sorted(SAMPLES.glob("R*.jsonl"))))
     home = tmp_path / "home"
-    run = Build(Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite"))
+    run = Build(
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
+    )
     *_, threads = read(run, [tmp_path / "all.jsonl"], Read(states=str(tmp_path / "states")))
     run.close()
     found = {row["question_id"]: row for row in threads}

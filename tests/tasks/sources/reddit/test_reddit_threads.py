@@ -17,8 +17,8 @@ from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.llm.models import Models
 from schemas.sources.reddit import ITEMS, REDDIT_THREADS
 from tasks.sources.reddit.dumps import parse_items
@@ -233,7 +233,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(home: Path, dumps: Path | None = None, **config: Any) -> tuple[dict[str, Any], Build]:
     made = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     *_, last = read(made, [dumps or home / "all.jsonl"], Read(**config))
     made.close()

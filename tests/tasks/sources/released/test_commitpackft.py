@@ -20,8 +20,8 @@ from flows.sources.commitpackft import Fetch, Read, fetch, read
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
@@ -131,7 +131,11 @@ def test_any_record_is_a_row_or_rejected(fields: dict[str, Any]):
 def builder(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     yield build
     build.close()

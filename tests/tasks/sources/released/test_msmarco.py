@@ -20,12 +20,12 @@ from flows.sources import msmarco as flow
 from longform.artifacts.rows import Rejected, Rows, Shard
 from longform.artifacts.store import Digests, Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
-from tasks.sources.files.found import open_files
+from tasks.sources.files.inputs import open_files
 from tasks.sources.released.msmarco import (
     COLLECTION,
     ENDINGS,
@@ -59,7 +59,11 @@ def rows_of(*lines: bytes, repair: bool = True) -> tuple[list[dict[str, Any]], l
 
 def read(home: Path, *paths: Path, **settings: Any) -> tuple[list[Rows], Build]:
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     found = flow.read(build, list(paths), flow.Read(**settings))
     build.close()

@@ -13,8 +13,8 @@ from flows.sources import ultrafeedback as flow
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
@@ -62,7 +62,11 @@ def found(*records: Any, corrected: bool = False) -> tuple[list[dict[str, Any]],
 
 def read(home: Path, *paths: Path, **given: Any) -> Any:
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     [rows] = flow.read(build, list(paths), flow.Read(**given))
     build.close()

@@ -14,8 +14,8 @@ from flows.sources import webgpt as flow
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
@@ -48,7 +48,11 @@ def found(*records: Any) -> tuple[list[dict[str, Any]], list[Rejected]]:
 
 def read(home: Path, *paths: Path) -> Any:
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     [rows] = flow.read(build, list(paths), flow.Read())
     build.close()

@@ -19,8 +19,8 @@ from longform.artifacts.rows import Rejected, Rows, Shard, Source
 from longform.artifacts.store import Store
 from longform.engine.build import Build
 from longform.engine.plan import Plan
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.net.download import Downloader
@@ -84,7 +84,11 @@ def found(path: Path, again: tuple[int, ...] = (), *, toxic: bool = True) -> tup
 
 def read(home: Path, *paths: Path, **given: Any) -> tuple[Rows, Build]:
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     [rows] = flow.read(build, list(paths), flow.Read(**given))
     build.close()
@@ -365,7 +369,11 @@ def test_records_of_a_piece_match_their_listing(tmp_path):
     records = [record("x"), record(None), record("y", turn(content=None)), record("x")]
     parquet_of(tmp_path / "a.parquet", records)
     build = Build(
-        Store(tmp_path), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(tmp_path / "r.sqlite")
+        Store(tmp_path),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(tmp_path / "r.sqlite"),
     )
     logged = wildchat.list_conversations(build, [piece_of(tmp_path / "a.parquet").source])
     build.close()

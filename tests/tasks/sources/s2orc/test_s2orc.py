@@ -17,8 +17,8 @@ from benchmarks.building import Silent
 from longform.artifacts.rows import Rejected, Row, Shard
 from longform.artifacts.store import Digests, Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from schemas.sources.papers import PAPERS
@@ -80,7 +80,11 @@ def cited(row: Row) -> list[tuple[str, str | None]]:
 def build(tmp_path: Path) -> Iterator[Build]:
     home = tmp_path / "home"
     build = Build(
-        Store(home), tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(home / "responses.sqlite")
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
     )
     yield build
     build.close()

@@ -12,8 +12,8 @@ from flows.sources.stackexchange import Read, read
 from longform.artifacts.rows import Rejected, Shard
 from longform.artifacts.store import Store
 from longform.engine.build import Build
-from longform.engine.runners import Here
-from longform.engine.thread_tasks import InTurn
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.files import sha256_of
 from longform.llm.models import Models
 from tasks.sources.stackexchange.posts import open_dump
@@ -85,7 +85,13 @@ def test_a_thread_says_who_wrote_it_by_the_name_they_have_or_had(tmp_path: Path)
     (tmp_path / "Users.xml").write_bytes(USERS)
     store = Store(tmp_path / "home")
     store.prepare()
-    build = Build(store, tasks=InTurn(), runner=Here(), progress=Silent(), models=Models(tmp_path / "responses.sqlite"))
+    build = Build(
+        store,
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(tmp_path / "responses.sqlite"),
+    )
     try:
         threads = read(build, [tmp_path / "Posts.xml"], Read(site="hop.example"))[-1]
     finally:

@@ -36,7 +36,7 @@ from tasks.retrieval.bm25 import FixedIndex
 from tasks.retrieval.counts import STOP_WORDS
 from tasks.retrieval.dense import DenseIndex, write_vectors
 from tasks.retrieval.growing import GrowingIndex
-from tasks.retrieval.hits import Hit, Hybrid, fuse, words
+from tasks.retrieval.hits import Hit, Hybrid, fuse, index_words
 from tasks.sources.web.search import search_passages
 from tasks.text.shingles import WORD
 
@@ -333,7 +333,7 @@ def test_no_query_is_wrong_and_no_text_breaks_an_index(folder: Path) -> None:
         for backend in (fixed, growing):
             found = backend.search(HOSTILE, 50)
             assert len(found) == len(HOSTILE)
-            assert [bool(hits) for hits in found] == [bool(words(text)) for text in HOSTILE]
+            assert [bool(hits) for hits in found] == [bool(index_words(text)) for text in HOSTILE]
             assert backend.search([], 5) == []
             assert backend.search(["tea"], -1) == [[]]
             assert {"p" + str(len(HOSTILE)), "p3"} <= ids(backend.search(["TEA?"], 50))

@@ -34,7 +34,7 @@ from longform.artifacts.rows import Source
 from longform.engine.stage import Row, Shard, StageContext, stage
 from longform.errors import EndpointError, Incomplete, SourceError, StoreError
 from longform.net.hosts import Refused, check_address, public
-from longform.net.web import Ask, Manners, Page, PageStore, Robots, key_of, open_web
+from longform.net.web import Manners, Page, PageRequest, PageStore, Robots, key_of, open_web
 from schemas import column, table
 from tasks.sources.web.extraction import Extractor, Unusable, check_html, clean, decoded, media
 from tasks.sources.web.web import Crawl, Found, WebBackend, fetch_pages, read_brave, read_searxng, search_web
@@ -474,7 +474,7 @@ def test_who_gives_up_ends_the_part_and_may_try_again(toy: Toy) -> None:
     assert (set(rows), rejected) == ({"/a"}, {"/never": "not reachable"})
     toy.server.on("/never", html())
     with open_web(toy.home) as web:
-        page = web.visitor(QUICK).get(Ask(f"{toy.server.url}/never", private_hosts=True, robots=False))
+        page = web.client(QUICK).get(PageRequest(f"{toy.server.url}/never", private_hosts=True, robots=False))
     assert page.error is None
 
 
@@ -492,7 +492,7 @@ def test_a_server_that_is_not_there_is_a_passing_failure(toy: Toy, tmp_path: Pat
         taken.bind(("127.0.0.1", 0))  # by somebody who does not listen
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
         with pytest.raises(Incomplete, match="refused the connection, 2 times"):
-            web.visitor(QUICK).get(Ask(url, private_hosts=True, robots=False))
+            web.client(QUICK).get(PageRequest(url, private_hosts=True, robots=False))
 
 
 # ---------------------------------------------------------------- addresses that are not asked
@@ -555,10 +555,10 @@ def test_a_redirect_to_a_private_host_is_not_followed(
     toy.server.on("/a", Answer(302, headers={"Location": f"{toy.server.url}/secret"}))
     toy.server.on("/secret", html())
     with open_web(tmp_path) as web:
-        page = web.visitor(QUICK).get(Ask("http://outside.example/a", robots=False))
+        page = web.client(QUICK).get(PageRequest("http://outside.example/a", robots=False))
         assert (page.error, page.content) == ("private address", b"")
         assert toy.server.paths() == ["/a"]
-        followed = web.visitor(QUICK).get(Ask("http://outside.example/a", robots=False, private_hosts=True))
+        followed = web.client(QUICK).get(PageRequest("http://outside.example/a", robots=False, private_hosts=True))
         assert (followed.error, toy.server.paths()) == (None, ["/a", "/a", "/secret"])
 
 
@@ -578,10 +578,10 @@ def test_a_name_that_leads_elsewhere_once_it_was_checked_is_not_asked(
     toy.server.on("*", html())
     url = f"http://rebound.example:{toy.server.http.server_port}/a"
     with open_web(tmp_path) as web:
-        refused = web.visitor(QUICK).get(Ask(url, robots=False))
+        refused = web.client(QUICK).get(PageRequest(url, robots=False))
         assert (refused.error, toy.server.asked) == ("private address", [])
         assert len(looked_up) == 2
-        assert web.visitor(QUICK).get(Ask(url, robots=False, private_hosts=True)).error is None
+        assert web.client(QUICK).get(PageRequest(url, robots=False, private_hosts=True)).error is None
 
 
 def test_rules_with_patterns_are_obeyed_and_the_longest_counts() -> None:
@@ -608,7 +608,7 @@ def test_a_redirect_does_not_lead_around_robots_txt(toy: Toy, tmp_path: Path) ->
     with serve("127.0.0.2") as other, open_web(tmp_path) as web:
         other.on("/robots.txt", Answer(body=b"User-agent: longform\nDisallow: /"))
         toy.server.on("/a", Answer(302, headers={"Location": f"{other.url}/x"}))
-        page = web.visitor(QUICK).get(Ask(f"{toy.server.url}/a", private_hosts=True))
+        page = web.client(QUICK).get(PageRequest(f"{toy.server.url}/a", private_hosts=True))
         assert page.error == "robots.txt forbids it"
         assert other.paths() == ["/robots.txt"]
 
@@ -650,10 +650,10 @@ def test_what_is_known_of_robots_is_bounded() -> None:
 def test_one_host_is_asked_no_faster_than_said(toy: Toy, tmp_path: Path) -> None:
     toy.server.on("*", html())
     with open_web(tmp_path) as web:
-        visitor = web.visitor(replace(QUICK, per_second=20.0, at_once=8))
+        client = web.client(replace(QUICK, per_second=20.0, at_once=8))
         urls = [f"{toy.server.url}/{n}" for n in range(8)]
         began = time.monotonic()
-        done = list(visitor.each(urls, lambda url: visitor.get(Ask(url, private_hosts=True, robots=False))))
+        done = list(client.each(urls, lambda url: client.get(PageRequest(url, private_hosts=True, robots=False))))
     assert [url for url, _ in done] == urls
     times = sorted(asked.at for asked in toy.server.asked)
     assert all(at - began > number / 20 - 0.001 for number, at in enumerate(times))
@@ -749,9 +749,9 @@ def test_threads_that_want_one_page_fetch_it_once(toy: Toy, tmp_path: Path) -> N
     toy.server.on("/a", replace(html(), delay=0.2))
     found: list[Page] = []
     with open_web(tmp_path) as web, open_web(tmp_path) as same:
-        ask = Ask(f"{toy.server.url}/a", private_hosts=True, robots=False)
-        visitors = [web.visitor(QUICK), same.visitor(QUICK)] * 3
-        threads = [threading.Thread(target=lambda v=v: found.append(v.get(ask))) for v in visitors]  # type: ignore[misc]
+        ask = PageRequest(f"{toy.server.url}/a", private_hosts=True, robots=False)
+        clients = [web.client(QUICK), same.client(QUICK)] * 3
+        threads = [threading.Thread(target=lambda v=v: found.append(v.get(ask))) for v in clients]  # type: ignore[misc]
         for thread in threads:
             thread.start()
         for thread in threads:

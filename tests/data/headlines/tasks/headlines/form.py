@@ -39,7 +39,7 @@ def _task(row: Row) -> Task:
 @stage(LABELS, revision=1)
 def read_labels(context: StageContext, files: Shard, headlines: AllRows) -> Iterator[Row | Rejected]:
     """What annotators say of headlines, from files of sheets."""
-    tasks = {row["headline_id"]: _task(row) for row in headlines.only("headline_id", "text")}
+    tasks = {row["headline_id"]: _task(row) for row in headlines.as_dicts("headline_id", "text")}
     yield from read_sheets(FORM, files, tasks, _labels)
 
 

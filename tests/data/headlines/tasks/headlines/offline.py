@@ -3,7 +3,7 @@
 from longform.llm.offline import PromptInputs, Rule
 
 
-def _headline(inputs: PromptInputs, dice: bytes, room: int) -> str:
+def _headline(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     return " ".join(inputs.one("Headline of").split()[:10])
 
 

@@ -8,7 +8,7 @@ import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
-from tasks.publishing.purging import each, first_column, register, responses_in
+from tasks.publishing.responses_made_from import first_column, queries_of, register, responses_in
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
@@ -16,5 +16,5 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
     with duckdb.connect() as database:
         register(database, "listed", ids)
         listed = "post_id IN (SELECT id FROM listed)"
-        queries = each(store, ["write_headlines"], lambda rows: f"{responses_in(rows)} WHERE {listed}")
+        queries = queries_of(store, ["write_headlines"], lambda rows: f"{responses_in(rows)} WHERE {listed}")
         return set(first_column(database, queries))

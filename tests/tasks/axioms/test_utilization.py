@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.metrics.utilization import utilization
+from tasks.axioms.utilization import outside_limits, utilization
 
 WORDS = st.lists(st.sampled_from(["tea", "is", "hot", "no", "2"]), max_size=12).map(" ".join)
 FIRST = "Warm the pot before you pour the water."  # 8 words: 7 bigrams
@@ -59,3 +59,16 @@ def test_it_lies_between_0_and_2_and_treats_both_answers_alike(combined, first, 
     assert 0 <= value <= 2
     assert value == utilization(combined, second, first, n=n)
     assert utilization(f"{first} {combined} {second}", first, second, n=n) >= value
+
+
+@pytest.mark.parametrize(
+    ("share", "reason"),
+    [
+        (0.35, "utilization below minimum"),
+        (0.36, None),
+        (1.84, None),
+        (1.85, "utilization above maximum"),
+    ],
+)
+def test_a_combined_answer_is_kept_only_between_the_limits(share, reason):
+    assert outside_limits(share, above=0.35, below=1.85) == reason

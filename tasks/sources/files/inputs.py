@@ -47,7 +47,7 @@ def open_files(
         for file in files:
             size, cut = check_file(file), None if file.name.lower().endswith(PACKED) else piece_bytes
             noted = (("name", file.name), ("retrieved_at", fetched_at(file, retrieved_at)), *facts)
-            source = Source(group, str(file), digest(file), noted, ranges(size, cut) if cut else (WHOLE,))
+            source = Source(group, str(file), digest(file), noted, cut_evenly(size, cut) if cut else (WHOLE,))
             found.setdefault(source.sha256, source)
     if not found:
         raise UsageError("No file was named: give a file, a folder, or several.")
@@ -80,7 +80,7 @@ def check_file(file: Path, advice: str = "give a file that holds records, or fet
     return size
 
 
-def ranges(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
+def cut_evenly(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
     """(start, end) of consecutive pieces of `piece_bytes` each that cover 0 to `size`; the last may be shorter."""
     return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
 
@@ -89,14 +89,14 @@ def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
     """When `longform fetch` got this file, from its side file, else `otherwise`: ISO 8601. UsageError where it is no
     date.
     """
-    found = noted(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
+    found = read_notes(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
     when = (found if isinstance(found, str) else None) or otherwise
     if when is not None:
         moment(when)
     return when
 
 
-def noted(file: Path) -> dict[str, Any]:
+def read_notes(file: Path) -> dict[str, Any]:
     """The JSON object in a file; empty where there is no file, it cannot be read, or has no such object."""
     try:
         found = json.loads(file.read_bytes())
@@ -115,7 +115,7 @@ def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None
         )
 
 
-def refuse_chaff(subject: object, lines: int, length: int) -> None:
+def refuse_empty_lines(subject: object, lines: int, length: int) -> None:
     """SourceError for a block of `length` bytes whose `lines` line feeds leave almost no text between them: such lines
     hold no records, but each costs time.
     """

@@ -96,19 +96,21 @@ def marked(
         start += len(batch)
 
 
-def repeated(paths: list[str], scratch: Path, *, same: str, first: str, memory_limit_mb: int) -> dict[str, np.ndarray]:
+def duplicate_positions(
+    paths: list[str], scratch: Path, *, same: str, keep_order: str, memory_limit_mb: int
+) -> dict[str, np.ndarray]:
     """File -> numbers of the rows within it that repeat another row, of this or another file; of each group of repeats
     all but one.
 
-    Rows repeat each other where the expressions of `same` are equal; the one that sorts `first` is not listed. Both are
-    lists of SQL expressions over the columns; ties are decided by file and row number.
+    Rows repeat each other where the expressions of `same` are equal; the one that sorts first by `keep_order` is not
+    listed. Both are lists of SQL expressions over the columns; ties are decided by file and row number.
     """
     import duckdb
 
     query = f"""
         with twice as (select {same} from posts group by {same} having count(*) > 1)
         select filename, file_row_number from posts semi join twice using ({same})
-        qualify row_number() over (partition by {same} order by {first}, filename, file_row_number) > 1
+        qualify row_number() over (partition by {same} order by {keep_order}, filename, file_row_number) > 1
         order by all
     """
     settings = {"memory_limit": f"{memory_limit_mb}MB", "temp_directory": str(scratch)}
@@ -135,30 +137,30 @@ def joined(
     schema: pa.Schema,
     *,
     same: str,
-    first: str,
+    keep_order: str,
     kind: str,
     leave_out: LeftOut,
-    sift: Callable[[pa.RecordBatch], Mapping[str, pa.BooleanArray]] = lambda rows: {},
+    masks: Callable[[pa.RecordBatch], Mapping[str, pa.BooleanArray]] = lambda rows: {},
     complete: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
     nest: Callable[[pa.RecordBatch, pa.RecordBatch, np.ndarray], pa.RecordBatch],
-    alone: str,
+    orphan_reason: str,
     memory_limit_mb: int,
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions joined with their answers: the batches that `nest(questions, answers, number of answers of each)`
     makes, in order of (question_hash, question_id).
 
     The files have rows of `schema` in any order; `kind` is what the column kind says in questions. `leave_out(rows,
-    reason)` makes the Rejected of repeated ids (for `same` and `first` see `repeated`), of rows that `sift` marks in
-    its masks by reason, and, for the reason `alone`, of rows whose question is missing. `complete` may change the
-    sorted rows before they are nested. Memory is bounded: rows are split by hash into ranges, in files in `scratch`,
-    then sorted range by range.
+    reason)` makes the Rejected of repeated ids (for `same` and `keep_order` see `duplicate_positions`), of rows that
+    `masks` marks, by reason, and, for the reason `orphan_reason`, of rows whose question is missing. `complete` may
+    change the sorted rows before they are nested. Memory is bounded: rows are split by hash into ranges, in files in
+    `scratch`, then sorted range by range.
     """
-    again = repeated(paths, scratch, same=same, first=first, memory_limit_mb=memory_limit_mb)
+    again = duplicate_positions(paths, scratch, same=same, keep_order=keep_order, memory_limit_mb=memory_limit_mb)
     ranges = Ranges(schema, scratch, number_of_ranges(paths, memory_limit_mb), memory_limit_mb << 18)
     for path in paths:
         for batch, is_repeated in marked(path, schema, again[path], BATCH_ROWS):
             left = pa.array(np.zeros(len(batch), bool))
-            for reason, which in {"duplicate id": is_repeated, **sift(batch)}.items():
+            for reason, which in {"duplicate id": is_repeated, **masks(batch)}.items():
                 yield from leave_out(batch.filter(pc.and_not(which, left)), reason)
                 left = pc.or_(left, which)
             ranges.add(batch.filter(pc.invert(left)))
@@ -169,7 +171,7 @@ def joined(
         group = np.cumsum(np.append([True], pc.not_equal(ids[1:], ids[:-1])))
         asks = pc.equal(rows["kind"], kind).to_numpy(zero_copy_only=False)
         asked = np.isin(group, group[asks])
-        yield from leave_out(rows.filter(pa.array(~asked)), alone)
+        yield from leave_out(rows.filter(pa.array(~asked)), orphan_reason)
         for questions, answers, counts in _families(rows.filter(pa.array(asked)), asks[asked]):
             yield nest(questions, answers, counts)
 

@@ -14,6 +14,15 @@ def utilization(combined: str, first: str, second: str, *, n: int) -> float:
     return _share_used(used, words(first), n) + _share_used(used, words(second), n)
 
 
+def outside_limits(share: float, *, above: float, below: float) -> str | None:
+    """The reason to drop a combined answer: its utilization `share` is not above `above`, or not below `below`; None if
+    it is kept.
+    """
+    if above < share < below:
+        return None
+    return "utilization below minimum" if share <= above else "utilization above maximum"
+
+
 def _share_used(combined: list[str], answer: list[str], n: int) -> float:
     wanted = _ngrams(answer, min(n, len(answer)))
     return len(wanted & _ngrams(combined, min(n, len(answer)))) / len(wanted) if wanted else 0.0

@@ -34,7 +34,7 @@ def files_of(store: Store, stage: str) -> list[Path]:
     return sorted(store.stage(stage).glob("parts/[!.]*/rows.parquet"))
 
 
-def each(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
+def queries_of(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
     """An SQL query for each stage that has rows. `query` makes it from the SQL expression that reads its files."""
     yield from (query(read_parquet(files)) for stage in stages if (files := files_of(store, stage)))
 
@@ -56,12 +56,12 @@ def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) ->
             yield from filter(None, batch.column(0).to_pylist())
 
 
-def found(database: duckdb.DuckDBPyConnection, store: Store, queries: Queries) -> Iterator[Any]:
+def first_values(database: duckdb.DuckDBPyConnection, store: Store, queries: Queries) -> Iterator[Any]:
     """The first column of what the queries find in the rows of their stages, of all builds in the store.
 
     `queries`: stages -> SQL in which {} stands for the rows. Nulls and empty values are left out.
     """
-    made = (each(store, stages, query.format) for stages, query in queries)
+    made = (queries_of(store, stages, query.format) for stages, query in queries)
     return first_column(database, chain.from_iterable(made))
 
 
@@ -101,10 +101,10 @@ def _shows(request: bytes, windows: set[str], short: set[str]) -> bool:
     """Whether a request contains one of the windows, or a fenced or embedded text with one of the hashes in `short`."""
     asked, embedded = _asked(request)
     by_itself = bool(short) and not short.isdisjoint(marks(asked) | set(map(mark_of, embedded)))
-    return by_itself or (bool(windows) and holds(asked, windows))
+    return by_itself or (bool(windows) and contains_window(asked, windows))
 
 
-def holds(text: str, windows: set[str]) -> bool:
+def contains_window(text: str, windows: set[str]) -> bool:
     """Whether a text contains one of the windows that `windows_of` made."""
     words = words_of(text)
     return any(words[start : start + WINDOW] in windows for start in range(len(words) - WINDOW + 1))
