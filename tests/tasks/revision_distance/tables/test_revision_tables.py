@@ -207,7 +207,7 @@ class World:
                 [*self.candidates, *(Rejected(key, "filtered", "not drawn") for key in self.not_drawn)],  # type: ignore[list-item]
             ),
             "checked": home.table(CHECKED, self.checked),
-            "published": home.table(PUBLISHED_DRAFTS, shuffled[:half], shuffled[half:]),
+            "published_drafts": home.table(PUBLISHED_DRAFTS, shuffled[:half], shuffled[half:]),
             "judgements": home.table(JUDGEMENTS, self.judgements),
         }
         self.frame = pd.DataFrame(self.drafts, columns=PUBLISHED_DRAFTS.names)
@@ -688,8 +688,8 @@ def test_many_edits_take_little_memory(tmp_path: Path) -> None:
 
 
 def test_edits_that_are_read_are_those_that_were_written(world: World) -> None:
-    drafts = world.rows["published"].table(["draft_id"])["draft_id"].to_pylist()
-    found = edits_of(world.rows["published"]).astype(object)
+    drafts = world.rows["published_drafts"].table(["draft_id"])["draft_id"].to_pylist()
+    found = edits_of(world.rows["published_drafts"]).astype(object)
     written = {row["draft_id"]: row["edits"] for row in world.drafts}
     expected = [{name: one[name] for name in EDITS} for draft in drafts for one in written[draft]]
     assert found[list(EDITS)].where(found.notna(), None).to_dict("records") == expected
@@ -697,7 +697,7 @@ def test_edits_that_are_read_are_those_that_were_written(world: World) -> None:
 
 
 def test_the_figure_shows_each_task_that_has_pairs(world: World) -> None:
-    shown = figures(world.rows["published"])
+    shown = figures(world.rows["published_drafts"])
     expected = [task for task in SYSTEMS if len(wide(world, task, "distance"))]
     assert len(shown) == bool(expected)
     for figure in shown:
@@ -707,7 +707,7 @@ def test_the_figure_shows_each_task_that_has_pairs(world: World) -> None:
             both = wide(world, task, "distance")
             assert f"{task} ({len(both)} cases)" in texts
             assert f"{SYSTEMS[task][0]}, mean {both.weak.mean():.2f}" in texts
-        assert figures(world.rows["published"]) == shown
+        assert figures(world.rows["published_drafts"]) == shown
 
 
 def test_few_texts_with_very_many_edits_have_one_bar_together(tmp_path: Path) -> None:
