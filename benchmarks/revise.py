@@ -29,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tasks.text.revising import revise  # noqa: E402
+from tasks.text.revision_edits import revise  # noqa: E402
 
 SIZES = "1000,5000,50000"
 SENTENCE = 20

@@ -161,7 +161,7 @@ def diff(
 ) -> None:
     """Compare two versions: recipes, row counts, rows added, removed and changed."""
     from flows.builds.console import console, table
-    from flows.cli.shared.inspection import compare
+    from flows.cli.shared.comparison import compare
 
     store, before = version_at(first, home)
     _, after = version_at(second, home)
@@ -194,7 +194,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check files against their checksums, schemas and the stages they were built from, and conservation."""
-    from flows.cli.shared.inspection import check
+    from flows.cli.shared.verification import check
     from longform.artifacts import versions
     from longform.artifacts.store import Store
 

@@ -53,8 +53,8 @@ class Pricing:
         return self.store.stats()
 
     def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
-        """The figures of at most `most`, about `about` calls of an endpoint: bounds from the stage's declarations for
-        `sizes`, estimates from stored answers. Unknown figures are None.
+        """Calls, tokens and cost of a stage that calls an endpoint `most` times at most, and about `about` times: upper
+        bounds from what the stage declares for `sizes`, estimates from the mean of stored answers. None where unknown.
         """
         if not most:
             return Figures()

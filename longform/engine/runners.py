@@ -1,8 +1,9 @@
 """Where parts are made: threads of this process, worker processes, Dask or Ray, behind one small interface.
 
 A runner gets jobs, which can be pickled, and returns the parts they made. Errors of our own code come back from a
-worker as values, so any error that the engine itself raises means that a worker or the cluster was lost. The parts that
-a lost job committed (jobs.py) are kept and reused by the next attempt (build.py); prefect_tasks.py makes that attempt.
+worker as values, so any error that the engine itself raises means that a worker or the cluster was lost. The units of
+work that were committed (`_make` in jobs.py, `Store.commit_unit`) are kept and reused by the next attempt (build.py);
+prefect_tasks.py makes that attempt.
 """
 
 from __future__ import annotations

@@ -152,7 +152,8 @@ def _sum(one: Any, other: Any) -> Any:
 
 class Budget:
     """What a build has spent and reserved, in billionths of a US dollar. `cap_nano`: the most it may spend; None: no
-    limit. Threads may share it. Functions in `freed` are called once, at the next `settle`.
+    limit. It only refuses: longform/llm/send/dispatch.py then ends the stage with a BudgetError. Threads may share it.
+    Functions in `freed` are called once, at the next `settle`.
     """
 
     def __init__(self, cap_nano: int | None = None) -> None:

@@ -3,6 +3,7 @@
 
 Experts do not see which system answered. Claims are shown in the order of their answer, since a claim may refer to
 those before it. `left_out` set to Yes, or in JSON a blank `revised_claim`, leaves a claim out of the revised answer.
+`sheets` gives this form and its tasks; tasks/annotation/sheets.py makes records of them, argilla.py Argilla's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The offline model's rules for Revision Distance: it checks requests, writes drafts, lists edits and rates drafts.
 
 Drafts are made of the request's own words or of sentences of the cited papers, in fixed sentence templates: they state
-no facts of their own. With low effort about half is left out. Edits are made by tasks.text.revising (to a reference)
-and tasks.revision_distance.offline_editor (without one). A rating compares words, never meaning. A rule gets the
-prompt's inputs, bytes to draw from (`random_bytes`) and the most characters of its reply (`max_characters`); see
+no facts of their own. With low effort about half is left out. Edits are made by tasks.text.revision_edits (to a
+reference) and tasks.revision_distance.offline_editor (without one). A rating compares words, never meaning. A rule gets
+the prompt's inputs, bytes to draw from (`random_bytes`) and the most characters of its reply (`max_characters`); see
 longform.llm.offline.Rule.
 """
 
@@ -400,7 +400,7 @@ def _fitting(text: list[str], max_characters: int) -> str:
 
 
 def _edit_to_reference(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    from tasks.text.revising import revise
+    from tasks.text.revision_edits import revise
 
     return edits_as_json(revise(inputs.one("Draft"), inputs.one("Reference")))
 

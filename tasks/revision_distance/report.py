@@ -133,7 +133,9 @@ def order_alone(drafts: pd.DataFrame) -> ReportTable:
 
 
 def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
-    """Edits by how they were placed; the note counts the reasons why some were not applied."""
+    """The report's table that counts edits by how their snippet was found in the draft. Its note says how many were not
+    applied, by reason.
+    """
     from tasks.revision_distance.tables import paper_tables as made
 
     measured = edits[edits.draft.isin(drafts.index[drafts.distance.notna()])]

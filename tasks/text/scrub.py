@@ -9,6 +9,7 @@ URL), dates, versions, IP addresses, ISBNs, coordinates, plain long numbers, dec
 Which numbers can be telephone numbers is libphonenumber's judgement (`phonenumbers`), how they have to be written or
 introduced to count as one is decided here: its own matcher takes many plain numbers of other kinds for telephone
 numbers, and none of those reserved for fiction. Scrubbing again changes nothing; time is linear in the text.
+Posts are scrubbed by the stage `scrub_posts` (tasks/sources/stackexchange/posts.py).
 """
 
 from __future__ import annotations

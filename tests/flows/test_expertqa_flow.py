@@ -201,6 +201,7 @@ def test_released_examples_come_back_equal(released: tuple[Path, Version], tmp_p
     assert [json.loads(line) for line in out.read_text().splitlines()] == given
 
 
+@pytest.mark.check
 def test_labels_and_estimates_recomputed_from_the_released_file(released: tuple[Path, Version]) -> None:
     """Distributions of labels from the file itself, and AutoAIS's tables 5 and 6 from the published rows."""
     _, version = released
@@ -216,6 +217,7 @@ def test_labels_and_estimates_recomputed_from_the_released_file(released: tuple[
         assert {None if isinstance(key, float) and math.isnan(key) else key: n for key, n in found.items()} == numbers
 
 
+@pytest.mark.check
 def test_estimates_may_be_those_that_were_released(tmp_path: Path) -> None:
     """As the file has them; nobody is asked, and what it does not have is unscored."""
     file = SAMPLES / "released.jsonl"
@@ -297,6 +299,7 @@ def test_none_is_a_word_where_it_is_a_choice() -> None:
     assert (given.factscore, given.corpus) == ("none", None)
 
 
+@pytest.mark.check
 def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path: Path) -> None:
     def temperatures(**endpoint: Any) -> Counter[float | None]:
         known = {"base_url": server.url, "model": "m", "price": {"input": 1.0, "output": 1.0}, **endpoint}
@@ -388,6 +391,7 @@ def hostile_records() -> Iterator[dict[str, Any]]:
         yield {"question": f"{BIDI} {number}?", "annotator_id": MARKUP, "answers": systems, "metadata": metadata}
 
 
+@pytest.mark.check
 def test_hostile_files_become_rows_or_rejected_rows(tmp_path: Path) -> None:
     """Hostile texts are kept exactly, and nothing in them is treated as markup."""
     given = list(hostile_records())

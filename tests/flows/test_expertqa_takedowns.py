@@ -93,6 +93,7 @@ def words(version: Version) -> str:
     return json.dumps(tables, default=str, ensure_ascii=False)
 
 
+@pytest.mark.check
 def test_a_question_leaves_the_build_and_its_responses_go(tmp_path: Path, bank: Path, server: Server) -> None:
     version, run = make(tmp_path, bank, server, "v1")
     gone = rows_of(run, "read_questions")[0]

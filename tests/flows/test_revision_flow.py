@@ -150,6 +150,7 @@ def endpoints(url: str) -> dict[str, EndpointConfig]:
     }
 
 
+@pytest.mark.check
 def test_the_plan_says_what_a_server_then_is_asked_and_nothing_is_asked_twice(tmp_path: Path) -> None:
     with serve() as server:
         settings: dict[str, Any] = {

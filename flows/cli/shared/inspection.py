@@ -1,26 +1,19 @@
-"""What builds left, for inspection: stages, rows left out, comparisons and checks of versions,
-the summary of a build.
-"""
+"""What builds left, for a person to look at: stages, rows left out, a traced row, the summary of a build."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import duckdb
 
 from flows.builds.building import durations
 from flows.cli.shared.arguments import named_splits
 from flows.cli.shared.tracing import example_row_id
-from flows.registry import module_of, stages_of
-from longform.artifacts.conservation import check_conservation
-from longform.artifacts.rows import Rows, read_batches, read_parquet
+from flows.registry import module_of
+from longform.artifacts.rows import read_batches
 from longform.artifacts.store import Artifact, Store
-from longform.artifacts.versions import Version, artifact, problems
-from longform.engine.stage import Stage
-from longform.errors import ConservationError
+from longform.artifacts.versions import Version, artifact
 
 WIDTH, INDENT = 100, "    "
 ROWS_AT_ONCE = 1_000
@@ -85,111 +78,6 @@ def trace_lines(found: dict[str, Any]) -> Iterator[str]:
     """
     for title, text in found["lines"]:
         yield f"{title:<11}{text}".replace("\n", " ")
-
-
-def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
-    """The differences of two versions as a JSON value: `stages` whose recipe changed and why, and for each of the
-    `splits` the numbers of rows before, after, added, removed and changed, compared by id.
-    """
-    return {
-        "before": f"{before.dataset}@{before.name}",
-        "after": f"{after.dataset}@{after.name}",
-        "same_recipe": before.recipe == after.recipe,
-        "stages": list(_stage_changes(store, before, after)),
-        "splits": [_split_change(before, after, *split) for split in _splits(before, after)],
-    }
-
-
-def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[dict[str, str]]:
-    """{stage, why} for each stage that is in one version only, or whose own recipe or source files differ; stages that
-    differ only by their inputs are left out.
-    """
-    for name in dict.fromkeys([*before.stages, *after.stages]):
-        old, new = before.stages.get(name), after.stages.get(name)
-        if old is None or new is None:
-            yield {"stage": name, "why": "only in " + (after.name if old is None else before.name)}
-        elif old != new:
-            then, now = (artifact(store, version, name).recipe for version in (before, after))
-            is_source = not all(isinstance(fingerprint, str) for fingerprint in now.inputs.values())
-            changes = [c for c in now.differences(then) if is_source or not c.startswith("its input")]
-            if changes:
-                yield {"stage": name, "why": "; ".join(changes)}
-
-
-def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
-    """(config, split) of all splits of both versions. The default config is None, as old versions do not name it."""
-    return list(
-        dict.fromkeys(
-            (config if number else None, split)
-            for version in (before, after)
-            for number, (config, splits) in enumerate(version.configs.items())
-            for split in splits
-        )
-    )
-
-
-def _split_change(before: Version, after: Version, config: str | None, split: str) -> dict[str, Any]:
-    """Numbers of rows of a split in both versions, and of rows added, removed and changed, compared by id."""
-    counts = [version.configs.get(_config_name(version, config), {}).get(split, 0) for version in (before, after)]
-    hashes = [_row_hashes(version, _config_name(version, config), split) for version in (before, after)]
-    query = f"""
-        SELECT count(*) FILTER (WHERE a.id IS NULL), count(*) FILTER (WHERE b.id IS NULL),
-               count(*) FILTER (WHERE a.hash <> b.hash)
-        FROM ({hashes[0]}) AS a FULL OUTER JOIN ({hashes[1]}) AS b ON a.id = b.id
-    """
-    with duckdb.connect() as database:
-        added, removed, changed = database.execute(query).fetchone() or (0, 0, 0)
-    numbers = {"before": counts[0], "after": counts[1], "added": added, "removed": removed, "changed": changed}
-    return {"split": split if config is None else f"{config}/{split}", **numbers}
-
-
-def _config_name(version: Version, config: str | None) -> str:
-    """The config's name in a version; None stands for its default config."""
-    return next(iter(version.configs)) if config is None else config
-
-
-def _row_hashes(version: Version, config: str, split: str) -> str:
-    """A DuckDB query for the id and a hash of each row of a split; without result if the version lacks the split."""
-    paths = version.files(config, split) if config in version.configs else []
-    if not paths:
-        return "SELECT NULL::VARCHAR AS id, NULL::UBIGINT AS hash LIMIT 0"
-    return f"SELECT {version.key(config)} AS id, hash(rows) AS hash FROM {read_parquet(paths)} AS rows"
-
-
-def check(store: Store, version: Version) -> Iterable[str]:
-    """What is wrong with a version, one sentence each: files, checksums, schemas, stages; only if none of these is
-    wrong, also rows that a stage lost.
-    """
-    found = list(problems(store, version))
-    yield from found
-    if not found:
-        yield from _conservation_problems(store, version)
-
-
-def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
-    """A message for each stage of a version with an input row that is neither the parent of an
-    output row nor rejected.
-    """
-    stages = stages_of(version.dataset)
-    artifacts = {name: artifact(store, version, name) for name in version.stages}
-    by_fingerprint = {a.fingerprint: a for a in artifacts.values()}
-    for name, built in artifacts.items():
-        stage = stages[name]
-        inputs = {
-            parameter: _rows(store, stages, by_fingerprint[fingerprint])
-            for parameter, fingerprint in built.recipe.inputs.items()
-            if isinstance(fingerprint, str)
-        }
-        try:
-            kept, side_inputs = stage.conserved(inputs), stage.side_inputs(inputs)
-            check_conservation(store, name, stage.schema, built.parts, kept, side_inputs)
-        except ConservationError as error:
-            yield str(error)
-
-
-def _rows(store: Store, stages: dict[str, Stage], built: Artifact) -> Rows:
-    name = built.recipe.stage
-    return Rows(store, stages[name].schema, name, built.fingerprint, built.parts)
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""A provider's files and batches over HTTP. Batches are found again by the job name in their metadata."""
+"""A provider's files and batches over HTTP. Batches are found again by the job name in their metadata.
+
+When batches are submitted and collected is decided in jobs.py beside it.
+"""
 
 from __future__ import annotations
 

@@ -195,8 +195,8 @@ class Refill:
         return 0.995 * believed * self._trim
 
     def slower(self, reading: Reading) -> None:
-        """Lower the rate, after a refused request or where less remains than the copy had. Once for all requests that
-        are in flight at that time: replies to them are ignored here.
+        """Lower the estimated refill rate of the server's bucket, after a 429 or where a reply says that less remains
+        than was reckoned here. Requests that were sent by then do not lower it again: their replies are ignored.
         """
         if reading.ticket <= self._judged:
             return

@@ -133,15 +133,17 @@ class SharedGate:
         """Update the share again and again, until there was no demand for two seconds, or `close` is called."""
         busy = time.monotonic()
         while time.monotonic() - busy < LINGER_SECONDS:
-            settled = await self._look()
+            settled = await self._update_share()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), LOOK_SECONDS if settled else HURRY_SECONDS)
                 return
             if self._demand():
                 busy = time.monotonic()
 
-    async def _look(self) -> bool:
-        """Update this process's share in the store and in the gate; whether it is the fair one."""
+    async def _update_share(self) -> bool:
+        """Ask the store for this process's share of the endpoint's concurrency, and set it in the gate. True if that is
+        exactly the fair share, False while more or less is granted.
+        """
         begun = time.monotonic()
         in_use = max(self._most if begun < self._until else 0, self._gate.in_flight)
         wanted = max(1, min(self._demand(), self._total))

@@ -7,8 +7,9 @@
     =====
 
 Both are read into a Pydantic model of schemas.replies. A reply that cannot be read gives the reason instead: a short
-phrase that contains nothing of the reply, so that rows can be counted by it. A form that a reply only quotes is never
-read as the reply: where two readings are possible and differ, there is none.
+phrase that contains nothing of the reply, so that rows can be counted by it; longform/llm/client.py then asks once
+more. A form that a reply only quotes is never read as the reply: where two readings are possible and differ, there is
+none.
 
 A model whose fields hold objects, such as a list of edits, is always read as JSON, because tags cannot express it:
 

@@ -58,7 +58,9 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
 
 @stage(STRUCTURE, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
-    """The pairs of a file, in its order, as rows of STRUCTURE."""
+    """The pairs of a text and its reordering in a file of JSON lines, in their order, as rows of STRUCTURE; a Rejected
+    for each line that holds no such pair or repeats one.
+    """
     facts = dict(files.source.facts)
     when = facts.get("retrieved_at")
     retrieved = None if when is None else datetime.fromtimestamp(moment(when) / 1_000, UTC)

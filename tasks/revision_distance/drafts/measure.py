@@ -1,7 +1,8 @@
 """The revision distance of a text: the number of edits a reader would still make (section 3).
 
 Beyond the paper, each edit is placed in the draft and applied if possible, and edits are weighted by their intention
-(the paper's limitations: "each generated revision item is assigned equal weight"). For one text, without a build:
+(the paper's limitations: "each generated revision item is assigned equal weight"). The edits are a model's;
+those of the offline model come from tasks/text/revision_edits.py. For one text, without a build:
 
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT

@@ -40,8 +40,8 @@ def main() -> None:
 
 
 def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Answer each request with a line of JSON. Each request may use about twice its seconds of processor time; then the
-    process ends.
+    """Read requests, a line of JSON each with the path of a PDF, and write a line of JSON with its lines or a fault for
+    each. The process is killed by a request that takes more than about twice its `seconds` of processor time.
     """
     for request in requests:
         wanted = json.loads(request)

@@ -1,5 +1,7 @@
 """The present state of Reddit's posts and comments: asked of its Data API, kept in a file, applied to threads.
 
+What a dump itself shows as deleted is left out by `gone` in dumps.py beside it.
+
     GET /api/info?id=t3_1afw2c,t1_kod0b1&raw_json=1            up to 100 ids; those that are gone for good are left out
     {"kind": "Listing", "data": {"after": null, "children": [
         {"kind": "t3", "data": {"id": "1afw2c", "score": 12, "removed_by_category": null, ...}},

@@ -242,7 +242,7 @@ def _rows(batch: pa.RecordBatch, origin: dict[str, Any]) -> tuple[pa.RecordBatch
     fields = dict(zip(OF_TURN, flat.flatten(), strict=True))
 
     def any_turn(flags: pa.BooleanArray) -> np.ndarray:
-        """For each conversation, whether the flag is set for any of its turns."""
+        """For each conversation of the batch, whether `flags`, one for each turn of the batch, has any of its turns."""
         found = np.zeros(len(batch), bool)
         found[parents[_array(flags)]] = True
         return found

@@ -81,6 +81,7 @@ def as_json(rows: list[Any]) -> Any:
     return json.loads(json.dumps(rows, default=lambda value: value.isoformat()))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("library", ["datasets", "polars", "duckdb"])
 def test_the_cards_own_code_reads_the_train_rows_as_they_were_written(read: dict[str, Any], library: str) -> None:
     assert read[library] == as_json(rows_of_split("train"))

@@ -157,6 +157,7 @@ def logged() -> Iterator[list[str]]:
         logger.removeHandler(handler)
 
 
+@pytest.mark.check
 def test_mlcroissant_validates_without_a_warning_and_reads_the_records_back(built: Built, logged: list[str]) -> None:
     import mlcroissant as mlc
 

@@ -20,7 +20,7 @@ from toy_stages import building, source
 
 import longform
 from flows.cli.shared.arguments import summary
-from flows.cli.shared.inspection import compare
+from flows.cli.shared.comparison import compare
 from flows.cli.shared.tracing import first_row, trace_by_ids
 from longform.artifacts.rows import Rejected, Shard
 from longform.artifacts.store import Store
@@ -238,6 +238,7 @@ print(json.dumps([{name: rows.to_list() for name, rows in found.items()} for fou
 """
 
 
+@pytest.mark.check
 def test_datasets_finds_both_configs_with_none_of_our_code(version: Version, tmp_path: Path) -> None:
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PYTHONUTF8": "1"}
     command = [sys.executable, "-c", READ, str(version.folder)]
@@ -254,6 +255,7 @@ def test_datasets_finds_both_configs_with_none_of_our_code(version: Version, tmp
     assert (found["c_3"]["facts"], found["c_3"]["score"]) == ([], None)
 
 
+@pytest.mark.check
 def test_croissant_has_record_sets_of_both_schemas(version: Version) -> None:
     import mlcroissant as mlc
 

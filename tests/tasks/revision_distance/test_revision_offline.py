@@ -30,7 +30,7 @@ from schemas.replies import ProposedEdit, Rating, RevisionEdits, WritingCheck
 from tasks.revision_distance.drafts.placing import apply, place
 from tasks.revision_distance.offline import edits_as_json, rating
 from tasks.revision_distance.offline_editor import asks_for, edit
-from tasks.text.revising import revise
+from tasks.text.revision_edits import revise
 
 __all__ = ["standin"]
 

@@ -21,7 +21,7 @@ from longform.errors import UsageError
 from schemas.replies import ProposedEdit
 from tasks.revision_distance.drafts.placing import apply, place
 from tasks.text.edit_sentences import sentences
-from tasks.text.revising import Edit, revise
+from tasks.text.revision_edits import Edit, revise
 
 Words = list[str]
 FIELDS = set(ProposedEdit.model_fields)
@@ -550,7 +550,7 @@ def test_lists_are_reproduced(mark: str, head: str, data: st.DataObject) -> None
 
 PAIRS = """
 import hashlib, json, random, sys
-from tasks.text.revising import revise
+from tasks.text.revision_edits import revise
 pick, found = random.Random(5), []
 def some(number):
     return ["".join(pick.choices("abdegiklmnorstu", k=pick.randrange(2, 8))) for _ in range(number)]
@@ -681,7 +681,7 @@ def test_hostile_shapes_take_seconds_at_most(shape: str) -> None:
 
 
 def test_it_loads_nothing_heavy() -> None:
-    script = "import sys, json, tasks.text.revising; print(json.dumps(sorted(sys.modules)))"
+    script = "import sys, json, tasks.text.revision_edits; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"numpy", "spacy", "pydantic", "pyarrow", "prefect", "openai"} & set(json.loads(done.stdout))
 

@@ -48,6 +48,8 @@ UNLABELLED = {  # samples that came without anybody's labels
 SIDES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 RESAMPLES = 400
 
+pytestmark = pytest.mark.check
+
 Cells = dict[str, float | str | None]
 
 
@@ -211,7 +213,6 @@ def selected(table: Sequence[Cells], **of: str) -> Cells:
     return found
 
 
-@pytest.mark.check
 def test_planted_labels_are_published_as_they_were_planted(labelled: Labelled) -> None:
     said = plain(published(labelled.version)).set_index("claim_id")
     assert set(said.index) == set(labelled.claims["claim_id"])
@@ -488,7 +489,6 @@ def as_released() -> tuple[pandas.DataFrame, pandas.DataFrame, pandas.DataFrame]
     return pandas.DataFrame(questions), pandas.DataFrame(answers), pandas.DataFrame(claims)
 
 
-@pytest.mark.check
 def test_released_questions_and_systems_are_counted_right(imported: Version) -> None:
     """Tables 2 and 4, and figure 8."""
     questions, answers, _ = as_released()
@@ -584,7 +584,6 @@ def as_spelled(word: str | None, words: Sequence[str]) -> str | None:
     return None if word is None else next(one for one in words if one.casefold() == word.strip().casefold())
 
 
-@pytest.mark.check
 def test_a_released_file_full_of_oddities_keeps_every_label_and_comes_back_equal(tmp_path: Path) -> None:
     lines = list(oddities(40, 3))
     version = make(tmp_path / "home", "v1", questions=write(tmp_path / "odd.jsonl", lines), systems=[])

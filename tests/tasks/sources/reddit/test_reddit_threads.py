@@ -143,6 +143,7 @@ PLACES = st.lists(
 )
 
 
+@pytest.mark.check
 @settings(max_examples=60)
 @given(PLACES)
 def test_the_join_equals_one_of_dicts(tmp_path_factory: pytest.TempPathFactory, places: list[Any]) -> None:

@@ -198,7 +198,9 @@ def _gaps(
 
 
 def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]:
-    """The seams from sentence `first` to sentence `last`; -1 is the beginning of the text, len(own) its end."""
+    """The spans of what lies between neighbouring sentences (white space and list marks: a seam each), from sentence
+    `first` to sentence `last` of `own`; -1 is the beginning of the text, len(own) its end.
+    """
     begin = own[first].end if first >= 0 else len(text) - len(text.lstrip())
     starts = [begin, *(sentence.end for sentence in own[first + 1 : last])]
     ends = [sentence.start for sentence in own[first + 1 : last + 1]]

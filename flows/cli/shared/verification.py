@@ -1,0 +1,54 @@
+"""What `longform verify` checks: files and checksums (longform/artifacts/versions.py), and that no stage lost a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from flows.registry import stages_of
+from longform.artifacts.conservation import check_conservation
+from longform.artifacts.rows import Rows
+from longform.artifacts.store import Artifact, Store
+from longform.artifacts.versions import Version, artifact, problems
+from longform.engine.stage import Stage
+from longform.errors import ConservationError, UsageError
+
+
+def check(store: Store, version: Version) -> Iterable[str]:
+    """What is wrong with a version, one sentence each: files, checksums, schemas, stages; only if none of these is
+    wrong, also rows that a stage lost.
+    """
+    found = list(problems(store, version))
+    yield from found
+    if not found:
+        yield from _conservation_problems(store, version)
+
+
+def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
+    """A message for each stage of a version with an input row that is neither the parent of an
+    output row nor rejected.
+    """
+    stages = stages_of(version.dataset)
+    if unknown := [name for name in version.stages if name not in stages]:
+        raise UsageError(
+            f"{version.dataset} {version.name} has stages that this release does not have ({', '.join(unknown)}): "
+            "verify it with the release that built it."
+        )
+    artifacts = {name: artifact(store, version, name) for name in version.stages}
+    by_fingerprint = {a.fingerprint: a for a in artifacts.values()}
+    for name, built in artifacts.items():
+        stage = stages[name]
+        inputs = {
+            parameter: _rows(store, stages, by_fingerprint[fingerprint])
+            for parameter, fingerprint in built.recipe.inputs.items()
+            if isinstance(fingerprint, str)
+        }
+        try:
+            kept, side_inputs = stage.conserved(inputs), stage.side_inputs(inputs)
+            check_conservation(store, name, stage.schema, built.parts, kept, side_inputs)
+        except ConservationError as error:
+            yield str(error)
+
+
+def _rows(store: Store, stages: dict[str, Stage], built: Artifact) -> Rows:
+    name = built.recipe.stage
+    return Rows(store, stages[name].schema, name, built.fingerprint, built.parts)
