@@ -13,7 +13,7 @@ from axioms_builds import Silent
 from standin_server import serve
 
 from flows.builds.building import Options, build, declare, plan
-from flows.cli.shared.inspection import check
+from flows.cli.shared.verification import check
 from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
 from longform.artifacts import takedowns

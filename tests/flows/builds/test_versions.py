@@ -19,7 +19,7 @@ from axioms_builds import Silent
 from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
-from flows.cli.shared.inspection import check
+from flows.cli.shared.verification import check
 from longform.artifacts.store import Store
 from longform.artifacts.versions import (
     Version,
