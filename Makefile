@@ -20,7 +20,7 @@ demo: .venv/.installed
 	@$(BIN)/longform build axioms
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "not soak and not check"
+	$(BIN)/pytest -n 3 --dist loadfile -m "not soak and not check"
 
 check: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist loadfile -m "check and not soak"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from expertqa_tables import Home, filled
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.axioms import PAIRS
@@ -194,6 +194,7 @@ def test_table_7_counts_questions_and_added_answers_by_axiom_and_split(table_7):
 PAIR = st.tuples(st.integers(0, 5), st.sampled_from("abcd"), st.sampled_from("cdef"))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(["train", "test"]), st.lists(PAIR, max_size=8)), max_size=5))
 def test_table_7_is_what_a_walk_over_the_questions_counts(table_7, questions):
     cells = defaultdict(list)

@@ -13,6 +13,7 @@ import paths
 import pytest
 from expertqa_tables import Home, answer, claim_label, filled, label, question
 from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -201,6 +202,7 @@ LABELLED = st.lists(
 )  # fmt: skip
 
 
+@settings(max_examples=30)
 @drawn(LABELLED)
 def test_no_claim_is_counted_twice_or_lost(claims: list[Row]) -> None:
     for by in ("field", "question_types"):
@@ -212,6 +214,7 @@ def test_no_claim_is_counted_twice_or_lost(claims: list[Row]) -> None:
             assert sum(row["claims labelled"] + row["without a label"] for row in found.values()) == times
 
 
+@settings(max_examples=30)
 @drawn(LABELLED.filter(bool))
 def test_labels_of_any_rows_are_what_pandas_counts(claims: list[Row]) -> None:
     frame = pandas.DataFrame(claims)
