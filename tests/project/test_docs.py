@@ -117,7 +117,7 @@ def test_every_file_that_the_page_on_architecture_names_is_there() -> None:
     named = set(re.findall(r"[\w/]+\.(?:py|md)\b", page.replace("<dataset>", "axioms")))
     there = [
         f"/{path.relative_to(ROOT)}"
-        for top in ("flows", "longform", "tasks", "prompts", "tests/project")
+        for top in ("flows", "longform", "tasks", "schemas", "prompts", "tests/project")
         for path in (ROOT / top).rglob("*.*")
     ]
     assert len(named) > 30
