@@ -34,7 +34,7 @@ from schemas.expertqa import ANSWERS, DOCUMENTS, QUESTIONS
 from tasks.expertqa.answers import revised
 from tasks.expertqa.answers.answers import QUESTION_CHARACTERS
 from tasks.expertqa.estimates import autoais, factscore
-from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
+from tasks.publishing.responses_made_from import Queries, by_words, first_values, register, strings_in
 from tasks.sources.admission import REASON, Admitted
 from tasks.sources.permalinks import ids_of_address
 
@@ -110,22 +110,13 @@ def _is_listed(row: Row, texts: Iterable[str], listed: Collection[str]) -> bool:
 
 def _released(question: Row) -> Iterator[str]:
     """All texts of a question's released answers."""
-    return _strings(json.loads(question["answers"])) if question["answers"] else iter(())
+    return strings_in(json.loads(question["answers"])) if question["answers"] else iter(())
 
 
 def _imported(answer: Row) -> Iterator[str]:
     """The entries of an imported answer's list of sources, and address and text of each cited source."""
     yield from answer["attribution"]
     yield from (f"{each['url']} {each['text'] or ''}" for each in answer["cited"] if each["url"])
-
-
-def _strings(value: object) -> Iterator[str]:
-    """All texts in a JSON value, in order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
 
 
 # ---------------------------------------------------------------- responses

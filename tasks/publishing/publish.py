@@ -222,9 +222,10 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
         for batch in attribution.batches(size=20_000):
             writer.write_batch(batch.cast(attribution.schema))
     version = _version(build, about, published, attribution, name, splits)
-    shown, plots = [*publication.tables(), _rejected(build)], publication.figures()
+    tables, plots = publication.tables(), publication.figures()
+    shown = [*tables, _rejected(build)]
     texts = {
-        "README.md": card.card(version, shown[:1]),
+        "README.md": card.card(version, tables[:1]),
         "croissant.json": croissant(version),
         "report.html": report(version, shown, plots),
         "tables.json": as_data(shown),

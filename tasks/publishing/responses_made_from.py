@@ -117,13 +117,13 @@ def _asked(request: bytes) -> tuple[str, list[str]]:
     except orjson.JSONDecodeError:
         return request.decode(errors="replace"), []
     embedded = body.get("input") if isinstance(body, dict) else None
-    return " ".join(_strings(body)), list(_strings(embedded))
+    return " ".join(strings_in(body)), list(strings_in(embedded))
 
 
-def _strings(value: object) -> Iterator[str]:
+def strings_in(value: object) -> Iterator[str]:
     """All strings in a JSON value, at any depth; keys are left out."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
+            yield from strings_in(inner)

@@ -29,12 +29,13 @@ from http_server import Answer, Asked, Server, document, serve
 import longform
 from flows.builds.building import Options, build, declare, plan
 from flows.builds.plan_table import plan_foot
+from flows.cli.sheets import show_labels, write_sheets
 from flows.config.configuration import read
 from flows.expertqa import OF_SAMPLES, SAMPLES, SYSTEMS, ExpertqaConfig
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun
 from longform.engine.thread_tasks import SequentialStages
-from longform.errors import Incomplete, UsageError
+from longform.errors import Incomplete, SourceError, UsageError
 from longform.files import sha256_of
 from tasks.expertqa.bank import QUESTIONS_A_PART
 
@@ -104,7 +105,7 @@ def bank(path: Path, questions: Iterable[int]) -> dict[str, str]:
     return {"questions": str(path), **{name: str(SAMPLES / f"{file}.jsonl") for name, file in OF_SAMPLES.items()}}
 
 
-def made_until_revised(home: Path, files: dict[str, str]) -> Build:
+def build_until_revised(home: Path, files: dict[str, str]) -> Build:
     """A build of these files, as far as the revised answers."""
     config = ExpertqaConfig(**files)  # type: ignore[arg-type]
     _, run = build(
@@ -116,8 +117,8 @@ def made_until_revised(home: Path, files: dict[str, str]) -> Build:
 @pytest.mark.check
 def test_in_which_part_of_a_bank_a_question_stands_changes_no_row(tmp_path: Path) -> None:
     numbers = range(QUESTIONS_A_PART + 4)
-    forward = made_until_revised(tmp_path / "forward", bank(tmp_path / "bank.jsonl", numbers))
-    backward = made_until_revised(tmp_path / "backward", bank(tmp_path / "bank.jsonl", reversed(numbers)))
+    forward = build_until_revised(tmp_path / "forward", bank(tmp_path / "bank.jsonl", numbers))
+    backward = build_until_revised(tmp_path / "backward", bank(tmp_path / "bank.jsonl", reversed(numbers)))
     (entry,) = [entry for entry in forward.done if entry.stage == "link_evidence"]
     assert [part.key.split(".") for part in entry.artifact.parts] == [
         ["expertqa/part000"],
@@ -132,7 +133,7 @@ def test_in_which_part_of_a_bank_a_question_stands_changes_no_row(tmp_path: Path
 @pytest.mark.check
 def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(tmp_path: Path) -> None:
     first, second = (
-        {entry.stage: entry.units_run for entry in made_until_revised(tmp_path / "home", given).done}
+        {entry.stage: entry.units_run for entry in build_until_revised(tmp_path / "home", given).done}
         for number in (QUESTIONS_A_PART + 1, QUESTIONS_A_PART + 2)
         for given in [bank(tmp_path / "bank.jsonl", range(number))]
     )
@@ -153,6 +154,26 @@ def test_a_second_build_has_nothing_to_do(sample: tuple[Path, Version, Build]) -
     again, progress, _ = make(home)
     assert again.folder == version.folder
     assert not any(progress.begun.values())
+
+
+def test_files_without_a_label_are_an_error_and_labels_of_one_annotator_need_no_agreement(
+    sample: tuple[Path, Version, Build], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, version, _ = sample
+    address = f"expertqa@{version.name}"
+    write_sheets(address, tmp_path / "sheets.jsonl", home=home)
+    blank = tmp_path / "sheets.jsonl"
+    first, *others = map(json.loads, blank.read_text().splitlines())
+    filled_in = {**first, "annotator_id": "e7", "usefulness": "Useful"}
+    (tmp_path / "ann.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (filled_in, *others)))
+    capsys.readouterr()
+    show_labels(address, [str(tmp_path / "ann.jsonl")], home=home)
+    shown = capsys.readouterr().out
+    assert re.search(r"^usefulness +\d+ +1 +0 +1$", shown, re.MULTILINE)
+    assert "agreement\nnothing that two or more annotators labelled" in shown
+    with pytest.raises(SourceError, match=r"sheets\.jsonl yields no label \(not labelled: \d+\)"):
+        show_labels(address, [str(tmp_path / "ann.jsonl"), str(blank)], home=home, as_json=True)
+    assert {"progress", "agreement", "rejected"} <= json.loads(capsys.readouterr().out).keys()
 
 
 def test_claims_stand_where_they_say(sample: tuple[Path, Version, Build]) -> None:

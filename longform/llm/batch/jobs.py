@@ -425,7 +425,7 @@ class _Prefetch:
 
     async def _split(self, each: _Open, why: str) -> None:
         """End the job as GONE and put its requests back, to be sent in jobs of half the size, one job at a time. A job
-        of one request, one that is not wanted, or one without its file is left to single calls. `why` is told to the
+        of one request, one that is not wanted, or one without its file is left to single calls. `why` is shown to the
         user.
         """
         job, spool = each.job, self._spool(each.job)

@@ -3,7 +3,7 @@
 Differences are files of records to put in and of records to delete, from one release to the next. By the API's own
 instructions the records of a difference are put in first, then deleted, by corpus id. Here all files are read, and one
 record of each corpus id counts: that of the newest release; within a release a deletion, then the record that was
-updated last, then the first. The release of a file is told by its folders, as `longform fetch s2orc` makes them:
+updated last, then the first. The release of a file is read from its folders, as `longform fetch s2orc` makes them:
 
     2025-01-07/s2orc/x.jsonl.gz                        a release
     2025-01-07-to-2025-01-14/s2orc/update/y.jsonl.gz   a difference

@@ -215,7 +215,7 @@ def test_an_agreement_is_noted_beside_the_file(server: Server, tmp_path: Path, d
     assert json.loads((tmp_path / "a.bin.fetch.json").read_text()).get("facts", {}) == noted
 
 
-def test_what_is_fetched_is_told_with_path_size_and_digest(server: Server, tmp_path: Path) -> None:
+def test_what_is_fetched_is_reported_with_path_size_and_digest(server: Server, tmp_path: Path) -> None:
     config = config_of("url", "fetch", [])
     files = fetch("url", [server.url + "/a.bin"], config, tmp_path, accepted=True, progress=TransferLines())
     assert files == [{"path": str(tmp_path / "a.bin"), "bytes": 10_000, "sha256": SHA256, "new": True}]

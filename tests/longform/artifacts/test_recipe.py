@@ -190,7 +190,7 @@ PHRASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-def test_a_key_that_an_argument_lost_is_told() -> None:
+def test_a_key_that_an_argument_lost_is_reported() -> None:
     older, newer = (recipe(arguments={"limits": limits}) for limits in ({"k": 1, "n": 2}, {"k": 1}))
     assert newer.differences(older) == ["limits.n: 2 -> None"]
     assert older.differences(newer) == ["limits.n: None -> 2"]

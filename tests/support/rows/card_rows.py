@@ -110,6 +110,6 @@ def version_of(files: dict[str, File], **changes: Any) -> VersionFacts:
     return dataclasses.replace(version, **changes)
 
 
-def made_up() -> VersionFacts:
+def example_version() -> VersionFacts:
     """A version whose files need not exist."""
     return version_of({path: File(path, 1000 + place, "0" * 64) for place, path in enumerate(ROWS)})

@@ -14,7 +14,7 @@ import paths
 import pyarrow as pa
 import pytest
 import yaml
-from card_rows import ROWS, TABLES, made_up, version_of, write_files
+from card_rows import ROWS, TABLES, example_version, version_of, write_files
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -98,7 +98,7 @@ def test_pandas_keeps_empty_evidence_and_missing_authors(read: dict[str, Any]) -
 
 
 def test_the_yaml_names_licence_size_and_one_glob_per_split() -> None:
-    assert front_matter(card(made_up())) == {
+    assert front_matter(card(example_version())) == {
         "pretty_name": "Axioms: preference pairs",
         "license": ["cc-by-sa-3.0", "cc-by-sa-4.0"],
         "task_categories": ["question-answering", "text-generation"],
@@ -118,7 +118,7 @@ def test_the_yaml_names_licence_size_and_one_glob_per_split() -> None:
 
 
 def test_a_licence_that_cards_have_no_identifier_for_is_named_and_linked() -> None:
-    text = card(dataclasses.replace(made_up(), licence=["CC BY-SA 2.5", "CC BY-SA 4.0"]))
+    text = card(dataclasses.replace(example_version(), licence=["CC BY-SA 2.5", "CC BY-SA 4.0"]))
     head = front_matter(text)
     assert head["license"] == ["other", "cc-by-sa-4.0"]
     assert head["license_name"] == "cc-by-sa-2.5"
@@ -138,14 +138,16 @@ def test_a_licence_that_cards_have_no_identifier_for_is_named_and_linked() -> No
 )
 def test_the_size_category_follows_the_rows(rows: int, category: str) -> None:
     file = File("train/a.parquet", 1, "0" * 64)
-    version = dataclasses.replace(made_up(), configs=[Config("pairs", True, [Split("train", rows, [file])], PAIRS)])
+    version = dataclasses.replace(
+        example_version(), configs=[Config("pairs", True, [Split("train", rows, [file])], PAIRS)]
+    )
     assert front_matter(card(version))["size_categories"] == [category]
 
 
 def test_a_further_config_is_found_by_its_own_folder() -> None:
     file = File("human_labels/test/a.parquet", 1, "0" * 64)
     more = Config("human_labels", False, [Split("test", 9, [file]), Split("empty", 0, [])], PAIRS)
-    version = dataclasses.replace(made_up(), configs=[*made_up().configs, more])
+    version = dataclasses.replace(example_version(), configs=[*example_version().configs, more])
     assert front_matter(card(version))["configs"][1] == {
         "config_name": "human_labels",
         "data_files": [{"split": "test", "path": ["human_labels/test/*.parquet"]}],
@@ -162,9 +164,9 @@ LABELLED = table(
 
 
 def test_each_schema_has_its_own_columns_section_which_names_its_configs() -> None:
-    splits = made_up().configs[0].splits
+    splits = example_version().configs[0].splits
     again, other = Config("by_site", False, splits, PAIRS), Config("labels", False, splits, LABELLED)
-    page = rendered(card(dataclasses.replace(made_up(), configs=[*made_up().configs, again, other])))
+    page = rendered(card(dataclasses.replace(example_version(), configs=[*example_version().configs, again, other])))
     heads = re.findall(r"<h2>(.*?)</h2>", page)
     assert [head for head in heads if head.startswith("Columns")] == [
         "Columns of pairs and by_site",
@@ -178,7 +180,7 @@ def test_each_schema_has_its_own_columns_section_which_names_its_configs() -> No
 
 def test_what_is_said_of_the_sources_is_the_datasets_own() -> None:
     wording = Wording("Each says its licence.", "Name *them*.", "Blanks were folded.", "what it was made from")
-    page = rendered(card(dataclasses.replace(made_up(), wording=wording)))
+    page = rendered(card(dataclasses.replace(example_version(), wording=wording)))
     for said in (
         "Each says its licence.",
         "<p>Name <em>them</em>.",
@@ -190,12 +192,12 @@ def test_what_is_said_of_the_sources_is_the_datasets_own() -> None:
 
 
 def test_a_version_that_nothing_dates_says_no_day() -> None:
-    text = card(dataclasses.replace(made_up(), date_published=""))
+    text = card(dataclasses.replace(example_version(), date_published=""))
     assert "Version 2026.11.20.2, 5 rows." in text
 
 
 def test_every_column_is_shown_with_type_nullability_and_meaning() -> None:
-    page = rendered(card(made_up()))
+    page = rendered(card(example_version()))
     cells = re.findall(r"<tr>\n<td>(.*?)</td>\n<td>(.*?)</td>\n<td>(.*?)</td>\n<td>(.*?)</td>\n</tr>", page)
     shown = {html.unescape(name): [html.unescape(cell) for cell in rest] for name, *rest in cells}
     assert list(shown) == PAIRS.names
@@ -207,15 +209,15 @@ def test_every_column_is_shown_with_type_nullability_and_meaning() -> None:
 
 
 def test_rows_of_the_offline_model_are_marked_before_anything_else() -> None:
-    page = rendered(card(made_up()))
+    page = rendered(card(example_version()))
     note = "Rows of kind closed_book were written by a rule-based offline model (offline-rules-1), not by a language"
     assert note in page
     assert page.index(note) < page.index("<h2>")
-    assert "offline" not in card(dataclasses.replace(made_up(), offline=False))
+    assert "offline" not in card(dataclasses.replace(example_version(), offline=False))
 
 
 def test_stages_licences_attribution_tables_and_tracing_are_reported() -> None:
-    page = rendered(card(made_up(), TABLES))
+    page = rendered(card(example_version(), TABLES))
     assert '<td>read_posts</td>\n<td>6a116a116a11</td>\n<td style="text-align:right">1,044</td>' in page
     assert '<a href="https://creativecommons.org/licenses/by-sa/4.0/">CC BY-SA 4.0</a>' in page
     assert "share-alike" in page
@@ -226,7 +228,7 @@ def test_stages_licences_attribution_tables_and_tracing_are_reported() -> None:
 
 def test_a_site_name_cannot_add_markup_to_the_card() -> None:
     site = "<img src=x onerror=alert(1)> [a](javascript:b) `c` | **d**\n\n# e"
-    page = rendered(card(dataclasses.replace(made_up(), sites=[site])))
+    page = rendered(card(dataclasses.replace(example_version(), sites=[site])))
     assert html.escape(" ".join(site.split()), quote=False) in page
     assert "<img" not in page
 
@@ -248,7 +250,7 @@ import card_rows, hashlib
 from tasks.publishing.card import card
 from tasks.publishing.croissant import croissant
 from tasks.publishing.report import report
-version = card_rows.made_up()
+version = card_rows.example_version()
 text = card(version, card_rows.TABLES) + croissant(version) + report(version, card_rows.TABLES)
 print(hashlib.sha256(text.encode()).hexdigest())
 """

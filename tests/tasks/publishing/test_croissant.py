@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from card_rows import ROWS, made_up, version_of, write_files
+from card_rows import ROWS, example_version, version_of, write_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -165,7 +165,7 @@ def test_files_carry_size_and_hash_and_a_relative_address(folder: Path) -> None:
 
 
 def test_every_column_is_a_field_with_its_meaning_and_lists_say_so() -> None:
-    fields = json.loads(croissant(made_up()))["recordSet"][0]["field"]
+    fields = json.loads(croissant(example_version()))["recordSet"][0]["field"]
     assert [field["name"] for field in fields] == PAIRS.names
     assert [field["description"] for field in fields] == [c.metadata[b"doc"].decode() for c in PAIRS]
     assert {f["name"] for f in fields if f.get("isArray")} == {
@@ -180,7 +180,7 @@ def test_every_column_is_a_field_with_its_meaning_and_lists_say_so() -> None:
 
 
 def test_what_mlcroissant_does_not_ask_for_is_there_too() -> None:
-    dataset = json.loads(croissant(made_up()))
+    dataset = json.loads(croissant(example_version()))
     assert dataset["license"] == [
         "https://creativecommons.org/licenses/by-sa/3.0/",
         "https://creativecommons.org/licenses/by-sa/4.0/",
@@ -209,7 +209,7 @@ def test_other_scalar_types_and_lists_of_them_read_back(tmp_path: Path) -> None:
     data = (tmp_path / "test" / "n.parquet").read_bytes()
     file = File("test/n.parquet", len(data), hashlib.sha256(data).hexdigest())
     config = Config("numbers", True, [Split("test", 2, [file])], schema)
-    jsonld = published(tmp_path, dataclasses.replace(made_up(), configs=[config]))
+    jsonld = published(tmp_path, dataclasses.replace(example_version(), configs=[config]))
     assert records(jsonld, "numbers/test") == rows
 
 
@@ -228,7 +228,7 @@ def test_lists_of_structs_read_back_as_records_within_the_record(tmp_path: Path,
     config = Config(
         "n", True, [Split("test", 3, [File("test/n.parquet", len(data), hashlib.sha256(data).hexdigest())])], schema
     )
-    jsonld = published(tmp_path, dataclasses.replace(made_up(), configs=[config]))
+    jsonld = published(tmp_path, dataclasses.replace(example_version(), configs=[config]))
     found = [
         {
             **row,
@@ -246,7 +246,11 @@ def test_lists_of_structs_read_back_as_records_within_the_record(tmp_path: Path,
 def test_a_column_of_structs_is_refused_by_name() -> None:
     schema = table("nested", column("n_id", pa.string(), "key"), column("parts", pa.struct([]), "parts"), key="n_id")
     with pytest.raises(SchemaError, match="Column parts has type struct"):
-        croissant(dataclasses.replace(made_up(), configs=[dataclasses.replace(made_up().configs[0], schema=schema)]))
+        croissant(
+            dataclasses.replace(
+                example_version(), configs=[dataclasses.replace(example_version().configs[0], schema=schema)]
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -269,6 +273,6 @@ def test_every_name_becomes_a_valid_semantic_version(name: str) -> None:
 
 
 def test_it_ends_with_a_newline_and_is_plain_json() -> None:
-    text = croissant(made_up())
+    text = croissant(example_version())
     assert text.endswith("}\n")
     assert json.loads(text)["conformsTo"] == "http://mlcommons.org/croissant/1.1"

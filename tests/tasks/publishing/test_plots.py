@@ -11,7 +11,7 @@ from typing import Any
 
 import paths
 import pytest
-from card_rows import made_up
+from card_rows import example_version
 from lxml import etree, html
 
 from longform.errors import LongformError
@@ -89,7 +89,7 @@ def test_an_inline_picture_has_ids_of_its_own_and_every_reference_is_to_one_of_t
 
 
 def test_the_page_shows_it_and_still_asks_nobody_for_anything() -> None:
-    text = report(made_up(), [], [Figure("f", "Bars <b>", "All.", drawn("tea", "ale"))])
+    text = report(example_version(), [], [Figure("f", "Bars <b>", "All.", drawn("tea", "ale"))])
     document: Any = html.document_fromstring(text)
     frame = document.xpath("//div[@class='frame plot']")[0]
     assert {"tea", "ale"} <= {node.text for node in frame.iter("text")}
@@ -103,7 +103,7 @@ def test_the_page_shows_it_and_still_asks_nobody_for_anything() -> None:
 
 
 def test_a_page_without_plots_says_nothing_of_them() -> None:
-    assert "plot" not in report(made_up(), [])
+    assert "plot" not in report(example_version(), [])
 
 
 @pytest.mark.parametrize("hostile", [

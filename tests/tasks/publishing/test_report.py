@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas
 import pytest
-from card_rows import made_up
+from card_rows import example_version
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html
@@ -26,7 +26,7 @@ NONE = table_of("Rejected rows by reason", "", ("stage", "reason", "rows"), [])
 
 
 def page(*tables: ReportTable) -> Any:
-    return html.document_fromstring(report(made_up(), tables))
+    return html.document_fromstring(report(example_version(), tables))
 
 
 def cells(table: Any) -> list[list[str]]:
@@ -42,7 +42,7 @@ def test_figures_have_thousands_separators_and_stand_to_the_right() -> None:
     classes = [cell.get("class") for cell in shown.xpath(".//tbody/tr[1]/*")]
     assert classes == [None, "figure", "figure", "figure"]
     assert [head.get("class") for head in shown.xpath(".//thead//th")] == classes
-    assert re.search(r"\.figure \{[^}]*text-align: right", report(made_up(), []))
+    assert re.search(r"\.figure \{[^}]*text-align: right", report(example_version(), []))
 
 
 def test_each_table_is_named_by_its_caption_and_reached_from_the_top() -> None:
@@ -68,7 +68,7 @@ def test_splits_and_stages_come_from_the_version() -> None:
 
 
 def test_the_page_asks_nobody_for_anything() -> None:
-    text = report(made_up(), [TABLE_10])
+    text = report(example_version(), [TABLE_10])
     document: Any = html.document_fromstring(text)
     assert not document.xpath("//script | //link | //img | //iframe | //object | //base | //form")
     assert [link for _, _, link, _ in document.iterlinks() if not link.startswith("#")] == []
@@ -84,7 +84,7 @@ def test_no_attribute_runs_code() -> None:
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=60))
 def test_any_text_is_shown_as_it_stands(text: str) -> None:
     hostile = f"{text}<script>alert(1)</script>\"'>&amp;"
-    version = dataclasses.replace(made_up(), title=hostile, summary=hostile)
+    version = dataclasses.replace(example_version(), title=hostile, summary=hostile)
     table = table_of(hostile, hostile, (hostile,), [(hostile,)])
     document: Any = html.document_fromstring(report(version, [table]))
     assert not document.xpath("//script")
@@ -96,12 +96,12 @@ def test_any_text_is_shown_as_it_stands(text: str) -> None:
 def test_rows_of_the_offline_model_are_marked_at_the_top() -> None:
     warning = page().xpath("//p[@class='warn']")[0].text_content()
     assert "rule-based offline model (offline-rules-1), not by a language model" in warning
-    without = report(dataclasses.replace(made_up(), offline=False), [])
+    without = report(dataclasses.replace(example_version(), offline=False), [])
     assert 'class="warn"' not in without
 
 
 def test_light_and_dark_define_the_same_colours() -> None:
-    blocks = re.findall(r":root \{(.*?)\}", report(made_up(), []), re.DOTALL)
+    blocks = re.findall(r":root \{(.*?)\}", report(example_version(), []), re.DOTALL)
     light, dark = (set(re.findall(r"--[a-z-]+(?=:)", block)) for block in blocks)
     assert light == dark
     assert light
