@@ -14,6 +14,7 @@ from longform.errors import UsageError
 from longform.settings import home as home_of
 
 app = typer.Typer()
+ROWS_SHOWN = 20
 
 
 @app.command("ls")
@@ -93,7 +94,8 @@ def rejects(
         str | None, typer.Option("--kind", metavar="K", help="rejected, for what is broken; or filtered, by a rule")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="rows to print; else 20, with --json all")
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help=f"rows to print; else {ROWS_SHOWN}, with --json all"),
     ] = None,
     home: Home = None,
     as_json: JsonLines = False,
@@ -111,7 +113,7 @@ def rejects(
         return
     shown = [
         (row["stage"], KIND_NAMES[row["kind"]], row["reason"], row["key"], _short(row["detail"] or row["raw"]))
-        for row in islice(rows, limit or 20)
+        for row in islice(rows, limit or ROWS_SHOWN)
     ]
     columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
     console().print(table(columns, shown))

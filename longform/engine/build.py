@@ -210,7 +210,7 @@ class Build:
         """
         started = time.monotonic()
         input_hash = hash_of_inputs(call.inputs)
-        artifact = stored_artifact(self.store, call, input_hash, self.force, self.models.retry_errors)
+        artifact = reusable_artifact(self.store, call, input_hash, self.force, self.models.retry_errors)
         if artifact:
             return StageRun(call.name, artifact, "reuse", 0.0)
         if self._is_ending:
@@ -228,7 +228,7 @@ class Build:
             for job in jobs_of(self.store, call)
         ]
         retry_errors = self.models.retry_errors
-        parts_of = {job.unit: stored_parts(self.store, call, job, self.force, retry_errors) for job in jobs}
+        parts_of = {job.unit: reusable_parts(self.store, call, job, self.force, retry_errors) for job in jobs}
         to_make = {job.unit: job for job in jobs if parts_of[job.unit] is None}
         endpoint = next(iter(call.endpoints), None)
         calls = sum(job.rows for job in to_make.values()) if endpoint and not call.stage.fan_out else 0
@@ -438,7 +438,7 @@ def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpo
         requests.append(request)
 
 
-def stored_artifact(
+def reusable_artifact(
     store: Store, call: StageCall, input_hash: str, force: str | None, retry_errors: bool
 ) -> Artifact | None:
     """The stored artifact of a call if it can be reused. None if there is none, if its inputs have changed, if its
@@ -450,8 +450,8 @@ def stored_artifact(
     return None if retry_errors and failed(artifact.parts) else artifact
 
 
-def stored_parts(store: Store, call: StageCall, job: Job, force: str | None, retry_errors: bool) -> list[Part] | None:
-    """The stored parts of a unit of work if they can be reused, else None; conditions as in `stored_artifact`."""
+def reusable_parts(store: Store, call: StageCall, job: Job, force: str | None, retry_errors: bool) -> list[Part] | None:
+    """The stored parts of a unit of work if they can be reused, else None; conditions as in `reusable_artifact`."""
     parts = None if call.name == force else store.unit(call.name, job.unit)
     return None if parts and retry_errors and failed(parts) else parts
 

@@ -194,7 +194,7 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
     stage: Stage = getattr(import_module(job.module), job.stage)
     store = Store(job.home)
     try:
-        return _make(job, stage, store, models, stop, meter)
+        return _make_unit(job, stage, store, models, stop, meter)
     except StoreError:
         raise
     except Exception as error:
@@ -220,7 +220,7 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
         raise
 
 
-def _make(job: Job, stage: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
+def _make_unit(job: Job, stage: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
     """Run a stage's body, write its parts, check and commit them. On an error, and if `stop` is set, the unfinished
     parts are deleted.
     """

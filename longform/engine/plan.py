@@ -22,7 +22,7 @@ from longform.artifacts.rows import Rows
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes, bound
 from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by_group, shard_sizes
-from longform.engine.build import failed, stored_artifact, stored_parts
+from longform.engine.build import failed, reusable_artifact, reusable_parts
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
 from longform.engine.pricing import Pricing, calls_only
 from longform.engine.stage import Method, Shape, StageCall
@@ -202,11 +202,11 @@ class Plan:
         }
         whole = all(self.rows(rows).built for rows in call.upstream.values())
         options = self.force, self.retry_errors
-        artifact = stored_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
+        artifact = reusable_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
         jobs = [] if artifact else list(jobs_of(self.store, call, inputs))
         ready = [job for job in jobs if whole or not self._inputs_missing(call, job)]
         return UnitsOfCall(
-            call, artifact, jobs, {job.unit: stored_parts(self.store, call, job, *options) for job in ready}
+            call, artifact, jobs, {job.unit: reusable_parts(self.store, call, job, *options) for job in ready}
         )
 
     def _inputs_missing(self, call: StageCall, job: Job) -> bool:

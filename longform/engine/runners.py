@@ -2,8 +2,8 @@
 
 A runner gets jobs, which can be pickled, and returns the parts they made. Errors of our own code come back from a
 worker as values, so any error that the engine itself raises means that a worker or the cluster was lost. The units of
-work that were committed (`_make` in jobs.py, `Store.commit_unit`) are kept and reused by the next attempt (build.py);
-prefect_tasks.py makes that attempt.
+work that were committed (`_make_unit` in jobs.py, `Store.commit_unit`) are kept and reused by the next attempt
+(build.py); prefect_tasks.py makes that attempt.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tasks.expertqa.estimates.autoais import RELEASED
 from tasks.expertqa.estimates.predictions import why_no_qafacteval
 from tasks.expertqa.tables import label_counts as counted
 from tasks.expertqa.tables import paper_tables as made
+from tasks.expertqa.tables import second_labelling as second
 from tasks.expertqa.tables.figures import plots
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
@@ -98,7 +99,9 @@ def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) ->
     """
     asked, judged, given = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS), _labels(labels)
     fields = dict(zip(asked.question_id, asked.field, strict=True))
-    return plots(asked, answers_of([judged], given), judged, counted.agreement(given, _labels(second_labels), fields))
+    return plots(
+        asked, answers_of([judged], given), judged, second.agreement_with_second(given, _labels(second_labels), fields)
+    )
 
 
 # ---------------------------------------------------------------- tables with notes
@@ -177,14 +180,14 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
     """Figure 4 as a table: agreement of a second labelling (`again`) with the reference labels (`first`). `fields`:
     question id -> field.
     """
-    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in counted.both_labelled(first, again))
+    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in second.both_labelled(first, again))
     note = (
         "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
         "Kappa: agreement beyond chance, 1 at most."
     )
     note += f" By the annotator of the first: {own:,} second labellings." if own else ""
     columns = ["field", "property", "labelled", "agreement", "kappa"]
-    rows = pd.DataFrame(counted.agreement(first, again, fields), columns=columns)
+    rows = pd.DataFrame(second.agreement_with_second(first, again, fields), columns=columns)
     rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": made.TOTAL})
     rows["agreement"] *= 100
     rows["kappa"] = rows.kappa.astype(float).round(9) + 0.0  # without the sign of a zero

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rows
 from tasks.publishing.card import Figure, ReportTable
+from tasks.revision_distance.form import RATED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,10 +19,7 @@ KINDS = ["case_id", "task", "kind"]
 CHECKED = ["case_id", "checked", "checked_kind"]
 DRAFTS = ["draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"]
 EDITS = ("category", "revision_intention", "placed", "applied", "why_not")
-JUDGEMENTS = [
-    *("sheet_id", "case_id", "expert", "better", "first", "second"),
-    *("content", "structure", "argument"),
-]
+JUDGEMENTS = ["sheet_id", "case_id", "expert", "better", "first", "second", *RATED]
 
 
 def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows, judgements: Rows) -> list[ReportTable]:

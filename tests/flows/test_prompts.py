@@ -212,6 +212,18 @@ CLOSED = "---\ninputs: a\nreply: R\n---\n# system\n# user\n{{ a }}\n# as tags\n"
             "the undeclared b",
         ),
         ("---\ninputs: form\nreply: R\n---\n# system\n# user\n{{ form }}", "input named form: that name is taken"),
+        ("---\ninputs: a\nreply: R\n---\n# system\n{{ a | fenced }}\n# user\nGo.", "inputs belong in # user"),
+        *(
+            (f"---\ninputs: a\nreply: R\n---\n# system\n# user\n{user}", "prints a value without a fence")
+            for user in (
+                "{{ a }}",
+                "{{ a | upper }}",
+                "{{ a | fenced | upper }}",
+                "{% for one in a %}{{ loop.index }}. {{ one }}{% endfor %}",
+                "{% set b = a %}{{ b }}",
+                "{{ (a | fenced) ~ a }}",
+            )
+        ),
     ],
 )
 def test_a_malformed_prompt_is_an_error_when_it_is_loaded(tmp_path: Path, content: str, told: str) -> None:
@@ -222,7 +234,7 @@ def test_a_malformed_prompt_is_an_error_when_it_is_loaded(tmp_path: Path, conten
 def test_the_sandbox_keeps_templates_from_the_insides_of_python(tmp_path: Path) -> None:
     from jinja2.exceptions import SecurityError
 
-    template = "{{ a.__class__.__mro__[1].__subclasses__() }}"
+    template = "{{ a.__class__.__mro__[1].__subclasses__() | fenced }}"
     prompt = load_prompt("p", write(tmp_path, f"---\ninputs: a\nreply: R\n---\n# system\n# user\n{template}"))
     with pytest.raises(SecurityError):
         prompt.render(a="x")

@@ -190,6 +190,7 @@ def _load(name: str, path: Path) -> Prompt:
     try:
         prompt = _parse(name, path.read_bytes())
         _check_inputs(prompt)
+        _check_fences(prompt)
     except UsageError as error:
         raise UsageError(f"{error} It stands in {path}.") from None
     except OSError as error:
@@ -255,6 +256,26 @@ def _check_inputs(prompt: Prompt) -> None:
     undeclared = sorted(used - set(prompt.inputs))
     if unused or undeclared:
         raise UsageError(_mismatch(prompt.name, prompt.inputs, unused, undeclared, verb="uses"))
+
+
+def _check_fences(prompt: Prompt) -> None:
+    """Raise UsageError where the system message has an input, or another part prints anything but text through the
+    filter `fenced`, last of the filters, or the number of a loop: a source's text could give the model instructions.
+    """
+    from jinja2 import nodes
+
+    if "{" in prompt.system:
+        raise UsageError(f"Prompt {prompt.name} has a template in # system: inputs belong in # user, in a fence.")
+    for part in prompt.parts:
+        for output in _environment().parse(part).find_all(nodes.Output):
+            for node in output.nodes:
+                fence = isinstance(node, nodes.Filter) and node.name == "fenced"
+                counter = isinstance(node, nodes.Getattr) and node.node == nodes.Name("loop", "load")
+                if not (fence or counter or isinstance(node, nodes.TemplateData)):
+                    raise UsageError(
+                        f"Prompt {prompt.name} prints a value without a fence (line {node.lineno} of its part), so "
+                        "that a source's text could give the model instructions: write {{ name | fenced }}."
+                    )
 
 
 def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got") -> str:

@@ -14,12 +14,12 @@ from longform.artifacts.rows import Row
 from tasks.expertqa.tables.label_counts import (
     NO_LABEL,
     Labels,
-    agreement_counts,
     figure_5_by_system,
     figure_8_types_by_field,
     figures_9_and_10,
 )
 from tasks.expertqa.tables.paper_tables import TOTAL
+from tasks.expertqa.tables.second_labelling import agreement_counts
 from tasks.publishing.card import Figure
 from tasks.publishing.plots import svg_of
 

@@ -1,5 +1,4 @@
-"""How often each label was given, by system, field or question type (figures 5, 8, 9 and 10), and how far a second
-labelling agrees with the reference labels (figure 4, section 4.2).
+"""How often each label was given, by system, field or question type (figures 5, 8, 9 and 10).
 
 A frame of counts has a row for each group and a last row TOTAL, which counts each claim once, also one that is in
 several groups. It has a column for each label, in the order of table 3, and a last column NO_LABEL for what nobody
@@ -8,22 +7,17 @@ labelled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from longform.artifacts.rows import Row
-from tasks.annotation.agreement import kappa, pairwise_share
 from tasks.expertqa.tables.paper_tables import TOTAL, in_order
 from tasks.expertqa.vocabulary import LABELLED, ratings, type_texts
 
 By = Literal["system", "field", "question_types"]
 NO_LABEL, NO_TYPE = "", "none"
 GROUPS = {"system": "system", "field": "field", "question_types": "question type"}
-SAME, ANOTHER = "the same label", "another label"
-PROPERTIES = ("usefulness", *LABELLED)
-Pair = tuple[str, str]
 
 
 class Labels(NamedTuple):
@@ -94,78 +88,6 @@ def _order(by: By, sizes: pd.Series[int]) -> list[str]:
         return list(sizes.sort_index().sort_values(ascending=False, kind="stable").index)
     known = [name for name in type_texts() if name in sizes.index]
     return known + sorted({*sizes.index} - {*known})
-
-
-# ---------------------------------------------------------------- agreement
-
-
-def agreement(reference: Iterable[Row], second: Iterable[Row], fields: Mapping[str, str]) -> list[Row]:
-    """How far a second labelling agrees with the reference: a row for each field, first None for all fields, and each
-    property of table 3.
-
-    `reference`, `second`: rows of LABELS; each second row is compared with the first reference row of its answer, where
-    both have a label. `fields`: question id -> field. `labelled` is the number of labels compared: of claims, or for
-    usefulness of answers. `agreement` (a share) and `kappa` are None if that is 0.
-    """
-    compared = both_labelled(reference, second)
-    of_field: dict[str | None, list[tuple[Row, Row]]] = {None: compared}
-    for row, other in sorted(compared, key=lambda both: fields[both[0]["question_id"]]):
-        of_field.setdefault(fields[row["question_id"]], []).append((row, other))
-    return [
-        _agreed(field, name, [pair for row, other in own for pair in pairs(row, other, name)])
-        for field, own in of_field.items()
-        for name in PROPERTIES
-    ]
-
-
-def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
-    """(first reference row of the answer, second row) for each row of the second labelling whose answer the reference
-    has.
-    """
-    first_of = {row["answer_id"]: row for row in reversed(list(reference))}
-    return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
-
-
-def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:
-    """(label in `first`, label in `second`) of a property, of the answer or of each claim; left out where either has no
-    label.
-    """
-    if name == "usefulness":
-        both = [(first[name], second[name])]
-    else:
-        others = {claim["claim_id"]: claim[name] for claim in second["claims"]}
-        both = [(claim[name], others.get(claim["claim_id"])) for claim in first["claims"]]
-    yield from ((one, other) for one, other in both if one is not None and other is not None)
-
-
-def _agreed(field: str | None, name: str, both: list[Pair]) -> Row:
-    """A row of `agreement`. `both`: the pairs of labels."""
-    return {
-        "field": field,
-        "property": name,
-        "labelled": len(both),
-        "agreed": sum(one == other for one, other in both),
-        "agreement": pairwise_share(both),
-        "kappa": kappa(both).value,
-    }
-
-
-def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
-    """Figure 4: field, or "all fields" -> how many labels of each property are the same in two labellings, and how many
-    are not.
-
-    `rows`: those of `agreement`. The frames of counts have a row for each property; properties without labels are left
-    out.
-    """
-    labelled = pd.DataFrame(
-        [row for row in rows if row["labelled"]], columns=["field", "property", "labelled", "agreed"]
-    )
-    labelled["field"] = labelled.field.fillna("all fields")
-    labelled[SAME], labelled[ANOTHER], labelled[NO_LABEL] = labelled.agreed, labelled.labelled - labelled.agreed, 0
-    return {
-        str(field): with_total(own.set_index("property")[[SAME, ANOTHER, NO_LABEL]])
-        for field, own in labelled.groupby("field", sort=False)
-    }
 
 
 # ---------------------------------------------------------------- tables of the counts

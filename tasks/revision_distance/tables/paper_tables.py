@@ -22,6 +22,7 @@ from schemas.replies import INTENTIONS
 from tasks.annotation.agreement import alpha, pairwise_share
 from tasks.metrics.intervals import mean_interval, share_interval
 from tasks.publishing.printed import beside, printed
+from tasks.revision_distance.form import RATED
 
 TASKS = ("easy", "hard", "free", "structure")
 SYSTEMS = ("weak", "strong", "vanilla", "cot", "rejected", "chosen", "reordered")
@@ -31,7 +32,6 @@ CATEGORIES = ("order", "comparison", "description", "other")
 PLACED_AS = {"exactly": "exactly", "folded": "folded", "nearly": "nearly", "not": "not placed"}
 CHANGES = {"strong": "change over strong, %", "weak": "change over weak, %"}
 SHOWN = 50
-RATED = ("content", "structure", "argument")
 EXPERT_OUTCOMES = ("chosen", "tie", "rejected")  # what became of a text on a sheet
 DECIMALS = 9  # scores that differ beyond them are a tie: the order of a sum changes the last digits
 

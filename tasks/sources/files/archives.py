@@ -32,7 +32,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from longform.errors import SourceError
-from tasks.sources.files.inputs import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
+from tasks.sources.files.bombs import LARGEST_RATIO, RATIO_FROM_BYTES, refuse_bomb
 from tasks.sources.files.lines import unpacked
 
 MAGIC = b"7z\xbc\xaf\x27\x1c"
@@ -48,24 +48,24 @@ _NO_CONTENT = {tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYP
 
 
 def check(path: Path, member: str) -> None:
-    """SourceError unless `path` is a complete, unencrypted .7z with a file called `member`, or with an archive inside
-    that may have it. Reads only the list of members.
+    """SourceError unless `path` is a complete, unencrypted .7z that has one file called `member`, not empty, or one .7z
+    inside that may have it (which is not opened). Only the list of members is read, no content.
     """
     with path.open("rb") as file:
         _choose(file, member, subject=str(path))
 
 
 def holds(path: Path, member: str) -> bool:
-    """Whether the archive has a file called `member` that is not empty, in any folder. Archives inside are not
-    searched.
+    """Whether the .7z has a file called `member` (in upper or lower case) that is not empty, in any folder. Archives
+    inside are not searched. SourceError if the archive is damaged or encrypted.
     """
     with path.open("rb") as file:
         return any(_is_called(name, member) and size for name, size in _sizes(file, str(path)).items())
 
 
 def unpacked_bytes(path: Path, member: str) -> float:
-    """Unpacked bytes of the file called `member`, as the archive states them; an upper bound where it is in an archive
-    inside.
+    """Unpacked bytes of the file called `member`, as the .7z states them; an upper bound if only an archive inside the
+    archive may have it. SourceError as of `check`.
     """
     with path.open("rb") as file:
         name = _choose(file, member, subject=str(path))
@@ -74,16 +74,18 @@ def unpacked_bytes(path: Path, member: str) -> float:
 
 
 def member_blocks(path: Path, member: str) -> Iterator[bytes]:
-    """The unpacked content of the file called `member`, in blocks. It may be in any folder, and in an archive inside
-    the archive. SourceError where there is none, more than one, or damage.
+    """The unpacked content of the file called `member` of a .7z, in blocks. It may be in any folder, and in a .7z
+    inside the .7z, at most DEEPEST deep. SourceError if there is no such file, more than one or an empty one, if the
+    archive is damaged or encrypted, or if it unpacks to far more than text does (`refuse_bomb`).
     """
     with path.open("rb") as file:
         yield from _descend(file, member, subject=str(path), depth=1)
 
 
 def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Iterator[bytes]:
-    """The blocks of `member` in an open archive. An archive inside that may have it is unpacked to a temporary file and
-    searched; `depth` is 1 for the outermost archive, DEEPEST for the last that is searched.
+    """The content of `member` of an open .7z, in blocks; if only a .7z inside may have it, that one is unpacked to a
+    temporary file and searched in turn. `depth`: 1 for the outermost archive; SourceError if the member is in none of
+    the first DEEPEST. `subject`: what messages call the archive.
     """
     name = _choose(file, member, subject=subject)
     if _is_called(name, member):
@@ -98,8 +100,8 @@ def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Itera
 
 
 def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The unpacked content of the member `name`, in blocks. SourceError where it grows beyond what text can
-    (`refuse_bomb`).
+    """The unpacked content of the .7z's member with the full name `name`, in blocks. SourceError if it is damaged, or
+    if it unpacks to far more bytes than text does for the size of the archive (`refuse_bomb`).
     """
     packed, read, libarchive = file.seek(0, 2), 0, _libarchive()
     file.seek(0)
@@ -111,8 +113,10 @@ def _bounded(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
 
 
 def _choose(file: IO[bytes], member: str, *, subject: str) -> str:
-    """Full name of the one file called `member`; else of the one archive inside that may have it. SourceError where
-    there is none, more than one, or it is empty.
+    """Full name of the .7z's one file called `member`; else of the one archive inside whose name ends in
+    `-<member without its ending>.7z`; else of the one archive inside. SourceError if the first of these kinds of which
+    there is any has more than one file or an empty one, if there is none of any kind, or if the archive states
+    far more unpacked bytes than text has (`refuse_bomb`).
     """
     sizes = _sizes(file, subject)
     refuse_bomb(subject, sum(sizes.values()), file.seek(0, 2))  # also for what stands before the member
@@ -135,13 +139,13 @@ def _choose(file: IO[bytes], member: str, *, subject: str) -> str:
 
 
 def _is_called(name: str, member: str) -> bool:
-    """Whether the last part of a member's path is `member`, in upper or lower case."""
+    """Whether the last part of the path `name` equals `member`, ignoring case. Both / and \\ separate parts."""
     return PurePosixPath(name.replace("\\", "/")).name.lower() == member.lower()
 
 
 def _sizes(file: IO[bytes], subject: str) -> dict[str, int]:
-    """Name -> unpacked bytes of each file in the .7z, in the archive's order. SourceError where it is damaged or
-    encrypted.
+    """Full name -> unpacked bytes, as stated, of each file in the .7z, in the archive's order. SourceError if the
+    archive is damaged, encrypted or no .7z.
     """
     py7zr = _py7zr()
     _check_header(file, subject)
@@ -152,8 +156,8 @@ def _sizes(file: IO[bytes], subject: str) -> dict[str, int]:
 
 
 def _py7zr() -> Any:
-    """The module py7zr with lower limits (MOST_FILES, far above any dump): with its own, a kilobyte may list millions
-    of empty files.
+    """The module py7zr, with its limits for the list of members lowered: MOST_FILES entries, and 1,024 bytes for each.
+    With its own limits a file of a kilobyte may list millions of empty files.
     """
     import py7zr
     from py7zr import archiveinfo
@@ -164,7 +168,9 @@ def _py7zr() -> Any:
 
 
 def _check_header(file: IO[bytes], subject: str) -> None:
-    """SourceError where the file is no .7z, or ends before its list of members. Leaves the file's position at 0."""
+    """SourceError if the file is no .7z, if its first 32 bytes are damaged, or if it ends before the end of its list of
+    members. Leaves the file's position at 0.
+    """
     size = file.seek(0, 2)
     file.seek(0)
     start = file.read(32)
@@ -188,7 +194,8 @@ def _libarchive() -> Any:
 
 
 def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """The unpacked content of the member `name`, in blocks, read through the module `libarchive`.
+    """The unpacked content of the .7z's member with the full name `name`, in blocks of at most BLOCK_BYTES, read
+    through the module `libarchive`. SourceError if there is no such member, or it is damaged.
 
     Does not use the binding's own `get_blocks`, which yields stale bytes where libarchive warns of a bad checksum.
     """
@@ -207,8 +214,9 @@ def libarchive_blocks(libarchive: Any, file: IO[bytes], name: str, subject: str)
 
 
 def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
-    """As `libarchive_blocks`, through py7zr: a thread unpacks into a pipe, from which the blocks are read. The thread
-    ends with the iterator, even if that is closed early.
+    """The unpacked content of the .7z's member with the full name `name`, in blocks of at most BLOCK_BYTES, read
+    through py7zr: a thread unpacks into a pipe, from which the blocks are read. The thread ends with the iterator, even
+    if that is closed early. SourceError if the member is damaged.
     """
     end, start = os.pipe()
     with ThreadPoolExecutor(1) as pool, _readable(subject):
@@ -219,7 +227,7 @@ def py7zr_blocks(file: IO[bytes], name: str, subject: str) -> Iterator[bytes]:
 
 
 def _push(file: IO[bytes], name: str, start: int) -> None:
-    """Unpack the member `name` into the pipe with the file descriptor `start`, then close the pipe."""
+    """Unpack the .7z's member `name` into the pipe whose writing end is the file descriptor `start`; close that end."""
     from py7zr.io import WriterFactory
 
     class Piped(WriterFactory):
@@ -232,8 +240,8 @@ def _push(file: IO[bytes], name: str, start: int) -> None:
 
 @contextmanager
 def _readable(subject: str) -> Iterator[None]:
-    """Within it, what py7zr raises becomes a SourceError on `subject`: encrypted where a password is needed, else
-    damaged, as damaged input may raise nearly any exception.
+    """A context in which any exception becomes a SourceError on `subject`: encrypted if py7zr asks for a password, else
+    damaged, as py7zr may raise nearly any exception for damaged input.
     """
     import py7zr
 
@@ -253,10 +261,11 @@ def _damaged(subject: str, why: object) -> str:
 
 
 def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-    """(name as written, size in bytes, content in blocks) of each plain file of a tar, packed or not, in the archive's
-    order.
+    """(name as written, unpacked bytes, content in blocks) of each plain file of a tar, in the archive's order; the tar
+    may be packed as gzip, zstd, bzip2 or xz.
 
-    Content that the caller does not read is skipped. SourceError where the archive is damaged or ends early.
+    The content must be read before the next file is asked for; what is not read of it is skipped. SourceError if the
+    archive is damaged or ends within a file.
     """
     stream, name = _Stream(unpacked(path), path), ""
     while header := _tar_header(stream):
@@ -275,7 +284,9 @@ def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
 
 
 def _tar_header(stream: _Stream) -> tarfile.TarInfo | None:
-    """The next header; None at the archive's end, which is a block of zeros. SourceError where it is damaged."""
+    """The header in the next block; None at the archive's end, which is a block of zeros. The size is 0 for folders,
+    links and devices, which have no content. SourceError if the header is damaged or the stream ends.
+    """
     block = stream.read(_TAR_BLOCK)
     if not block.strip(b"\0"):
         return None
@@ -291,27 +302,31 @@ def _tar_header(stream: _Stream) -> tarfile.TarInfo | None:
 
 
 def _extended_name(content: bytes) -> str:
-    """The path in a PAX header, which has it as a line `<length> path=<name>`; empty where it has none."""
+    """The path in the content of a PAX header, where it stands as a line `<length> path=<name>`; "" if it has none."""
     fields = (line.partition(b" ")[2] for line in content.split(b"\n"))
     return next((field[5:].decode(errors="replace") for field in fields if field.startswith(b"path=")), "")
 
 
 class _Stream:
-    """Reads an iterator of blocks by numbers of bytes. `at`: how many bytes were read so far."""
+    """Reads an iterator of blocks by numbers of bytes. `at`: how many bytes were read or skipped so far. `path`: what
+    messages name.
+    """
 
     def __init__(self, blocks: Iterator[bytes], path: Path) -> None:
         self.blocks, self.path = blocks, path
         self.held, self.offset, self.at = b"", 0, 0
 
     def read(self, size: int) -> bytes:
+        """The next `size` bytes. SourceError if the input ends before that."""
         return b"".join(self.take(size))
 
     def skip(self, size: int) -> None:
+        """Pass over the next `size` bytes. SourceError if the input ends before that."""
         for _ in self.take(size):
             pass
 
     def take(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes, in blocks. SourceError where the input ends before that."""
+        """The next `size` bytes, in blocks. SourceError if the input ends before that."""
         while size:
             if self.offset == len(self.held):
                 self.held, self.offset = next(self.blocks, b""), 0

@@ -18,13 +18,17 @@ Built = TypeVar("Built")
 
 
 def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows as one record batch; each row has its values in the order of the schema's columns."""
+    """The rows as one record batch; each row has its values in the order of the schema's columns. ValueError without
+    rows, or for a row with too few or too many values.
+    """
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     return pa.RecordBatch.from_arrays([pa.array(values, field.type) for values, field in columns], schema=schema)
 
 
 def counted(context: StageContext, items: Iterable[pa.RecordBatch | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
-    """The items, unchanged. Their rows are added to the stage's counter "read", a Rejected as one."""
+    """The items, unchanged. Each is added to the stage's counter "read": a batch by its number of rows, a Rejected as
+    one.
+    """
     for item in items:
         context.count("read", item.num_rows if isinstance(item, pa.RecordBatch) else 1)
         yield item
@@ -37,9 +41,11 @@ def batched(
     rows: int,
     size: float = inf,
 ) -> Iterator[Built | Rejected]:
-    """What `build` returns for lists of rows, in their order. A Rejected is yielded at once, as it is.
+    """What `build` returns for each list of consecutive rows; nothing if there are no rows. A Rejected is yielded at
+    once, unchanged, before the rows that were not yet built.
 
-    An item is (row, weight). A list ends when it has `rows` rows, or when its weights add up to `size` or more.
+    Each item is (row, weight), or a Rejected. A list ends when it has `rows` rows, when its weights add up to `size` or
+    more, or with the items.
     """
     held, weight = list[T](), 0
     for item in items:

@@ -22,7 +22,8 @@ from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files.archives import tar_members
-from tasks.sources.files.inputs import WHOLE, check_access, cut_evenly, fetched_at, files_in, refuse_bomb
+from tasks.sources.files.bombs import refuse_bomb
+from tasks.sources.files.inputs import WHOLE, check_access, cut_evenly, fetched_at, files_in
 from tasks.sources.files.lines import unpacked
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -44,15 +45,17 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Bundle(Source):
-    """Files that one unit of work reads. Its identity depends on their contents and fetch times, not on their names."""
+    """A source made of several files, which one unit of work reads. Its `sha256` is that of the files' own hashes and
+    fetch times; names do not count. `path` is the folder of the first file.
+    """
 
     files: tuple[Listed, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One file of a bundle or archive. `fault`: why it must not be used (empty file, too large, repeated file), or
-    None; a file with a fault has no `content`.
+    """One file of a bundle or archive. `content`: unpacked. `retrieved_at`: ISO 8601; None if unknown. `fault`: why the
+    file must not be used (empty file, too large, repeated file), or None; with a fault `content` is b"".
     """
 
     name: str
@@ -74,11 +77,13 @@ def open_bundles(
     mean: int,
     facts: Sequence[tuple[str, str | None]] = (),
 ) -> list[Source]:
-    """Bundles of `mean` files on average, made of the files in `paths` whose names end in one of `endings`; and each
-    archive that has such a file, as a source of its own.
+    """Sources: first bundles of `mean` files on average, made of the files in `paths` whose names end in one of
+    `endings` (in lower case; also with .gz, .zst, .bz2 or .xz after it); then each .zip or tar with a member of such a
+    name, as a source of its own. Empty if there are no such files.
 
-    `paths` are files and folders. Of files with equal contents one is used. An archive counts if any of its members has
-    such a name, not only the first. `digest` gives the SHA-256 of an archive. Empty where there are no such files.
+    `paths` are files and folders; the files are taken in the order of their paths. Of files with equal contents only
+    the first is used. `digest` gives the SHA-256 of an archive. `facts` are added to each source. SourceError for a
+    path that does not exist, a file that may not be read, or a damaged archive.
     """
     found = sorted({file for path in paths for file in files_in(Path(path))})
     for file in found:
@@ -92,8 +97,8 @@ def open_bundles(
 
 
 def _has(name: str, endings: Sequence[str]) -> bool:
-    """Whether the name ends in one of `endings`, with or without .gz, .zst, .bz2 or .xz after it. False for hidden
-    files.
+    """Whether the last part of the path `name`, in lower case, ends in one of `endings`, with or without .gz, .zst,
+    .bz2 or .xz after it. False for a hidden file (its name begins with a dot).
     """
     base = name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
     unpacked_name = base.removesuffix(PurePosixPath(base).suffix) if base.endswith(PACKED) else base
@@ -101,7 +106,7 @@ def _has(name: str, endings: Sequence[str]) -> bool:
 
 
 def _listed(files: Iterable[Path]) -> list[Listed]:
-    """The files with their hashes and fetch times; of files with equal contents the first."""
+    """The files with their hashes and fetch times, in order; of files with equal contents the first."""
     found: dict[str, Listed] = {}
     for file in files:
         listed = Listed(str(file), sha256_of(file), fetched_at(file))
@@ -110,8 +115,8 @@ def _listed(files: Iterable[Path]) -> list[Listed]:
 
 
 def _dealt(files: list[Listed], mean: int) -> Iterator[list[Listed]]:
-    """Runs of files in order, `mean` long on average, at most LONGEST times that. A run ends after a file whose hash is
-    divisible by `mean`.
+    """The files in lists of consecutive ones: `mean` long on average, at most LONGEST times that. A list ends after a
+    file whose hash, as a number, is divisible by `mean`. No list is empty.
     """
     held: list[Listed] = []
     for file in files:
@@ -124,6 +129,7 @@ def _dealt(files: list[Listed], mean: int) -> Iterator[list[Listed]]:
 
 
 def _bundle(files: list[Listed], group: str, facts: Sequence[tuple[str, str | None]]) -> Bundle:
+    """The bundle of these files (at least one), as a source of one piece."""
     contents = "\n".join(f"{file.sha256} {file.retrieved_at}" for file in files)
     sha256 = hashlib.sha256(contents.encode()).hexdigest()
     return Bundle(group, str(Path(files[0].path).parent), sha256, tuple(facts), (WHOLE,), tuple(files))
@@ -132,7 +138,10 @@ def _bundle(files: list[Listed], group: str, facts: Sequence[tuple[str, str | No
 def _archive(
     file: Path, sha256: str, group: str, endings: Sequence[str], mean: int, facts: Sequence[tuple[str, str | None]]
 ) -> Source:
-    """The archive as a source: a .zip in pieces of `mean` or more members, a tar as one piece."""
+    """The archive as a source, with its fetch time among the facts; `sha256`: its hash. A .zip has pieces of `mean`
+    members, or of more where these would be over MAX_PIECES; only members with one of `endings` count. A tar is one
+    piece.
+    """
     when = fetched_at(file)
     pieces: tuple[tuple[int, int], ...] = (WHOLE,)
     if file.name.lower().endswith(ZIPS):
@@ -143,7 +152,9 @@ def _archive(
 
 
 def first_member(archive: Path, endings: Sequence[str]) -> str:
-    """Name of the archive's first member whose name ends in one of `endings`; empty where there is none."""
+    """Name of the first member of a .zip or tar whose name ends in one of `endings`; "" if there is none. SourceError
+    if the archive is damaged.
+    """
     if archive.name.lower().endswith(ZIPS):
         with _zip(archive) as opened:
             return next((info.filename for info in opened.infolist() if _has(info.filename, endings)), "")
@@ -154,11 +165,11 @@ def first_member(archive: Path, endings: Sequence[str]) -> str:
 
 
 def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
-    """The files of a piece (a bundle, or a range of an archive's members) with one of `endings`, one in memory at a
-    time.
+    """The files of a piece, in order, one in memory at a time: all files of a bundle, or those members of an archive
+    (of a .zip, of the piece's range) whose names end in one of `endings`.
 
     A file of more than `max_bytes` unpacked bytes, an empty one, and one with the content of an earlier member of the
-    archive come with a `fault`.
+    same piece of an archive come with a `fault`. SourceError if a file is damaged, or if a file of a bundle changed.
     """
     if isinstance(piece.source, Bundle):
         yield from (_listed_member(file, max_bytes) for file in piece.source.files)
@@ -170,8 +181,8 @@ def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator
 
 
 def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
-    """The members of a piece of an archive. The `sha256` of one that is too large is made of the archive's hash and of
-    names.
+    """The members of a piece of an archive whose names end in one of `endings`, in order. A member that is too large is
+    not read: its `sha256` is made of the archive's hash and of the names of all such members up to it.
     """
     when = dict(piece.source.facts).get("retrieved_at")
     unread = hashlib.sha256(piece.source.sha256.encode())
@@ -183,7 +194,9 @@ def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[
 
 
 def _listed_member(file: Listed, max_bytes: int) -> Member:
-    """The file of a bundle, read and unpacked. SourceError where its content is not what was listed."""
+    """The file of a bundle, read and unpacked, with a fault if it is empty or too large. SourceError if its hash is not
+    the listed one; a packed file (.gz, .zst, .bz2, .xz) is not compared.
+    """
     path = Path(file.path)
     content = _bounded(unpacked(path), max_bytes)
     member = _member(path.name, content, file.retrieved_at, file.sha256)
@@ -193,14 +206,16 @@ def _listed_member(file: Listed, max_bytes: int) -> Member:
 
 
 def _member(name: str, content: bytes | None, when: str | None, unread: str) -> Member:
-    """The Member with its hash and fault. `content` None means too large: its `sha256` is then `unread`."""
+    """The Member with the SHA-256 of its content, and with a fault if the content is empty. `content` None means too
+    large: that is then the fault, and `unread` the `sha256`. `when`: when it was fetched.
+    """
     if content is None:
         return Member(name, unread, b"", when, "too large")
     return Member(name, hashlib.sha256(content).hexdigest(), content, when, None if content else "empty file")
 
 
 def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
-    """The blocks joined; None where they have more than `max_bytes` bytes."""
+    """The blocks joined; None if they have more than `max_bytes` bytes, of which no more are then read."""
     content = bytearray()
     for block in blocks:
         content += block
@@ -214,7 +229,7 @@ def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
 
 @contextmanager
 def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The opened .zip. Within it, errors of damaged or encrypted archives become a SourceError on `path`."""
+    """The opened .zip. In this context, errors of damaged or encrypted archives become a SourceError on `path`."""
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -226,9 +241,7 @@ def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_directory(path: Path) -> None:
-    """SourceError where the file does not end in a list of members, or this list is too long for memory
-    (MAX_DIRECTORY_BYTES).
-    """
+    """SourceError if the .zip does not end in a list of members, or if this list has more than MAX_DIRECTORY_BYTES."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - (1 << 16) - 22))
         end = file.read()
@@ -240,11 +253,15 @@ def _check_directory(path: Path) -> None:
 
 
 def _wanted(archive: zipfile.ZipFile, endings: Sequence[str]) -> list[zipfile.ZipInfo]:
+    """The archive's files (no folders) whose names end in one of `endings`, in its order."""
     return [info for info in archive.infolist() if not info.is_dir() and _has(info.filename, endings)]
 
 
 def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
-    """(name, content) of the members in the piece's range; content is None where it has more than `max_bytes` bytes."""
+    """(name, content) of the members of a .zip in the piece's range, which counts only members with one of `endings`.
+    The content is None if it has more than `max_bytes` bytes. SourceError if the archive is damaged or encrypted, or
+    unpacks to far more than text does (`refuse_bomb`).
+    """
     path, read = Path(piece.source.path), 0
     with _zip(path) as archive:
         for info in _wanted(archive, endings)[piece.start : piece.end]:
@@ -259,7 +276,9 @@ def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tu
 
 
 def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
-    """As `_zipped`, for all members of a tar with one of `endings`."""
+    """(name, content) of all members of a tar whose names end in one of `endings`, in its order. The content is None if
+    it has more than `max_bytes` bytes.
+    """
     for name, size, content in tar_members(Path(piece.source.path)):
         if _has(name, endings):
             yield name, b"".join(content) if size <= max_bytes else None

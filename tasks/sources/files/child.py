@@ -14,11 +14,11 @@ BLOCK_BYTES = 1 << 20
 
 
 class WorkerProcess:
-    """Runs `command` and sends requests to it. The process starts with the first request; it is killed when it fails
-    one, and the next request starts another.
+    """Runs `command` and sends requests to it, each a line of JSON to which it answers with a line of JSON. The process
+    starts with the first request. It is killed when it fails a request, and the next request starts another.
 
-    An answer has at most `max_bytes`. The terminal's Ctrl-C does not reach the process, as its end would look like a
-    failure.
+    An answer has at most `max_bytes` bytes. The terminal's Ctrl-C does not reach the process, as its end would look
+    like a failure.
     """
 
     def __init__(self, command: Sequence[str], *, max_bytes: int) -> None:
@@ -26,8 +26,9 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """Send the request, wait, and return the answer. TimeoutError after `seconds`; EOFError where the process ends
-        or its answer is too long.
+        """Send the request, wait for the answer, and return it; both are JSON values. TimeoutError if there is none
+        after `seconds`, EOFError if the process ends or its answer is too long; in both cases the process is killed.
+        ValueError if the answer is no JSON.
         """
         pipe = subprocess.PIPE
         process = self._process = self._process or subprocess.Popen(
@@ -44,8 +45,8 @@ class WorkerProcess:
             raise
 
     def _line(self, process: subprocess.Popen[bytes], until: float) -> bytes:
-        """The process's next line, with its line feed. TimeoutError where it is not complete at `until` (of
-        time.monotonic).
+        """The process's next line of output, with its line feed. TimeoutError if it is not complete at `until` (a time
+        of time.monotonic); EOFError if the output ends before, or it has more than `max_bytes` bytes.
         """
         assert process.stdout
         line = bytearray()

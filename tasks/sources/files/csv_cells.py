@@ -23,21 +23,27 @@ _MARKED = re.compile(rf"'+{_FORMULA}")
 
 
 def harmless(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula: the text, with an apostrophe before it where one might."""
+    """A cell that no spreadsheet takes for a formula: the text, with an apostrophe before it if it begins as a formula
+    does, or with apostrophes and then so. A formula begins with = + - or @ (also full-width, and after white space),
+    or with a tab or carriage return.
+    """
     return f"'{text}" if _RUNS.match(text) else text
 
 
 def as_meant(cell: str) -> str:
-    """Undoes `harmless`: the cell without the apostrophe put before a formula; any other cell unchanged."""
+    """Undoes `harmless`: the cell without its first apostrophe if what follows its apostrophes begins as a formula
+    does; any other cell unchanged.
+    """
     return cell[1:] if _MARKED.match(cell) else cell
 
 
 def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKEN) -> Iterator[list[str] | Rejected]:
-    """The cells of each record, the headers' first. Empty records are left out.
+    """The cells of each CSV record, in order, beginning with the headers. Empty records are left out.
 
-    The separator is the most frequent of , ; and tab in the first line. Bytes that are no UTF-8 become lone surrogates.
-    A line that cannot be parsed becomes a Rejected, and reading goes on with the next. SourceError, which names the
-    subject, after more than `most_broken` such lines.
+    `lines` come without line feeds; a quoted cell may extend over several. The separator is the most frequent of , ;
+    and tab in the first line. Bytes that are no UTF-8 become lone surrogates. A line at which no record of at most
+    RECORD_CHARS characters can be parsed becomes a Rejected (a defect), and reading goes on with the next line.
+    SourceError, which names `subject`, for more than `most_broken` such lines.
     """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
     first = next(texts, "")
@@ -46,7 +52,7 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
 
 
 def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) -> Iterator[list[str] | Rejected]:
-    """As `csv_rows`, for lines that are decoded and have this separator."""
+    """As `csv_rows`, for lines that are decoded, end in a line feed, and separate their cells by `separator`."""
     for _ in range(most_broken + 1):
         consumed: list[str] = []
         reader = csv.reader(_bounded(lines, consumed), strict=True, delimiter=separator)
@@ -63,8 +69,8 @@ def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) 
 
 
 def _bounded(lines: Iterator[str], consumed: list[str]) -> Iterator[str]:
-    """The lines, each appended to `consumed`, which the caller empties after every record. csv.Error where one record
-    has more than RECORD_CHARS characters.
+    """The lines, each also appended to `consumed`, which the caller empties after every record. csv.Error if the lines
+    of one record have more than RECORD_CHARS characters.
     """
     held = 0
     for line in lines:

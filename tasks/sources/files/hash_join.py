@@ -18,7 +18,8 @@ BATCH_ROWS = 2_000
 
 def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
     """Into how many ranges of the hash to split the rows of these Parquet files so that a range can be sorted within
-    the memory limit, by their number of rows and their unpacked bytes. 0 where they are small.
+    the memory limit (in MB): one for each ROWS_PER_MB rows a MB, or for a quarter of the limit in unpacked bytes,
+    whichever gives more. 0 if the rows are fewer than that.
     """
     from pyarrow import parquet
 
@@ -29,8 +30,9 @@ def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
 
 
 class Ranges:
-    """Splits rows by the leading bits of `question_hash` into a power of two of ranges, more than `number`. Up to
-    `max_bytes` of rows are kept in memory; more are written to files in `folder`.
+    """Splits rows by the leading bits of their column `question_hash` into ranges, whose number is the smallest power
+    of two above `number` and above 1. Up to `max_bytes` bytes of rows are kept in memory; with more, all are written to
+    files in `folder`.
     """
 
     def __init__(self, schema: pa.Schema, folder: Path, number: int, max_bytes: int) -> None:
@@ -39,15 +41,15 @@ class Ranges:
         self.bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows; write all rows in memory to disk once they exceed `max_bytes`."""
+        """Add rows of `schema`; if the rows in memory then exceed `max_bytes` bytes, write all of them to disk."""
         self.held.append(batch)
         self.bytes += batch.nbytes
         if self.bytes > self.max_bytes:
             self._spill()
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of each range that has any, ranges in order, rows within them unsorted. Works once: it deletes the
-        files.
+        """One table for each range that has rows, ranges in order; the rows of a range are not sorted. Works once: it
+        deletes the files and forgets the rows.
         """
         in_memory = dict(self._dealt())
         for index in range(1 << self.bits):
@@ -56,7 +58,7 @@ class Ranges:
                 yield pa.concat_tables(tables)
 
     def _dealt(self) -> Iterator[tuple[int, pa.Table]]:
-        """(index of a range, its rows) of the rows in memory, which are then no longer kept."""
+        """(index of a range, its rows) for each range with rows in memory, in order; they are then no longer kept."""
         table, self.held, self.bytes = pa.Table.from_batches(self.held, self.schema), [], 0
         ranges = table["question_hash"].to_numpy() >> np.uint64(64 - self.bits)
         order = np.argsort(ranges, kind="stable")
@@ -74,7 +76,9 @@ class Ranges:
                 stream.write_table(table)
 
     def _spilled(self, index: int) -> Iterator[pa.Table]:
-        """The rows in the file of a range, which is then deleted."""
+        """The rows in the file of the range with this index, a table for each time they were written; the file is then
+        deleted. Nothing if there is no file.
+        """
         path = self.folder / f"range-{index:05}.arrows"
         if path.exists():
             with path.open("rb") as file:
@@ -86,8 +90,8 @@ class Ranges:
 def marked(
     path: str, schema: pa.Schema, positions: np.ndarray, batch_rows: int
 ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
-    """(batch, mask) of each batch of the Parquet file: the mask is true for the rows whose number within the file is in
-    `positions`.
+    """(batch, mask) for each batch of at most `batch_rows` rows of the Parquet file, with the columns of `schema` and
+    cast to it. The mask is true for the rows whose number within the file (from 0) is in `positions`.
     """
     start = 0
     for batch in read_batches(path, batch_rows):
@@ -99,11 +103,12 @@ def marked(
 def duplicate_positions(
     paths: list[str], scratch: Path, *, same: str, keep_order: str, memory_limit_mb: int
 ) -> dict[str, np.ndarray]:
-    """File -> numbers of the rows within it that repeat another row, of this or another file; of each group of repeats
-    all but one.
+    """File -> numbers (from 0) of the rows within it that repeat another row of this or another of the Parquet files;
+    of each group of repeats all but one are listed. A file without repeats has an empty array.
 
-    Rows repeat each other where the expressions of `same` are equal; the one that sorts first by `keep_order` is not
-    listed. Both are lists of SQL expressions over the columns; ties are decided by file and row number.
+    `same`: the names of columns, parted by commas; rows repeat each other if these are equal, and never if one is null.
+    `keep_order`: SQL as after "order by"; the row of a group that sorts first is not listed, ties are decided by file
+    name and row number. DuckDB works within the memory limit, with temporary files in `scratch`.
     """
     import duckdb
 
@@ -146,14 +151,17 @@ def joined(
     orphan_reason: str,
     memory_limit_mb: int,
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Questions joined with their answers: the batches that `nest(questions, answers, number of answers of each)`
-    makes, in order of (question_hash, question_id).
+    """Questions joined with their answers: the batches that `nest(questions, answers, number of answers of each
+    question)` makes of up to BATCH_ROWS questions, in order of (question_hash, question_id); the answers to a question
+    by votes, most first, then by number. In between the Rejecteds of `leave_out`.
 
-    The files have rows of `schema` in any order; `kind` is what the column kind says in questions. `leave_out(rows,
-    reason)` makes the Rejected of repeated ids (for `same` and `keep_order` see `duplicate_positions`), of rows that
-    `masks` marks, by reason, and, for the reason `orphan_reason`, of rows whose question is missing. `complete` may
-    change the sorted rows before they are nested. Memory is bounded: rows are split by hash into ranges, in files in
-    `scratch`, then sorted range by range.
+    `paths`: Parquet files with rows of `schema` in any order. `kind`: what the column kind says in questions.
+    `leave_out(rows, reason)` makes the Rejecteds of rows that are not used, each for one reason: "duplicate id" (for
+    `same` and `keep_order` see `duplicate_positions`), else the first reason in `masks(rows)` whose mask is true, else
+    `orphan_reason` if the row's question is missing. `complete` may change the sorted rows before they are joined.
+
+    Memory is bounded: rows are split by hash into ranges, in files in `scratch` if they are many, then sorted range by
+    range.
     """
     again = duplicate_positions(paths, scratch, same=same, keep_order=keep_order, memory_limit_mb=memory_limit_mb)
     ranges = Ranges(schema, scratch, number_of_ranges(paths, memory_limit_mb), memory_limit_mb << 18)
@@ -177,8 +185,9 @@ def joined(
 
 
 def _families(rows: pa.RecordBatch, asks: np.ndarray) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]:
-    """(questions, their answers, number of answers of each) for up to BATCH_ROWS questions at a time. In `rows` a
-    question stands before its answers; `asks` is true for questions.
+    """(questions, their answers, number of answers of each question) for up to BATCH_ROWS questions at a time. In
+    `rows` each question stands before its answers, and a question comes first; `asks` is true for the rows that are
+    questions.
     """
     starts = np.append(np.flatnonzero(asks), len(asks))
     for first in range(0, len(starts) - 1, BATCH_ROWS):
@@ -188,8 +197,8 @@ def _families(rows: pa.RecordBatch, asks: np.ndarray) -> Iterator[tuple[pa.Recor
 
 
 def in_lists(columns: Mapping[str, pa.Array], counts: np.ndarray, type: pa.ListType) -> pa.ListArray:
-    """An array of lists of structs, in order: list i has `counts[i]` structs, whose fields are the columns that `type`
-    names.
+    """An Arrow array of lists of structs: list i has the next `counts[i]` structs. A struct has the fields that `type`
+    names; their values are in the columns of these names, a value for each struct of all lists.
     """
     fields = list(type.value_type)
     structs = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)

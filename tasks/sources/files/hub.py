@@ -44,8 +44,8 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository. `sha256`: of its content; None for a small file, of which the hub only knows `git`, the
-    hash of its git blob.
+    """A file of a repository. `path`: within the repository; `size`: bytes of its content. `sha256`: of its content;
+    None for a small file. `git`: the hash of its git blob, which for a large file is that of a pointer to the content.
     """
 
     path: str
@@ -64,11 +64,12 @@ def fetch_hub(
     *,
     base_url: str = HUB,
 ) -> list[Path]:
-    """Download the files of a dataset repository at this commit whose paths match one of `paths` (with * and ?), into
-    `folder/<commit>` under their paths in the repository; return where they are. Each is complete, and its hash is
-    checked.
+    """Download the files of a dataset repository at this commit whose paths match one of `paths` (with * and ?, which
+    also match /), into `folder/<commit>` under their paths in the repository. Return where they are, sorted by path in
+    the repository. Each is complete, and its hash is checked.
 
-    Files that are there already are not downloaded again. SourceError where a pattern matches no file.
+    Files that are there already are not downloaded again. UsageError if `revision` is no full hash of a commit or
+    `repo` not owner/name; SourceError if a pattern matches no file or a hash differs; HttpError if the hub refuses.
     """
     check_commit(repo, revision, base_url)
     files = chosen(list_hub(http, repo, revision, base_url=base_url), paths, f"{repo} at {revision}")
@@ -76,7 +77,9 @@ def fetch_hub(
 
 
 def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
-    """UsageError unless `revision` is the full hash of a commit and `repo` is of the form owner/name."""
+    """UsageError unless `revision` has the form of a full hash of a commit (40 hex digits, in lower case) and `repo`
+    the form owner/name. The hub is not asked; `base_url` is for the message.
+    """
     if not _REPO.fullmatch(repo):
         raise UsageError(f'"{repo}" names no dataset repository: write owner/name, e.g. allenai/WildChat-1M.')
     if not _COMMIT.fullmatch(revision or ""):
@@ -88,8 +91,9 @@ def check_commit(repo: str, revision: str | None, base_url: str = HUB) -> None:
 
 
 def pinned(sources: Sequence[Source], *, repository: str | None, revision: str | None) -> list[Source]:
-    """The sources with the added facts `repository` and `revision`: from the side file that a fetch wrote, else these
-    arguments. UsageError where `revision` is no full hash of a commit.
+    """The sources, each with the added facts `repository` and `revision`: those that a fetch wrote beside the source's
+    file (<name>.fetch.json), else these arguments, which may be None. UsageError if the argument `revision` is no full
+    hash of a commit.
     """
     if revision is not None and not _COMMIT.fullmatch(revision):
         raise UsageError(f'revision "{revision}" is no commit: give its 40 hex digits, or leave it out.')
@@ -102,8 +106,8 @@ def pinned(sources: Sequence[Source], *, repository: str | None, revision: str |
 
 
 def origin_of(source: Source) -> dict[str, str | None]:
-    """The columns of rows made from a pinned source: {"revision": commit, "url": page of the repository at this
-    commit}; None where unknown.
+    """Where a source with the facts `repository` and `revision` comes from, as columns of its rows: {"revision":
+    commit or None, "url": page of the repository at this commit, None unless both facts are known}.
     """
     facts = dict(source.facts)
     repository, revision = facts.get("repository"), facts.get("revision")
@@ -115,8 +119,8 @@ def origin_of(source: Source) -> dict[str, str | None]:
 
 
 def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB) -> Iterator[HubFile]:
-    """All files of the repository at this commit, page by page. SourceError where the listing has no end or another
-    form.
+    """All files of the repository at this commit, listed page by page. SourceError if the listing has more than
+    MOST_PAGES pages or another form; HttpError, with advice, if the hub refuses or knows no such commit.
     """
     url: str | None = f"{base_url}/api/datasets/{repo}/tree/{revision}?recursive=true"
     for _ in range(MOST_PAGES):
@@ -130,7 +134,7 @@ def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB)
 
 
 def _files(entries: Any, repo: str) -> Iterator[HubFile]:
-    """The files in one page of a listing, without its directories."""
+    """The files in one page of a listing, without its directories. SourceError if the page has another form."""
     try:
         yield from (hub_file(entry) for entry in entries if entry["type"] == "file")
     except (KeyError, TypeError, ValueError) as error:
@@ -140,7 +144,9 @@ def _files(entries: Any, repo: str) -> Iterator[HubFile]:
 
 
 def hub_file(entry: Mapping[str, Any]) -> HubFile:
-    """The file that an entry of a listing describes. ValueError where its path would lead out of a folder."""
+    """The file that an entry of a listing describes. ValueError if its path could lead out of a folder, or is not of
+    the plain form a/b/c; KeyError if a field is missing.
+    """
     path = str(entry["path"])
     pieces = path.split("/")
     if path != str(PurePosixPath(path)) or ".." in pieces or not all(pieces) or re.search(r"[\\:\x00-\x1f]", path):
@@ -152,8 +158,8 @@ def hub_file(entry: Mapping[str, Any]) -> HubFile:
 
 
 def chosen(files: Iterator[HubFile], patterns: Sequence[str], subject: str) -> list[HubFile]:
-    """The files whose paths match one of `patterns`, sorted by path. SourceError, which begins with `subject`, where a
-    pattern matches no file.
+    """The files whose paths match one of `patterns` (with * and ?, which also match /), sorted by path. SourceError,
+    whose message begins with `subject`, if a pattern matches no file.
     """
     found = sorted(files, key=lambda file: file.path)
     for pattern in patterns:
@@ -164,8 +170,8 @@ def chosen(files: Iterator[HubFile], patterns: Sequence[str], subject: str) -> l
 
 
 def _next(headers: Mapping[str, str], url: str) -> str | None:
-    """The address of the next page of a listing; None after the last. SourceError where it is at another host, which
-    would be sent the token.
+    """The address of the next page of a listing, from the headers of the page at `url`; None after the last page.
+    SourceError if it is at another host, which would be sent the token.
     """
     links = {link.get("rel"): link["url"] for link in requests.utils.parse_header_links(headers.get("Link", ""))}
     if "next" not in links:
@@ -182,7 +188,10 @@ def _next(headers: Mapping[str, str], url: str) -> str | None:
 def _fetched(
     http: Downloader, repo: str, revision: str, file: HubFile, folder: Path, progress: Progress | None, base_url: str
 ) -> Path:
-    """Where the file is, once it is downloaded and its hash is checked."""
+    """Download the file of the repository below `folder`, unless it is there, check its hash, and return its place.
+    SourceError if the git hash of a small file differs, which is then deleted; for a large one the download checks the
+    SHA-256.
+    """
     place = folder / file.path
     place.parent.mkdir(parents=True, exist_ok=True)
     with _explained(repo, revision, base_url):
@@ -202,7 +211,7 @@ def _fetched(
 
 
 def git_hash(path: Path) -> str:
-    """The SHA-1 that git gives to the file's content as a blob."""
+    """The SHA-1, in hex digits, that git gives to the file's content as a blob."""
     start = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: start).hexdigest()
@@ -216,7 +225,9 @@ def _token() -> dict[str, str] | None:
 
 @contextmanager
 def _explained(repo: str, revision: str, base_url: str) -> Iterator[None]:
-    """Within it, an HttpError 401, 403 or 404 of the hub gets a message that says what to do."""
+    """A context in which an HttpError with status 401, 403 or 404 gets a message that says what to do. Other errors
+    pass unchanged.
+    """
     page = f"{base_url}/datasets/{repo}"
     refused = (
         f"The hub refuses {repo} (%s): it may be gated, private or misspelt; accept its terms at {page} and set "

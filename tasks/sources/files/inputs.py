@@ -15,11 +15,7 @@ from longform.errors import SourceError, UsageError
 WHOLE = (0, -1)
 SIDE_FILE = ".fetch.json"
 NOTES = (SIDE_FILE, ".part.json")
-LARGEST_RATIO = 1_000
-RATIO_FROM_BYTES = 64 << 20
-SHORTEST_LINE = 4
 RAW_CHARS = 2_000
-DENSE_FROM_BYTES = 128 << 10
 PACKED = (".gz", ".zst", ".zst_blocks", ".bz2", ".xz", ".7z", ".zip", ".tar")
 
 
@@ -33,11 +29,14 @@ def open_files(
     facts: Sequence[tuple[str, str | None]] = (),
     piece_bytes: int | None = None,
 ) -> list[Source]:
-    """A source for each file in `paths`, and for each file with one of `endings` in the folders of `paths`, in this
-    order; within a folder by path. Of files with equal contents the first.
+    """A source for each file that `paths` names, whatever its ending, and for each file with one of `endings` (in lower
+    case) in a folder that `paths` names; in this order, within a folder by path. Of files with equal contents the
+    first.
 
-    A plain file is cut into pieces of `piece_bytes`, if given; a packed one is one piece. The fact `retrieved_at` is
-    that of the file's side file, else the argument. SourceError for a file that is missing, empty or may not be read.
+    A plain file is cut into pieces of `piece_bytes` bytes, if given; a packed one (PACKED) is one piece. Facts of a
+    source: `name`, the file's; `retrieved_at`, from <name>.fetch.json beside the file, else the argument; and `facts`.
+    SourceError for a file that is missing, empty or may not be read, and for a folder without such a file; UsageError
+    if `paths` is empty.
     """
     found: dict[str, Source] = {}
     for path in map(Path, paths):
@@ -55,8 +54,8 @@ def open_files(
 
 
 def files_in(path: Path) -> list[Path]:
-    """The file itself, or all files below the folder, sorted by path. Hidden files and side files of fetches are left
-    out. SourceError where `path` does not exist.
+    """The file itself, or all files in and below the folder, sorted by path, without hidden ones and those in which a
+    fetch keeps notes (names that end as in NOTES). SourceError if `path` does not exist.
     """
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a file or a folder that is there.")
@@ -67,13 +66,13 @@ def files_in(path: Path) -> list[Path]:
 
 
 def check_access(file: Path) -> None:
-    """SourceError where this user may not read the file."""
+    """SourceError if this user may not read the file."""
     if not os.access(file, os.R_OK):
         raise SourceError(f"{file} may not be read by this user: change its permissions.")
 
 
 def check_file(file: Path, advice: str = "give a file that holds records, or fetch it again") -> int:
-    """The file's size in bytes. SourceError where it is empty, with `advice` what to do then, or may not be read."""
+    """The file's size in bytes. SourceError if it may not be read, or if it is empty; `advice` then says what to do."""
     check_access(file)
     if not (size := file.stat().st_size):
         raise SourceError(f"{file} is empty: {advice}.")
@@ -81,13 +80,15 @@ def check_file(file: Path, advice: str = "give a file that holds records, or fet
 
 
 def cut_evenly(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
-    """(start, end) of consecutive pieces of `piece_bytes` each that cover 0 to `size`; the last may be shorter."""
+    """(start, end) of consecutive pieces of `piece_bytes` each that cover 0 to `size`, in bytes or any other unit; the
+    last may be shorter. Empty if `size` is 0.
+    """
     return tuple((start, min(start + piece_bytes, size)) for start in range(0, size, piece_bytes))
 
 
 def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
-    """When `longform fetch` got this file, from its side file, else `otherwise`: ISO 8601. UsageError where it is no
-    date.
+    """When the file was fetched, as ISO 8601: what `longform fetch` wrote to <name>.fetch.json beside it, else
+    `otherwise`; None if neither says it. UsageError if it is no ISO 8601 date.
     """
     found = read_notes(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
     when = (found if isinstance(found, str) else None) or otherwise
@@ -97,7 +98,7 @@ def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
 
 
 def read_notes(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is no file, it cannot be read, or has no such object."""
+    """The JSON object in a file; {} if there is no file, if it cannot be read, or if it holds something else."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -105,30 +106,9 @@ def read_notes(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None:
-    """SourceError where more than RATIO_FROM_BYTES were unpacked, and more than LARGEST_RATIO times the packed size, as
-    no text packs: it packs to a hundredth at best. `subject` is what the message calls the file.
-    """
-    if unpacked_bytes > RATIO_FROM_BYTES and unpacked_bytes > LARGEST_RATIO * max(1, packed_bytes):
-        raise SourceError(
-            f"{subject} unpacks to more than {LARGEST_RATIO} times its size, as only hostile files do: leave it out."
-        )
-
-
-def refuse_empty_lines(subject: object, lines: int, length: int) -> None:
-    """SourceError for a block of `length` bytes whose `lines` line feeds leave almost no text between them: such lines
-    hold no records, but each costs time.
-    """
-    if length >= DENSE_FROM_BYTES and lines * SHORTEST_LINE > length:
-        raise SourceError(
-            f"{subject} holds lines of less than {SHORTEST_LINE} bytes by the ten thousands, as only hostile files do: "
-            "leave it out."
-        )
-
-
 def moment(text: str) -> int:
-    """An ISO 8601 date or time as milliseconds since 1970; UTC where it names no zone. UsageError where it is
-    ill-formed.
+    """An ISO 8601 date, with or without a time, as milliseconds since 1970; UTC if it names no zone. UsageError if it
+    is ill-formed.
     """
     try:
         when = datetime.fromisoformat(text)
@@ -138,13 +118,15 @@ def moment(text: str) -> int:
 
 
 def retrieved_at(source: Source) -> int | None:
-    """When the source was fetched, in milliseconds since 1970, from its fact `retrieved_at`; None where it has none."""
+    """When the source was fetched, in milliseconds since 1970, from its fact `retrieved_at`; None if it has none."""
     when = dict(source.facts).get("retrieved_at")
     return None if when is None else moment(when)
 
 
 def raw_text(raw: str | bytes) -> str:
-    """The first RAW_CHARS characters of a rejected record, as text that can be stored as UTF-8."""
+    """The first RAW_CHARS characters of a rejected record, as text that can be stored as UTF-8: what is ill-formed is
+    replaced.
+    """
     text = raw[:RAW_CHARS].encode("utf-8", "replace") if isinstance(raw, str) else raw[: 4 * RAW_CHARS]
     return text.decode("utf-8", "replace")[:RAW_CHARS]
 

@@ -25,7 +25,8 @@ from typing import IO, Any
 
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from tasks.sources.files.inputs import WHOLE, refuse_bomb, refuse_empty_lines
+from tasks.sources.files.bombs import refuse_bomb, refuse_empty_lines
+from tasks.sources.files.inputs import WHOLE
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = MAX_BLOCK_BYTES = 64 << 20
@@ -46,10 +47,12 @@ _MAGIC = {
 
 
 def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """The lines of a piece, without their line feeds. A piece that is a byte range has the lines that start in it.
+    """The lines of a piece of a text file, plain or packed, without their line feeds. A piece that is a byte range has
+    the lines that start in it.
 
-    A longer line is cut to its first `max_line_bytes`, which should be no less than BLOCK_BYTES. A byte order mark at
-    the file's beginning is left out. SourceError where the file is damaged or truncated.
+    A line of more than `max_line_bytes` bytes (which should be no less than BLOCK_BYTES) is cut to its first
+    `max_line_bytes`. A byte order mark at the file's beginning is left out. SourceError if a packed file is damaged or
+    truncated, or if the file unpacks to far more than text does or is nearly nothing but line feeds.
     """
     lines = _lines(piece, max_line_bytes)
     if piece.start == 0:
@@ -58,7 +61,7 @@ def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterato
 
 
 def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
-    """As `read_lines`, with the byte order mark."""
+    """As `read_lines`, but a byte order mark stays in the first line."""
     path = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:
         yield from split_lines(unpacked(path), path, max_line_bytes)
@@ -74,12 +77,14 @@ def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    """The rest of the file, in blocks of BLOCK_BYTES."""
+    """The rest of the file from its position on, in blocks of at most BLOCK_BYTES."""
     return iter(lambda: file.read(BLOCK_BYTES), b"")
 
 
 def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
-    """The lines, from (line, length) pairs, that start less than `stop` bytes after the first one."""
+    """The lines of (line, length in bytes without the line feed) pairs that start less than `stop` bytes after the
+    first one.
+    """
     offset = 0
     for line, length in lines:
         if offset >= stop:
@@ -89,15 +94,16 @@ def _until(lines: Iterator[tuple[bytes, int]], stop: int) -> Iterator[bytes]:
 
 
 def split_lines(blocks: Iterator[bytes], subject: object, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """The lines of a stream of blocks, without their line feeds; a carriage return at the end stays. A longer line is
-    cut to its first `max_line_bytes`. Errors name the subject.
+    """The lines of a stream of blocks, without their line feeds; a carriage return at the end stays. A line that
+    extends over several blocks is cut to its first `max_line_bytes` bytes. SourceError, which names `subject`, if a
+    block is nearly nothing but line feeds (`refuse_empty_lines`).
     """
     for line, _ in _measured(blocks, subject, max_line_bytes):
         yield line
 
 
 def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """(line cut to `max_line_bytes`, its length before the cut) of each line, without the line feed."""
+    """(line, its length in bytes before any cut) for each line, without line feeds; else as `split_lines`."""
     head, held = b"", 0
     for block in blocks:
         first, *more = block.split(b"\n")
@@ -112,8 +118,9 @@ def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> 
 
 
 def unpacked(path: Path) -> Iterator[bytes]:
-    """The content of a file in blocks; a file that begins as gzip, zstd, bzip2 or xz is unpacked. SourceError where it
-    is damaged or truncated, or its name ends in .gz, .zst, .bz2 or .xz but it begins as none of them.
+    """The content of a file in blocks; a file that begins as gzip, zstd, bzip2 or xz is unpacked, whatever its name.
+    SourceError if it is damaged or truncated, if its name ends in .gz, .zst, .bz2 or .xz but it begins as none of them,
+    or if it unpacks to far more than text does (`refuse_bomb`).
     """
     with path.open("rb") as file:
         kind, named = packing(path), _ENDINGS.get(path.suffix.lower())
@@ -130,14 +137,16 @@ def unpacked(path: Path) -> Iterator[bytes]:
 
 
 def packing(path: Path) -> str | None:
-    """gzip, zstd, bzip2 or xz, as the file's first bytes say; None for any other file."""
+    """How a file is packed: "gzip", "zstd", "bzip2" or "xz", by its first bytes; None for any other file."""
     with path.open("rb") as file:
         start = file.read(8)
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
 
 
 def _opened(file: IO[bytes], kind: str | None) -> Any:
-    """A context manager of the file's unpacked bytes. `kind` is what `packing` returned."""
+    """A context manager that gives a file object of the file's unpacked bytes. `kind`: gzip, zstd, bzip2 or xz; None
+    for a plain file, which is given as it is.
+    """
     if kind == "gzip":
         from isal import igzip
 
@@ -153,7 +162,7 @@ def _opened(file: IO[bytes], kind: str | None) -> Any:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Within it, what the unpackers raise becomes a SourceError on `path`: truncated or damaged."""
+    """A context in which what unpacking raises becomes a SourceError on `path`: truncated or damaged."""
     from backports.zstd import ZstdError
     from isal.igzip_lib import IsalError
 
@@ -170,8 +179,9 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def block_rows(path: Path) -> Iterator[bytes]:
-    """The rows of a .zst_blocks file in order, with one block in memory at a time. SourceError where it is damaged or
-    truncated.
+    """The rows of a .zst_blocks file in order, with one block in memory at a time. SourceError if it is damaged or
+    ends within a block, or if it unpacks to far more than text does (`refuse_bomb`). A file that was cut between two
+    blocks is not noticed.
     """
     unpacked = 0
     with path.open("rb") as file:
@@ -183,7 +193,9 @@ def block_rows(path: Path) -> Iterator[bytes]:
 
 
 def _read_block(file: IO[bytes], head: bytes, path: Path) -> bytes:
-    """The packed bytes of the block whose size `head`, read before, states."""
+    """The packed bytes of a block. `head`: the 4 bytes before it, already read, which state its size. SourceError if
+    the file ends before the block does, or the size is above MAX_BLOCK_BYTES.
+    """
     size = _SIZE.unpack(head)[0] if len(head) == _SIZE.size else -1
     if size > MAX_BLOCK_BYTES:
         raise _damaged_block(path, f"a block claims {size:,} bytes")
@@ -194,6 +206,7 @@ def _read_block(file: IO[bytes], head: bytes, path: Path) -> bytes:
 
 
 def _unpacked_block(block: bytes, path: Path) -> bytes:
+    """The unpacked content of a block of zstd. SourceError if it is damaged, or has more than MAX_BLOCK_BYTES bytes."""
     from backports import zstd
 
     unpacker = zstd.ZstdDecompressor()
@@ -207,6 +220,9 @@ def _unpacked_block(block: bytes, path: Path) -> bytes:
 
 
 def _rows_of_block(content: bytes, path: Path) -> Iterator[bytes]:
+    """The rows in the unpacked content of a block, in the order of its index. SourceError if the index or a row extends
+    beyond the content, or if rows overlap so that together they are longer than it.
+    """
     count = _SIZE.unpack_from(content)[0] if len(content) >= _SIZE.size else -1
     start = _SIZE.size + max(0, count) * _PLACE.size
     if count < 0 or start > len(content):

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError
-from tasks.sources.files.inputs import WHOLE, refuse_bomb
+from tasks.sources.files.bombs import refuse_bomb
+from tasks.sources.files.inputs import WHOLE
 
 MAGIC = b"PAR1"
 BUFFER_BYTES = 1 << 20
@@ -21,12 +22,15 @@ USUAL_RATIO = 16
 
 
 def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet does, whatever its name."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def rows_of(piece: Shard) -> int:
-    """The number of rows of a piece, from the footer of its file."""
+    """The number of rows in the row groups of a piece, from the footer of its Parquet file. SourceError if the file is
+    damaged.
+    """
     from pyarrow import parquet
 
     with readable(piece), parquet.ParquetFile(piece.source.path) as file:
@@ -35,11 +39,12 @@ def rows_of(piece: Shard) -> int:
 
 
 def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> Iterator[pa.RecordBatch]:
-    """Record batches of about `rows` rows, fewer where they reach BATCH_BYTES, with the columns of whose paths (such as
+    """Record batches of about `rows` rows, fewer if these reach BATCH_BYTES, with the columns for whose paths (such as
     conversation.list.element.role) `wanted` is true.
 
-    A piece that is a byte range has the row groups that start in it. SourceError where the file is damaged, has no such
-    column, or a text in it is no UTF-8. Of a row group, however large, only a page of each column is in memory.
+    A piece that is a byte range has the row groups that start in it. SourceError if the file is damaged, has no such
+    column, unpacks to far more than text does (`refuse_bomb`), or a text in it is no UTF-8. Of a row group, however
+    large, only a page of each column is in memory.
     """
     from pyarrow import parquet
 
@@ -60,10 +65,12 @@ def parquet_batches(piece: Shard, wanted: Callable[[str], bool], rows: int) -> I
 
 
 def _gathered(few: Iterable[pa.RecordBatch], rows: int, path: str) -> Iterator[pa.RecordBatch]:
-    """Small batches joined until they have `rows` rows or more, or BATCH_BYTES or more.
+    """The small batches `few`, joined until they have `rows` rows or more, or BATCH_BYTES bytes or more; the last may
+    have fewer. ArrowInvalid if a batch is ill-formed; SourceError if the batches of the file at `path` have far more
+    bytes than its size allows (`refuse_bomb`).
 
     A dictionary holds a long text once for any number of rows, and no figure of the file says how large these become:
-    so few rows are decoded at once, and their bytes are counted (`refuse_bomb`).
+    so few rows are decoded at once, and their bytes are counted.
     """
     held: list[pa.RecordBatch] = []
     held_rows = held_bytes = unpacked = 0
@@ -82,8 +89,8 @@ def _gathered(few: Iterable[pa.RecordBatch], rows: int, path: str) -> Iterator[p
 
 @contextmanager
 def readable(piece: Shard) -> Iterator[None]:
-    """Within it, what Arrow raises for a damaged file, or for columns of another type than expected, becomes a
-    SourceError.
+    """A context in which what Arrow raises for a damaged file, or for columns of another type than expected, becomes a
+    SourceError on the piece's file.
     """
     try:
         yield
@@ -95,7 +102,7 @@ def readable(piece: Shard) -> Iterator[None]:
 
 
 def _is_in(piece: Shard, group: Any) -> bool:
-    """Whether the row group starts in the piece's byte range."""
+    """Whether the row group starts in the piece's byte range; True if the piece is the whole file."""
     if (piece.start, piece.end) == WHOLE:
         return True
     column = group.column(0)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from longform.artifacts.rows import Shard
 from longform.engine.at_most import Sizes
+from tasks.sources.files.bombs import LARGEST_RATIO, RATIO_FROM_BYTES
 from tasks.sources.files.bundles import ZIPS, Bundle
-from tasks.sources.files.inputs import LARGEST_RATIO, RATIO_FROM_BYTES, WHOLE
+from tasks.sources.files.inputs import WHOLE
 from tasks.sources.files.lines import packing
 from tasks.sources.files.parquet import is_parquet, rows_of
 
@@ -22,7 +23,9 @@ TAR_BYTES = 1_024  # of a member: its header and a block of what it holds
 
 
 def unpacked_at_most(piece: Shard) -> float:
-    """Upper bound of the unpacked bytes of a piece; for a byte range of a plain file, the length of the range."""
+    """Upper bound of the unpacked bytes of a piece: for a byte range of a plain file the length of the range, for a
+    bundle that of its files together, else that of the whole file, also for a piece of a .zip or Parquet file.
+    """
     if isinstance(piece.source, Bundle):
         return sum(_unpacked(Path(file.path)) for file in piece.source.files)
     path = Path(piece.source.path)
@@ -31,8 +34,9 @@ def unpacked_at_most(piece: Shard) -> float:
 
 
 def records_at_most(piece: Shard, least_bytes: float) -> float:
-    """Upper bound of the records of a piece, none of which is shorter than `least_bytes`, line feed included. For a
-    bundle or .zip the number of files, for Parquet of rows, for a tar what its size allows.
+    """Upper bound of the records of a piece. For a bundle or a piece of a .zip its number of files, for Parquet its
+    number of rows, for a tar what its unpacked bytes allow at TAR_BYTES a file; for lines, what the unpacked bytes
+    allow if none is shorter than `least_bytes`, line feed included.
     """
     path = Path(piece.source.path)
     if isinstance(piece.source, Bundle):
@@ -47,19 +51,24 @@ def records_at_most(piece: Shard, least_bytes: float) -> float:
 
 
 def most_bytes(name: str) -> Callable[[Sizes], float]:
-    """For `AtMost(bytes=...)` of a stage: the unpacked bytes at most of its parameter `name`, which is a source."""
+    """For `AtMost(bytes=...)` of a stage: a function that gives the upper bound of the unpacked bytes
+    (`unpacked_at_most`) of the stage's parameter `name`, which is a piece of a source.
+    """
     return lambda of: unpacked_at_most(of[name])
 
 
 def most_records(name: str, least: str) -> Callable[[Sizes], float]:
-    """For `AtMost(rows=...)` of a stage: the records at most of its parameter `name`, which is a source. `least` is the
-    shortest possible record.
+    """For `AtMost(rows=...)` of a stage: a function that gives the upper bound of the records (`records_at_most`) of
+    the stage's parameter `name`, which is a piece of a source. `least`: the text of the shortest possible record,
+    without line feed.
     """
     return lambda of: records_at_most(of[name], len(least.encode()) + 1)
 
 
 def _unpacked(path: Path) -> float:
-    """Upper bound of the unpacked bytes of a file."""
+    """Upper bound of the unpacked bytes of a file: its size if it is plain; else LARGEST_RATIO times its size, or
+    RATIO_FROM_BYTES if that is more, and for gzip at most DEFLATE_RATIO times its size.
+    """
     size = path.stat().st_size
     kind = None if is_parquet(path) else packing(path)
     if kind is None and not is_parquet(path) and not path.name.lower().endswith(ZIPS):

@@ -20,8 +20,9 @@ from longform.artifacts.rows import Rejected, Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files import archives
+from tasks.sources.files.bombs import DENSE_FROM_BYTES
 from tasks.sources.files.hash_join import number_of_ranges
-from tasks.sources.files.inputs import DENSE_FROM_BYTES, open_files
+from tasks.sources.files.inputs import open_files
 from tasks.sources.files.lines import block_rows, read_lines
 from tasks.sources.files.parquet import parquet_batches
 from tasks.sources.openreview import submissions as openreview

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row
 from tasks.annotation.agreement import kappa, pairwise_share
-from tasks.expertqa.tables.label_counts import PROPERTIES, agreement
+from tasks.expertqa.tables.second_labelling import PROPERTIES, agreement_with_second
 from tasks.expertqa.vocabulary import LABELLED
 
 WORDS = st.sampled_from(["Complete", "Partial", "Missing"])
@@ -71,7 +71,9 @@ def test_each_property_of_each_field_with_what_was_compared() -> None:
         labels("a", "Useful", "Complete", "Missing", "Partial", who="s"),
         labels("d", "Useful", "Complete", who="s"),
     ]
-    rows = agreement(reference, second, {"q_a": "Medicine", "q_b": "Engineering", "q_c": "Law", "q_d": "Law"})
+    rows = agreement_with_second(
+        reference, second, {"q_a": "Medicine", "q_b": "Engineering", "q_c": "Law", "q_d": "Law"}
+    )
     assert [(row["field"], row["property"]) for row in rows] == [
         (field, name) for field in (None, "Engineering", "Medicine") for name in PROPERTIES
     ]
@@ -88,15 +90,15 @@ def test_each_property_of_each_field_with_what_was_compared() -> None:
 def test_of_several_reference_labellings_the_first_counts_and_every_second_one_is_compared() -> None:
     reference = [labels("a", "Useful"), labels("a", "Not useful at all", who="e2")]
     second = [labels("a", "Useful", who="s"), labels("a", "Not useful at all", who="t")]
-    found = of(agreement(reference, second, {"q_a": "Law"}), "Law", "usefulness")
+    found = of(agreement_with_second(reference, second, {"q_a": "Law"}), "Law", "usefulness")
     assert (found["labelled"], found["agreed"]) == (2, 1)
 
 
 def test_claims_are_matched_by_their_ids_in_whatever_order() -> None:
     reference, second = labels("a", None, "Complete", "Partial"), labels("a", None, "Complete", "Partial", who="s")
     second["claims"].reverse()
-    assert of(agreement([reference], [second], {"q_a": "Law"}), None, "support")["agreement"] == 1.0
+    assert of(agreement_with_second([reference], [second], {"q_a": "Law"}), None, "support")["agreement"] == 1.0
 
 
 def test_nothing_to_compare() -> None:
-    assert [row["labelled"] for row in agreement([labels("a", "Useful")], [], {})] == [0] * len(PROPERTIES)
+    assert [row["labelled"] for row in agreement_with_second([labels("a", "Useful")], [], {})] == [0] * len(PROPERTIES)

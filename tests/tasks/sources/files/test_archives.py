@@ -8,7 +8,7 @@ import pytest
 
 from longform.errors import SourceError
 from tasks.sources.files import archives
-from tasks.sources.files.inputs import RATIO_FROM_BYTES
+from tasks.sources.files.bombs import RATIO_FROM_BYTES
 
 libarchive: Any = archives._libarchive()
 TEXT = b"".join(b"%d squared is %d\r\n" % (number, number**2) for number in range(40_000))

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from longform.artifacts.rows import Shard
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
-from tasks.sources.files.inputs import RATIO_FROM_BYTES, open_files
+from tasks.sources.files.bombs import RATIO_FROM_BYTES
+from tasks.sources.files.inputs import open_files
 from tasks.sources.files.lines import BLOCK_BYTES, read_lines, split_lines, unpacked
 
 PACK = {".gz": gzip.compress, ".zst": zstd.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".jsonl": bytes}
