@@ -131,14 +131,18 @@ class AxiomsConfig(ModelSettings):
 
     @model_validator(mode="after")
     def some_utilization_is_kept(self) -> Self:
+        """The settings unchanged; ValueError unless utilization_above is less than utilization_below."""
         if self.utilization_above >= self.utilization_below:
             raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
         return self
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
-    """Calls the stages of the axioms dataset in order, and last `set_publication`, with the settings of `config`.
+    """Call the stages of the axioms dataset in order, and last `set_publication`, with the settings of `config`.
     `builder` makes the stages, or only records the calls (a `Method`).
+
+    UsageError or SourceError if a setting names an endpoint, a prompt or a dump that cannot be used. A `Method` with
+    `until` ends the calls early, with UntilReached.
     """
     model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     embedding = (

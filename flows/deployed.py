@@ -90,9 +90,9 @@ def make_flow(
 ) -> Flow[..., Any]:
     """A Prefect flow `name` that calls `method` with a configuration and options of a build, and returns its result.
 
-    The flow's parameters are `config` (of the class `config`, described by `settings`) and the fields of `Options` that
-    `options` names; `stages` are the stage names that options such as `until` may take. Expected errors end the run as
-    Failed or Cancelled.
+    The flow's parameters are `config` (of the class `config`, described by `settings`) and the fields of `Options`
+    that `options` names, `home` among them; `stages` are the stage names that options such as `until` may take. If
+    `method` raises a LongformError, the run ends as Failed or, for Cancelled, as Cancelled; other errors are raised.
     """
 
     def body(**values: Any) -> Any:
@@ -124,8 +124,8 @@ def _config(model: type[BaseModel]) -> inspect.Parameter:
 
 
 def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
-    """The field `name` of `Options` as a flow parameter, with its bounds, or with `stages` as allowed values if it
-    names a stage. `home` becomes text with the default None.
+    """The field `name` of `Options` as a flow parameter, with its bounds, or with `stages` and None as allowed values
+    if it names a stage. `home` becomes text with the default None.
     """
     if name == "home":
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
@@ -135,9 +135,11 @@ def _option(name: str, stages: Iterable[str]) -> inspect.Parameter:
 
 
 def run_build(dataset: str, config: ModelSettings, options: Options) -> Any:
-    """Build a dataset with Prefect's task runs, and write a summary as an artifact of the flow run.
+    """Build a dataset with Prefect's task runs, and write a summary as an artifact of the flow run. Progress goes to
+    the display of the command line that started the run (STARTED_BY), else to stderr.
 
-    Returns the path of the published version's folder as text; None if the build ended at `until`.
+    Returns the path of the published version's folder as text; None if the build ended at `until`. The error of a
+    failed build is raised.
     """
     started_by = STARTED_BY.get()
     on_loss = {"on_loss": started_by.on_loss} if started_by else {}
@@ -153,7 +155,10 @@ def run_build(dataset: str, config: ModelSettings, options: Options) -> Any:
 
 
 def read(config: Reading, options: Options) -> dict[str, int]:
-    """Read files of a source into Parquet; returns the number of rows of each stage."""
+    """Read files of a source into Parquet, and write a summary as an artifact of the flow run; with `config.to` the
+    rows are also written into that folder. Returns stage -> number of its rows. UsageError for an unknown source or
+    setting.
+    """
     settings = fetching.config_of(config.source, "read", config.settings)
     paths, source = [Path(path) for path in config.paths], config.source
     runner = runner_of(*options.engine)
@@ -170,7 +175,11 @@ def read(config: Reading, options: Options) -> dict[str, int]:
 
 
 def fetch_files(config: Fetching, options: Options) -> list[dict[str, Any]]:
-    """Fetch files of a source; returns path, bytes and hash of each file, and whether it is new."""
+    """Fetch files of a source into `config.to` or sources/<source> in the home, and write their list as an artifact of
+    the flow run. Returns a dict for each file: path, bytes, sha256, and `new`, whether this run fetched it.
+
+    UsageError for an unknown source or setting, or if its terms must be accepted first.
+    """
     settings = fetching.config_of(config.source, "fetch", config.settings)
     fetching.check_terms(config.source, config.accept_terms, "this flow with accept_terms")
     folder = Path(config.to or options.home / "sources" / config.source).absolute()
@@ -215,10 +224,10 @@ globals().update({name.replace("-", "_"): each for name, each in FLOWS.items()})
 
 
 def start(dataset: str, config: ModelSettings, options: Options, by: CommandLine) -> str | None:
-    """Run a dataset's flow from the command line and wait for its end.
+    """Run a dataset's flow from the command line and wait for its end. `by` is set as STARTED_BY for the flow run.
 
-    Returns the path of the published version's folder; None if the build ended at `until`. Raises the error of a failed
-    run, Cancelled for a cancelled one.
+    Returns the path of the published version's folder as text; None if the build ended at `until`. Raises the error of
+    a failed run, Cancelled for a cancelled one.
     """
     STARTED_BY.set(by)
     options_by_name = {option: getattr(options, option) for option in ALL}

@@ -124,6 +124,10 @@ class WebConfig(BaseModel):
 
     @model_validator(mode="after")
     def engine_can_be_reached(self) -> Self:
+        """The settings unchanged. ValueError for an address that does not begin with http:// or https:// or has a user
+        or password, for searxng without an address of its own, for brave without key_env, and for a parameter with the
+        name of a secret (SECRETS).
+        """
         if not self.url.startswith(("http://", "https://")) or (self.kind == "searxng" and self.url == BRAVE):
             raise ValueError(f'{self.kind} needs its address: set url, e.g. "http://127.0.0.1:8080"')
         without_user(self.url)
@@ -210,10 +214,15 @@ class ExpertqaConfig(ModelSettings):
     @field_validator("answer_parameters")
     @classmethod
     def are_not_set_by_build(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """The request parameters unchanged; ValueError if one of them is set by the build itself."""
         return check_request_parameters(value)
 
     @model_validator(mode="after")
     def settings_agree(self) -> Self:
+        """The settings unchanged. ValueError for an overlap that is not less than the window, no file of questions, a
+        system that is named twice, a commercial system with the name of another system, accounts of files that are not
+        named, both pages and web, and a post-hoc system without gpt4, whose answers it cites.
+        """
         if self.overlap >= self.window:
             raise ValueError("overlap must be less than window, else a passage would not move on")
         if not listed(self.questions):
@@ -233,8 +242,11 @@ class ExpertqaConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
-    """Calls the stages of the expertqa dataset in order, and last `set_publication`, with the settings of `config`.
+    """Call the stages of the expertqa dataset in order, and last `set_publication`, with the settings of `config`.
     `builder` makes the stages, or only records the calls (a `Method`).
+
+    UsageError or SourceError if a setting names an endpoint, a prompt or a file that cannot be used, or settings
+    cannot work together. A `Method` with `until` ends the calls early, with UntilReached.
     """
     model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
@@ -364,9 +376,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
 def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[Search, dict[str, Any]]:
     """(the settings of the passage search, the keyword arguments `embedding`, `web` and `crawl` of the search stages).
 
-    The arguments are the embedding model, the web search engine and the fetcher of its pages; None where the
-    configuration names none. `takedowns`: ids of records whose pages are not fetched. Raises UsageError where the
-    settings cannot work together.
+    The arguments are the embedding model (an endpoint, or the name of a local model), the web search engine, and the
+    fetcher of its pages; None where the configuration names none. `takedowns`: ids of records whose pages are not
+    fetched. UsageError if the settings cannot work together, or the tokenizer or the model cannot be used.
     """
     search = Search(
         backend=config.backend,
@@ -402,7 +414,8 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:
     """(the local corpus, the pages that are searched in place of the web), both cut into windows of tokens and without
-    records that are taken down. There are no pages if a search engine is configured.
+    records that are taken down. A table is empty if its setting names no file; there are no pages if a search engine
+    is configured.
     """
     windows: dict[str, Any] = {"tokenizer": config.tokenizer, "size": config.window, "overlap": config.overlap}
     opening = partial(open_corpora, retrieved_at=config.retrieved_at)

@@ -48,20 +48,20 @@ def module_of(dataset: str) -> ModuleType:
 
 
 def offline_rules() -> dict[str, Rule]:
-    """prompt name -> the rule by which the offline model answers it, for the prompts of all datasets."""
+    """prompt name -> the rule by which the offline model answers that prompt, for the prompts of all datasets."""
     return {name: rule for dataset in DATASETS for name, rule in module_of(dataset).OFFLINE.items()}
 
 
 def stages_of(dataset: str) -> dict[str, Stage]:
-    """stage name -> stage, for all stages that are names of the dataset's flow module or of the source modules it
-    imports.
+    """stage name -> stage, for all stages in the namespace of the dataset's flow module or of a source module that it
+    imports. KeyError for an unknown dataset.
     """
     return {stage.name: stage for stage in named_stages(vars(module_of(dataset)))}
 
 
 def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
-    """The stages among the values of `names`, which is a module's namespace (`vars(module)`), and among the names of
-    the source modules that it imports.
+    """The stages among the values of `names`, a module's namespace (`vars(module)`), and those of the modules of
+    flows.sources and tasks.sources among them. A stage that several of these modules import comes more than once.
     """
     from longform.engine.stage import Stage
 

@@ -164,6 +164,9 @@ class RevisionDistanceConfig(ModelSettings):
     @field_validator("weights")
     @classmethod
     def weights_are_of_intentions(cls, value: dict[str, float]) -> dict[str, float]:
+        """The weights, with the default weight for each intention that is not given; ValueError for an unknown
+        intention, or a weight outside 0 to 1000.
+        """
         for name, weight in value.items():
             if name not in INTENTIONS:
                 raise ValueError(f"there is no intention {name}; there is {', '.join(INTENTIONS)}")
@@ -174,10 +177,14 @@ class RevisionDistanceConfig(ModelSettings):
     @field_validator("easy_parameters", "hard_parameters")
     @classmethod
     def are_not_set_by_build(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """The request parameters unchanged; ValueError if one of them is set by the build itself."""
         return check_request_parameters(value)
 
     @model_validator(mode="after")
     def settings_agree(self) -> Self:
+        """The settings unchanged; ValueError for accounts of files that `judgements` does not name, and if least_words
+        is more than most_words.
+        """
         check_accounts(self.accounts, self.judgements)
         if self.least_words > self.most_words:
             raise ValueError("least_words is more than most_words, so that no text fits")
@@ -185,8 +192,11 @@ class RevisionDistanceConfig(ModelSettings):
 
 
 def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
-    """Calls the stages of the revision-distance dataset in order, and last `set_publication`, with the settings of
+    """Call the stages of the revision-distance dataset in order, and last `set_publication`, with the settings of
     `config`. `builder` makes the stages, or only records the calls (a `Method`).
+
+    UsageError or SourceError if a setting names an endpoint, a prompt or a file that cannot be used. A `Method` with
+    `until` ends the calls early, with UntilReached.
     """
     model, prompt, case_numbers = endpoints_by_stage(config), prompts(config), cases_by_task(config)
     lengths = {"least_words": config.least_words, "most_words": config.most_words}
@@ -263,16 +273,16 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
 
 
 def prompts(config: RevisionDistanceConfig) -> dict[str, Any]:
-    """name -> prompt, for all prompts of the dataset; files in the folder of the setting `prompts` replace the
-    project's.
+    """prompt name -> prompt, for all prompts of the dataset; files in the folder of the setting `prompts` replace the
+    project's. UsageError if that folder or a prompt in it is wrong.
     """
     folders = prompt_folders(config.prompts, PROMPTS)
     return {name: load_prompt(f"revision_distance/{name}", *folders) for name in PROMPT_NAMES}
 
 
 def cases_by_task(config: RevisionDistanceConfig) -> dict[str, int | None]:
-    """task -> the number of cases to take at most: the task's own setting or `limit`, whichever is less; None: all
-    cases.
+    """task (easy, hard, free) -> the number of cases to take at most: the task's own setting or `limit`, whichever is
+    less; None, for all cases, if neither is set.
     """
     numbers = {"easy": config.easy, "hard": config.hard, "free": config.free}
     limits = {task: [most for most in (number, config.limit) if most is not None] for task, number in numbers.items()}
@@ -302,7 +312,9 @@ def endpoints_by_stage(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
 
 
 def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
-    """The rows of the WildChat files that the configuration names; no rows if it names none."""
+    """The conversations of the WildChat files that the configuration names, without records that are taken down and,
+    unless `toxic` is set, without those flagged as toxic; an empty table if it names no file.
+    """
     paths = listed(config.wildchat)
     reading = wildchat.Read(toxic=config.toxic, retrieved_at=config.retrieved_at)
     return wildchat.conversations(
@@ -311,8 +323,8 @@ def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
 
 
 def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
-    """The rows (answers of models) of the UltraFeedback files that the configuration names; no
-    rows if it names none.
+    """The rows (answers of models) of the UltraFeedback files that the configuration names, without records that are
+    taken down; an empty table if it names no file.
     """
     paths = listed(config.ultrafeedback)
     reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)
@@ -321,7 +333,7 @@ def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
 
 def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
     """(papers with their texts, metadata of papers: also of some whose texts are not there), from the files that the
-    configuration names; no rows if it names none.
+    configuration names, without papers that are taken down; empty tables if it names no file.
     """
     paths = listed(config.papers)
     if config.papers_source == "s2orc":

@@ -13,10 +13,12 @@ __all__ = ["load"]
 
 
 def __dir__() -> list[str]:
+    """The module's names, sorted, with those of `__all__` also before they are imported."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
+    """`load`, imported when it is first asked for; AttributeError for any other name that the module does not have."""
     if name == "load":
         from longform.artifacts.versions import load
 

@@ -13,20 +13,26 @@ TRACKING = re.compile(r"(utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|twclid
 
 
 def shown(url: str) -> str:
-    """The URL as it may be shown and stored: without user, password, query and fragment."""
+    """The URL as it may be shown and stored: without user, password, query and fragment.
+
+    Without a host, the first 200 characters of what stands before a `?` or `#` and after the last `@`. Without a
+    scheme, the host alone. `an address that is none` if the URL cannot be parsed.
+    """
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
     except ValueError:
         return "an address that is none"
     if not host:
-        return url.partition("?")[0].rpartition("@")[2][:200]
+        return url.partition("?")[0].partition("#")[0].rpartition("@")[2][:200]
     return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else host
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """(scheme, host, port) of a URL, the port by default that of the scheme. SourceError if it is not http or https, or
-    has no host, or has a user or password.
+    """(scheme, host, port) of a URL: scheme and host in lower case, an IPv6 host without brackets, the port of the
+    scheme (80 or 443) if the URL names none.
+
+    SourceError if the URL cannot be parsed, is not http or https, has no host, or has a user or password.
     """
     try:
         parts = urlsplit(url)
@@ -43,11 +49,12 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def normal_url(url: str) -> str | None:
-    """The URL with host in lower case and without fragment, tracking parameters and default port; None if it is no
-    valid http(s) URL.
+    """The URL in its normal form, in which equal pages have equal URLs: host in lower case, no fragment, no tracking
+    parameters (TRACKING), no default port, the path `/` if there is none. None if it is no valid http or https URL,
+    holds a user or password, or is longer than URL_CHARACTERS.
 
-    Everything else stays, as it may matter to the server: the order of parameters, the case of the path, a slash at its
-    end.
+    White space around it is dropped, also tabs and line breaks inside it; blanks become `%20`. Everything else stays,
+    as it may matter to the server: the order of parameters, the case of the path, a slash at its end.
     """
     url = re.sub(r"[\t\r\n]", "", url.strip()).replace(" ", "%20")
     try:
@@ -65,8 +72,9 @@ def normal_url(url: str) -> str | None:
 
 
 def page_of(url: str) -> str | None:
-    """The id of the page at a URL, `web/<host, path and query>`: the same for http and https, with or without `www.` or
-    a slash at the end. None if it is no valid http(s) URL.
+    """The id of the page at a URL, `web/<host, path and query>`, the same for http and https, with or without `www.`,
+    the port 80 or 443, or a slash at the end of the path. None if the URL has no normal form (`normal_url`) or has
+    white space in it.
     """
     normal = None if re.search(r"\s", url.strip()) else normal_url(url)
     if normal is None:

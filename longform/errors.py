@@ -11,11 +11,11 @@ LongformError            1   failed
 ├── ConservationError    1   a stage lost an input row (a bug of ours)
 ├── FlowError            1   a flow calls a stage with arguments that do not fit (a bug of the flow)
 ├── StoreError           1   the home cannot be read or written, or holds something damaged
-├── BusyError            1   another build of this dataset is running
+├── BusyError            1   another process holds the dataset, the takedowns, the response store or an index
 ├── PassingError         1   a fault that a retry may not meet again
 │   ├── LostWorker           a worker died, or the cluster cannot be reached
 │   └── BusyStore            a store or disk did not answer in time
-├── ServerError          1   the Prefect server that runs are reported to does not answer
+├── ServerError          1   the Prefect server that runs are reported to, or a cluster, does not answer
 ├── NothingToPublish     1   a build ended without a row
 └── Cancelled            1   somebody cancelled the run
 
@@ -30,23 +30,33 @@ class LongformError(Exception):
 
 
 class UsageError(LongformError):
+    """Raised for an unknown dataset, setting, row or version, or for a wrong value."""
+
     exit_code = 2
 
 
 class EndpointError(LongformError):
+    """Raised when an endpoint cannot be used: its key is missing or refused, a quota is reached, or the model is
+    unknown.
+    """
+
     exit_code = 3
 
 
 class BudgetError(LongformError):
+    """Raised when a model call would exceed the budget."""
+
     exit_code = 4
 
 
 class SourceError(LongformError):
+    """Raised for a source that is unusable: missing, truncated, encrypted, empty or no dump."""
+
     exit_code = 5
 
 
 class HttpError(SourceError):
-    """A server refused a request for good. `body`: the start of its reply."""
+    """Raised when a server refuses a request for good. `status`: the HTTP status; `body`: the start of the reply."""
 
     def __init__(self, message: str, *, status: int, body: bytes = b"") -> None:
         super().__init__(message)
@@ -54,48 +64,52 @@ class HttpError(SourceError):
 
 
 class Incomplete(LongformError):
+    """Raised when work is left unfinished for a passing reason, so that the same command is to be run again."""
+
     exit_code = 6
 
 
 class SchemaError(LongformError):
-    """A stage yielded a row that breaks its schema."""
+    """Raised when a stage yields a row that breaks its schema."""
 
 
 class ConservationError(LongformError):
-    """A stage lost an input row."""
+    """Raised when a stage loses an input row, or names a parent that is none."""
 
 
 class FlowError(LongformError):
-    """A flow calls a stage with arguments that do not fit."""
+    """Raised when a flow calls a stage with arguments that do not fit."""
 
 
 class StoreError(LongformError):
-    """The home cannot be read or written."""
+    """Raised when the home, or a store in it, cannot be read or written, or holds something damaged."""
 
 
 class BusyError(LongformError):
-    """Another process has the lock, of a dataset or of the takedowns."""
+    """Raised when another process holds what this one would write: a dataset, the takedowns, the response store or an
+    index.
+    """
 
 
 class PassingError(LongformError):
-    """A fault that a retry may not meet again."""
+    """Raised for a fault that a retry may not meet again."""
 
 
 class LostWorker(PassingError):
-    """A worker died, or the cluster cannot be reached."""
+    """Raised when a worker died, or the cluster cannot be reached."""
 
 
 class BusyStore(PassingError, StoreError):
-    """A store or disk did not answer in time."""
+    """Raised when a store or disk did not answer in time."""
 
 
 class ServerError(LongformError):
-    """The Prefect server does not answer."""
+    """Raised when the server that runs are reported to, or a cluster, does not answer."""
 
 
 class NothingToPublish(LongformError):
-    """A build ended without a row."""
+    """Raised when a build ended without a row."""
 
 
 class Cancelled(LongformError):
-    """Somebody cancelled the run."""
+    """Raised when somebody cancelled the run."""

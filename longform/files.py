@@ -19,8 +19,8 @@ LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:
-    """A StoreError that says why `path` cannot be written and what to do: the disk is full, or the folder is
-    read-only.
+    """A StoreError that says that `path` cannot be written, why, and what to do: free space if the disk is full, else
+    choose another folder or make it writable.
     """
     if full(error):
         return StoreError(
@@ -30,7 +30,9 @@ def unwritable(path: Path, error: OSError) -> StoreError:
 
 
 def full(error: BaseException) -> bool:
-    """Whether an error of the operating system, of Arrow or of DuckDB means that a disk is full."""
+    """Whether an error of the operating system, of Arrow or of DuckDB means that a disk (or the user's share of it) is
+    full.
+    """
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
 
 
@@ -42,8 +44,8 @@ def busy(error: BaseException) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """The parsed JSON document of a file; None if the file does not exist. StoreError if it is damaged or
-    unreadable.
+    """The parsed JSON document of a file; None if the file does not exist. StoreError if it is no JSON or must not be
+    read.
     """
     try:
         return json.loads(path.read_bytes())
@@ -56,15 +58,15 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a document as indented JSON, whole or not at all. StoreError if the disk is full or the place is
-    read-only.
+    """Write a document as indented JSON, whole or not at all. StoreError if it cannot be written, e.g. as the disk is
+    full or the place is read-only.
     """
     write_bytes(path, (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape"))
 
 
 def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool = True) -> None:
-    """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. StoreError if it cannot be
-    written.
+    """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. Missing folders are
+    created. StoreError if it cannot be written.
 
     `mode`: the permissions of the file. With `replace=False` a file that is there already stays, also if another
     process writes it at this moment.
@@ -89,7 +91,9 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool 
 
 
 def remove(path: Path) -> None:
-    """Delete a file, or a folder with everything in it; does nothing if there is none."""
+    """Delete a file, or a folder with everything in it; does nothing if there is none. What cannot be deleted of a
+    folder stays, without an error.
+    """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str], there: str, *, most: int = 0) -> str:
-    """`did you mean "train"?` if a known name is similar, else `<there> train, test.`, a list of the known names.
+    """The end of a message about the unknown `name`: `did you mean "train"?` with the most similar known name; if none
+    is similar, the known names as `<there> train, test.`, or `<there> none.` without any.
 
     `there` begins that list, e.g. `it has`. `most`: list only the last so many names; 0 lists all.
     """

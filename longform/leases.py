@@ -39,7 +39,9 @@ HELD, RELEASED = "owner.json", "released.json"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds a lease: machine, host and process, and for how many seconds the lease lasts after each renewal."""
+    """Who holds a lease: machine (as `this_machine` names it), host and process, and for how many seconds the lease
+    lasts after each renewal.
+    """
 
     machine: str
     host: str
@@ -47,20 +49,23 @@ class Owner:
     seconds: float
 
     def __str__(self) -> str:
+        """`process 4711 on host`; `another process` if the process is unknown (0)."""
         return f"process {self.process} on {self.host}" if self.process else "another process"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLease:
-    """A lease as it was read from disk: its number, its owner, and its last renewal by the file system's clock."""
+    """A lease as it was read from disk: its number, its owner, and its last renewal (`renewed`, seconds since 1970 by
+    the file system's clock).
+    """
 
     number: int
     owner: Owner
     renewed: float
 
     def described(self, machine: str, now: float) -> str:
-        """The owner in words, as seen from `machine` at time `now`; if the owner is on another machine, also when its
-        lease ends unless it is renewed.
+        """The owner in words, as seen from `machine`; if the owner is on another machine, also when its lease ends
+        unless it is renewed. `now`: seconds since 1970 by the file system's clock.
         """
         if self.owner.machine == machine:
             return str(self.owner)
@@ -69,8 +74,8 @@ class FoundLease:
 
 
 class Lease:
-    """One process's handle of the lease of a folder. `machine` and `seconds` are parameters for tests, which simulate a
-    second machine.
+    """One process's handle of the lease of a folder. `seconds`: how long the lease lasts after each renewal. `machine`
+    and `seconds` are parameters for tests, which simulate a second machine.
 
     Methods raise OSError if the folder cannot be written.
     """
@@ -85,8 +90,8 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def take(self, patience_seconds: float = 0.0) -> str | None:
-        """Take the lease and return None; or return in words who holds it, once `patience_seconds` of further attempts
-        have passed.
+        """Take the lease and return None. If another process holds it, try again until `patience_seconds` have passed,
+        then return in words who holds it.
 
         On success the lease is renewed in a background thread, and `before` is the previous owner if that one never
         released the lease, else None. An owner on another machine that seems dead is watched first, so this may take a
@@ -98,7 +103,9 @@ class Lease:
         return holder
 
     def _try(self) -> str | None:
-        """One attempt to take the lease: None if it succeeded, else the holder in words."""
+        """One attempt to take the lease: None if it succeeded, else the holder in words. On success `before` is set
+        and the thread that renews the lease is started.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         while True:
             number = highest_number(self.folder)
@@ -114,9 +121,10 @@ class Lease:
                 return None
 
     def taken_by(self, within_seconds: float = 0.0) -> str | None:
-        """In words who took the lease over from this process; None while this process still holds it.
+        """In words who took the lease over from this process; None while this process still holds it. `another
+        process` if that one's name cannot be read.
 
-        Renews the lease and checks the folder, unless it was renewed in the last `within_seconds`.
+        Renews the lease and checks the folder, unless it was renewed in the last `within_seconds`: then None at once.
         """
         if seconds_since_boot() - self._renewed < within_seconds:
             return None
@@ -127,7 +135,7 @@ class Lease:
         return str(current.owner) if current else "another process"
 
     def give_back(self) -> None:
-        """Release the lease; does nothing if it was lost to another process."""
+        """Release the lease and end its renewal; nothing is released if the lease was lost to another process."""
         self._ended.set()
         if self._thread:
             self._thread.join()
@@ -139,8 +147,8 @@ class Lease:
         os.close(self._file)
 
     def _is_held(self, current: FoundLease) -> bool:
-        """Whether the lease's owner is alive: on this machine by its process; on another by its renewals, for which
-        this may wait a quarter of the lease's seconds.
+        """Whether the lease's owner is alive: on this machine by its process and its lock; on another by its renewals,
+        for which this may wait a quarter of the lease's seconds. A lease that changes meanwhile counts as held.
         """
         if current.owner.machine == self.machine:
             return is_alive(current.owner.process) and _is_locked(self.folder / str(current.number) / HELD)
@@ -154,8 +162,8 @@ class Lease:
         return False
 
     def _claim(self, number: int, before: FoundLease | None) -> bool:
-        """Try to take the lease under a new number; False if another process was faster. `before` is the lease found
-        under the number before it.
+        """Try to take the lease under a new number, and delete older leases; False if another process was faster.
+        `before`: the lease found under the number before it, None if there was none.
 
         An owner first renews, then looks for a higher number. This does it the other way round, so that of two
         processes that compete at least one sees both.
@@ -189,14 +197,16 @@ class Lease:
         return True
 
     def _keep(self) -> None:
-        """Renew the lease in a background thread until it is released."""
+        """Renew the lease RENEWALS times in its seconds, until it is released; runs in a background thread. Errors are
+        ignored.
+        """
         while not self._ended.wait(self.seconds / RENEWALS):
             with suppress(OSError):
                 self._renew()
 
     def _renew(self) -> int:
         """Set the lease file's time to now, which needs no disk space, and return the lease number that is now the
-        highest.
+        highest: another than this lease's own if the lease was lost.
         """
         started = seconds_since_boot()
         with suppress(OSError):
@@ -214,7 +224,7 @@ def seconds_since_boot() -> float:
 
 
 def highest_number(folder: Path) -> int:
-    """The number of the current lease in a folder; 0 if there is none."""
+    """The number of the current lease in a folder, the highest one; 0 if there is none."""
     return max(_numbers(folder), default=0)
 
 
@@ -227,8 +237,8 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def read_lease(folder: Path, number: int, name: str = HELD) -> FoundLease | None:
-    """The lease with this number; None if its file does not exist. `name`: the file of a held or of a released lease. A
-    damaged file gives an owner with empty names and process 0.
+    """The lease with this number in a folder; None if its file does not exist. `name`: the file of a held or of a
+    released lease. A damaged file gives an owner with empty names, process 0 and SECONDS.
     """
     try:
         with (folder / str(number) / name).open("rb") as file:  # opening asks a server of the network again
@@ -243,14 +253,16 @@ def read_lease(folder: Path, number: int, name: str = HELD) -> FoundLease | None
 
 
 def is_fresh(lease: FoundLease, now: float) -> bool:
-    """Whether a lease was renewed within three quarters of its seconds before `now`, a time of the file system's clock.
-    A renewal time as far in the future counts as old.
+    """Whether a lease was renewed within three quarters of its seconds before `now` (seconds since 1970 by the file
+    system's clock). A renewal that lies at least as far in the future counts as old.
     """
     return abs(now - lease.renewed) < 0.75 * lease.owner.seconds
 
 
 def holders(parent: Path) -> Iterator[FoundLease]:
-    """The leases in a folder's subfolders (one lock each) whose owners seem to be alive, on whichever machine."""
+    """The leases in the subfolders of `parent`, one lock each, that were renewed lately (`is_fresh`), on whichever
+    machine, in the order of the folders' names; nothing if there is no such folder.
+    """
     folders = sorted(parent.iterdir()) if parent.is_dir() else []
     now = clock_of(parent) if folders else 0.0
     for folder in folders:
@@ -260,8 +272,8 @@ def holders(parent: Path) -> Iterator[FoundLease]:
 
 
 def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
-    """In words who on another machine than this one (or than `machine`) holds the lease of a folder and seems to be
-    alive; None if nobody does.
+    """In words who on another machine than `machine` (None: this one) holds the lease of a folder and renewed it
+    lately (`is_fresh`); None if nobody does.
     """
     lease = read_lease(folder, highest_number(folder))
     machine = machine or this_machine()
@@ -272,8 +284,8 @@ def holder_elsewhere(folder: Path, machine: str | None = None) -> str | None:
 
 
 def clock_of(folder: Path) -> float:
-    """The current time by the clock of the folder's file system, read from a file that is written for this and deleted;
-    by this machine's clock if the folder cannot be written.
+    """The current time, in seconds since 1970, by the clock of the folder's file system, read from a file that is
+    written for this and deleted; by this machine's clock if the folder cannot be written.
     """
     probe = folder / temporary()
     try:

@@ -14,9 +14,11 @@ from pathlib import Path
 
 @cache
 def this_machine() -> str:
-    """A name of this machine without dashes, unique among hosts and containers.
+    """A name of this machine without dashes, unique among hosts and containers: the host's name (other characters than
+    letters, digits, underscores and dots as underscores), an underscore and 12 hex digits.
 
-    Hosts may share a name, and containers of one host share its boot id; the process namespace tells containers apart.
+    Hosts may share a name, and containers of one host share its boot id. The digits are a hash of host name, boot id
+    and process namespace, which together tell them apart.
     """
     host = re.sub(r"[^A-Za-z0-9_.]", "_", socket.gethostname())
     facts = "\n".join((host, boot(), _process_table()))
@@ -24,7 +26,7 @@ def this_machine() -> str:
 
 
 def boot() -> str:
-    """The kernel's id of this machine's current boot; empty where the system has none."""
+    """The kernel's id of this machine's current boot; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -32,8 +34,8 @@ def boot() -> str:
 
 
 def _process_table() -> str:
-    """The id of this process's PID namespace, which tells containers of one host apart; empty where the system has
-    none.
+    """The id of this process's PID namespace, which tells containers of one host apart; empty if the system
+    has none.
     """
     try:
         return os.readlink("/proc/self/ns/pid")
@@ -42,25 +44,29 @@ def _process_table() -> str:
 
 
 def temporary(machine: str | None = None) -> str:
-    """A unique name for a file or folder that is still being written; it begins with machine and process."""
+    """A unique name for a file or folder of this process that is still being written:
+    `.tmp-<machine>-<process>-<random>`. `machine`: None for this machine.
+    """
     return f"{temporary_prefix(machine or this_machine(), os.getpid())}{uuid.uuid4().hex}"
 
 
 def temporary_prefix(machine: str, process: int) -> str:
-    """What all temporary names of a process begin with: `.tmp-<machine>-<process>-`."""
+    """The text with which all temporary names of a process begin: `.tmp-<machine>-<process>-`."""
     return f".tmp-{machine}-{process}-"
 
 
 def writer_of(name: str) -> tuple[str, str]:
-    """(machine, process) in a name made by `temporary`; for any other name either may be empty or meaningless."""
+    """(machine, process id as text) in a name made by `temporary`; for any other name the parts may be empty or
+    meaningless.
+    """
     machine, _, rest = name.removeprefix(".tmp-").partition("-")
     return machine, rest.partition("-")[0]
 
 
 def is_alive(process: int | str) -> bool:
-    """Whether a process of this machine is alive.
+    """Whether a process of this machine (its id) is alive; False if the id is no number.
 
-    A zombie is not: it is dead, but not reaped by its parent, which lasts in containers where nothing adopts orphans.
+    A zombie is not alive: it has ended, but its parent has not collected it. In containers zombies may stay for long.
     """
     try:
         os.kill(int(process), 0)

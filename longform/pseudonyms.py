@@ -19,7 +19,8 @@ _CHECK = b"longform: check value of the author key"
 
 class Pseudonyms:
     """Hashes of names under a key: LONGFORM_AUTHOR_KEY (64 hex digits), else 32 random bytes in `<home>/author.key`,
-    which is created on first use with mode 0600.
+    which is created if missing, readable by its owner alone. UsageError or StoreError for a key that is not of this
+    form.
 
     Passed to a stage, it enters the hash of the stage's arguments by `identity`, never by the key.
     """
@@ -28,7 +29,7 @@ class Pseudonyms:
         self._key = _key_of_user() or _key_of_home(home / "author.key")
 
     def of(self, name: str) -> str:
-        """The pseudonym of a name: 16 hex digits."""
+        """The pseudonym of a name: 16 hex digits, the same for equal names under the same key."""
         return hmac.new(self._key, name.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:16]
 
     def identity(self) -> str:
@@ -40,7 +41,7 @@ class Pseudonyms:
 
 
 def _key_of_user() -> bytes | None:
-    """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset. UsageError if it is not 64 hex digits."""
+    """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset or empty. UsageError if it is not 64 hex digits."""
     text = author_key()
     if text is None:
         return None
@@ -53,8 +54,8 @@ def _key_of_user() -> bytes | None:
 
 
 def _key_of_home(path: Path) -> bytes:
-    """The key in the file at `path`, which is created with a random key if there is none. StoreError if it cannot be
-    read or has another length than 32 bytes.
+    """The key in the file at `path`, which is created with a random key if missing. StoreError if the file cannot be
+    read or written, or has another length than 32 bytes.
     """
     try:
         key = path.read_bytes()

@@ -26,13 +26,15 @@ SERVER_DEFAULTS = {
 
 
 def home(chosen: Path | None = None) -> Path:
-    """The folder of stages, datasets, responses and runs: `--home`, else LONGFORM_HOME, else ./data."""
+    """The folder of stages, datasets, responses and runs, as an absolute path: `chosen` (the option `--home`), else
+    LONGFORM_HOME, else ./data.
+    """
     return Path(chosen or os.environ.get("LONGFORM_HOME") or "data").absolute()
 
 
 def responses(home: Path) -> Path | str:
-    """Where model responses are stored: the PostgreSQL URL in LONGFORM_RESPONSES, else the path of a SQLite file in the
-    home. UsageError for any other URL.
+    """Where model responses are stored: the PostgreSQL URL in LONGFORM_RESPONSES, else the path of a SQLite file in
+    the folder `home`. UsageError for any other URL.
     """
     url = os.environ.get("LONGFORM_RESPONSES")
     if url and not url.startswith(("postgresql://", "postgres://")):
@@ -44,12 +46,12 @@ def responses(home: Path) -> Path | str:
 
 
 def api_key(variable: str) -> str | None:
-    """The API key in the variable that an endpoint's `key_env` names; None if unset or empty."""
+    """The API key in the environment variable that an endpoint's `key_env` names; None if unset or empty."""
     return os.environ.get(variable) or None
 
 
 def author_key() -> str | None:
-    """The key under which authors' names are hashed (LONGFORM_AUTHOR_KEY, hex digits); None if unset or empty."""
+    """The key under which authors' names are hashed (LONGFORM_AUTHOR_KEY), as written there; None if unset or empty."""
     return os.environ.get("LONGFORM_AUTHOR_KEY") or None
 
 
@@ -61,20 +63,24 @@ def contact() -> str | None:
 
 
 def qafacteval_models() -> Path | None:
-    """The folder into which QAFactEval's own script downloaded its models; None if unset or empty."""
+    """The folder into which QAFactEval's own script downloaded its models (LONGFORM_QAFACTEVAL_MODELS); None if unset
+    or empty.
+    """
     folder = os.environ.get("LONGFORM_QAFACTEVAL_MODELS")
     return Path(folder) if folder else None
 
 
 def openreview_login() -> tuple[str, str] | None:
     """(name, password) of an account at OpenReview, some of whose notes and PDFs are only for users who are logged in;
-    None if unset. UsageError if only one of them is set.
+    None if OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD are unset. UsageError if only one of them is set.
     """
     return _pair("OPENREVIEW_USERNAME", "OPENREVIEW_PASSWORD")
 
 
 def reddit_client() -> tuple[str, str] | None:
-    """(id, secret) of an app registered for Reddit's Data API; None if unset. UsageError if only one of them is set."""
+    """(id, secret) of an app registered for Reddit's Data API; None if REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET are
+    unset. UsageError if only one of them is set.
+    """
     return _pair("REDDIT_CLIENT_ID", "REDDIT_CLIENT_SECRET")
 
 
@@ -87,15 +93,15 @@ def _pair(name: str, other: str) -> tuple[str, str] | None:
 
 
 def quiet_prefect() -> None:
-    """Set Prefect's environment variables: no telemetry, little console output. Variables that the user has set win.
-    Call it before importing Prefect.
+    """Set the environment variables PREFECT_DEFAULTS: no telemetry, little console output. Variables that are already
+    set stay. Call it before importing Prefect.
     """
     os.environ.update({**PREFECT_DEFAULTS, **os.environ})
 
 
 def server_environment() -> dict[str, str]:
-    """The environment variables for a Prefect server that a build starts: task states are written in batches; events
-    are not kept and automations not run. Variables that the user has set win.
+    """All environment variables for a Prefect server that a build starts: those of this process, and SERVER_DEFAULTS
+    for the ones not set. By these, task states are written in batches, events are not kept and automations not run.
     """
     return {**SERVER_DEFAULTS, **os.environ}
 
@@ -117,8 +123,8 @@ def set_prefect_api_url(url: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a part that failed for a passing reason is retried, and the seconds before its first retry; they double
-    with each further one.
+    """How often a part of a build that failed for a passing reason is retried, and the seconds before its first retry;
+    they double with each further one.
     """
 
     times: int
@@ -126,7 +132,9 @@ class Retries:
 
 
 def retries() -> Retries:
-    """LONGFORM_RETRIES (default 3) and LONGFORM_RETRY_SECONDS (default 2). UsageError if they are out of range."""
+    """Retries with the values of LONGFORM_RETRIES (default 3) and LONGFORM_RETRY_SECONDS (default 2). UsageError if
+    one is no number, or not within 0 to 100 retries and 0 to 3600 seconds.
+    """
     times, seconds = os.environ.get("LONGFORM_RETRIES"), os.environ.get("LONGFORM_RETRY_SECONDS")
     try:
         found = Retries(int(times or 3), float(seconds or 2))
@@ -153,10 +161,12 @@ def runner_address() -> str | None:
 
 
 def s2_api_key() -> str | None:
-    """The key of Semantic Scholar's APIs; None if unset or empty."""
+    """The key of Semantic Scholar's APIs (S2_API_KEY); None if unset or empty."""
     return os.environ.get("S2_API_KEY") or None
 
 
 def grobid_url() -> str | None:
-    """The address of a GROBID server that reads PDFs; None if unset or empty: PDFs are read without a server."""
+    """The address of a GROBID server that reads PDFs (GROBID_URL); None if unset or empty: PDFs are read without a
+    server.
+    """
     return os.environ.get("GROBID_URL") or None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def column(name: str, type: pa.DataType, doc: str, *, null: bool = False) -> pa.Field:
-    """A field of a schema with its documentation in the metadata; `null=True` if values may be missing."""
+    """A field of a schema with its documentation in the metadata (`doc`); `null=True` if values may be missing."""
     import pyarrow as pa
 
     return pa.field(name, type, nullable=null, metadata={"doc": doc})

@@ -128,7 +128,7 @@ PAIR_IDS = table(
 
 
 def _side(name: str) -> tuple[pa.Field, ...]:
-    """The columns of one answer of a pair; `name` is preferred or rejected."""
+    """The columns of one answer of a pair; `name`, "preferred" or "rejected", begins the names of the columns."""
     return (
         column(f"{name}_id", pa.string(), "<site>/<id> of a human answer, else the id of a generated one"),
         column(name, pa.string(), "text, Markdown"),

@@ -117,8 +117,9 @@ PASSAGE = pa.struct(
 
 
 def found(name: str, key: str, doc: str) -> pa.Schema:
-    """The schema of passages retrieved for each row of an earlier table, best first in each corpus, corpus sphere
-    before gs. `key` is the id column of that table, `doc` its documentation.
+    """The schema of the table `name`: the passages retrieved for each row of an earlier table. Passages of the corpus
+    sphere stand before those of gs, the best of each corpus first. `key`: the id column of the earlier table; `doc`:
+    its documentation.
     """
     question = () if key == "question_id" else (column("question_id", pa.string(), "of that row"),)
     return table(

@@ -32,8 +32,9 @@ class Corruption(Reply):
 
 
 def _as_word(value: object) -> object:
-    """A verdict in lower case without punctuation: `True` and true become `true`, "Not_supported." `not supported`. A
-    value that is neither text nor boolean is returned unchanged, for pydantic to refuse.
+    """A verdict in lower case, with underscores as blanks, single blanks, and no punctuation around it: `True` and
+    true become `true`, "Not_supported." becomes `not supported`. A value that is neither text nor boolean is returned
+    unchanged, for pydantic to refuse.
     """
     if isinstance(value, bool):
         return str(value).lower()
@@ -69,13 +70,15 @@ INTENTIONS = ("fluency", "clarity", "coherence", "style", "meaning", "other")
 
 
 def _as_intention(value: object) -> object:
-    """The intention in the spelling of INTENTIONS; null and unknown words become `other`, so that the edit is kept."""
+    """The intention in the spelling of INTENTIONS; null and unknown words become `other`, so that the edit is kept.
+    Any other value is returned for pydantic to refuse.
+    """
     word = _as_word(value)
     return "other" if value is None or (isinstance(value, str) and word not in INTENTIONS) else word
 
 
 def _as_text(value: object) -> object:
-    """The value; null becomes an empty text, as models write null where text is only added or only removed."""
+    """The value unchanged; an empty text for null, which models write where text is only added or only removed."""
     return "" if value is None else value
 
 

@@ -13,15 +13,15 @@ NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", 
 
 
 def unanswered(key: str, answer: Failure) -> Rejected:
-    """The rejected row for an input (its id `key`) to which the model gave no answer, with the kind of failure as
-    reason.
+    """The rejected row for the input with the id `key`, for which the model gave no usable answer: a defect with the
+    reason "model: " and the kind of failure.
     """
     return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
 
 
 def usable(key: str, answer: Answer) -> str | Rejected:
-    """The text of a reply without its end mark, or a rejected row (for the input `key`) if the reply is cut off or
-    empty.
+    """The text of a reply without its end mark and the model's thought, or a rejected row (for the input with the id
+    `key`) if the reply seems cut off or is empty.
     """
     text = whole_reply(answer.text)
     if text is None:

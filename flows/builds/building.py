@@ -56,8 +56,8 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
 def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
     """(what a build would do for each stage, the published version that already has this recipe or None).
 
-    With `priced` the plan also has the requests to models and their costs. Raises UsageError if the chosen version name
-    belongs to a version of another recipe.
+    With `priced` the plan also has the requests to models and their costs; the stored responses are read for that.
+    UsageError if the chosen version name belongs to a version of another recipe.
     """
     planned = Plan(
         method.store,
@@ -71,8 +71,10 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
 
 
 def known_version(method: Method, options: Options) -> Version | None:
-    """The published version that already has this recipe; None if there is none, or if the build ends at `until` and so
-    publishes nothing. UsageError if the chosen version name belongs to a version of another recipe.
+    """The published version that already has the recipe of `method`: the one that is named `options.version` or,
+    without a name, the newest. None if there is none, or if the build ends at `until` and so publishes nothing.
+
+    UsageError if the version of that name has another recipe.
     """
     if method.publication is None:
         return None
@@ -105,10 +107,11 @@ def build(
     method: Method | None = None,
 ) -> tuple[Published | None, Build]:
     """Make the parts that are missing and publish the version, under the lock of the dataset (BusyError if it is
-    taken).
+    taken). A record of the build is written to runs/.
 
-    Returns (the published version or None if the build ended at `until`, the build). `runner`: where parts are made, by
-    default worker processes. `method`: the result of `declare` with the same arguments, if it is there already.
+    Returns (the published version, new or there before, or None if the build ended at `until`; the build). `runner`:
+    where parts are made, by default worker processes. `method`: the result of `declare` with the same arguments, if it
+    is there already. The error of a stage that failed is raised.
     """
     store = Store(options.home)
     store.prepare()
@@ -163,7 +166,8 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
     which are no part of a version. Yields the record, to which the caller may add fields.
 
     The file is written at the start (outcome "interrupted") and again at the end, so that a killed build leaves one
-    too.
+    too. The outcome is then "done", the message of a LongformError, or "failed" for another error; errors pass
+    through.
     """
     started = datetime.now(UTC)
     begin = time.monotonic()
@@ -203,16 +207,16 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
 
 
 def _write_quietly(path: Path, record: dict[str, Any]) -> None:
-    """Write a build's record as JSON; a StoreError (a full disk) is ignored, as it must not
-    hide the build's own error.
+    """Write a build's record as JSON; a StoreError (a full disk) is ignored, as it must not hide the build's own
+    error.
     """
     with suppress(StoreError):
         write_json(path, record)
 
 
 def durations(home: Path, dataset: str) -> dict[str, float]:
-    """fingerprint -> seconds that the stage with this fingerprint took when it was last made,
-    by the records in runs/.
+    """fingerprint -> seconds that the stage with this fingerprint took when it was last made, by the records in runs/;
+    stages that were only reused are left out. Empty if there are no records.
     """
     records = [read_json(path) or {} for path in sorted((home / "runs" / dataset).glob("*.json"))]
     stages = [stage for record in records for stage in record.get("stages", [])]

@@ -36,9 +36,10 @@ _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u20
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for stdout or stderr: as wide as the terminal, 100 columns and without colour if it is none.
+    """A console for stdout or stderr: as wide as the terminal. Where the output is no terminal, it has WIDTH columns
+    and no colour.
 
-    Texts are never read as markup; control characters in them are made visible.
+    Texts are never read as markup; control characters in them are escaped (see `visible`).
     """
     out = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not out.is_terminal:
@@ -61,13 +62,16 @@ def visible(text: str) -> str:
     """The text with some characters escaped as in JSON (\\u001b): those that control a terminal, change the writing
     direction or are invisible.
 
-    The joiners U+200C and U+200D stay: Persian words and emoji need them. Line breaks and tabs stay too.
+    Tabs and line feeds stay, carriage returns do not. The joiners U+200C and U+200D stay: Persian words and emoji need
+    them.
     """
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_line(text: str) -> None:
-    """Print a line to stderr in one write, so that lines of stages that run at the same time do not mix."""
+    """Print a line to stderr in one write, so that lines of stages that run at the same time do not mix. Control
+    characters are escaped (see `visible`).
+    """
     print(f"{visible(text)}\n", end="", file=sys.stderr, flush=True)
 
 
@@ -96,8 +100,8 @@ class Lines:
 
 
 def report_periodically(finished: threading.Event, status: StageStatus, say: Callable[[str], None]) -> None:
-    """Start a thread that calls `say` with the stage's status after 5 seconds and then every 30, until `finished` is
-    set.
+    """Start a daemon thread that calls `say` with the phrase of the stage's status after 5 seconds and then every 30,
+    until `finished` is set.
     """
 
     def tell() -> None:
@@ -147,14 +151,16 @@ class _StatusColumn(ProgressColumn):
     """The column of a progress bar that shows the status of its stage; rendering it also advances the bar."""
 
     def render(self, task: Task) -> str:
+        """The phrase of the stage's status; also sets the bar to the fraction that is done."""
         status: StageStatus = task.fields["status"]
         task.completed = status.watch()["fraction"]
         return status.phrase()
 
 
 class StageStatus:
-    """The status of a running stage as a phrase: share done and time left; for a stage that asks a model also the rate,
-    requests in flight, money spent and why it waits. `calls`: upper bound of its calls.
+    """The status of a running stage, which `phrase` puts into words. `calls`: upper bound of the stage's calls of a
+    model. `watch`: returns the present figures, `fraction` (done, from 0 to 1) and, for a stage that asks a model,
+    those of `Models.status`.
     """
 
     def __init__(self, calls: int, watch: Watch) -> None:
@@ -163,6 +169,9 @@ class StageStatus:
         self.answered_before = watch().get("answered", 0)
 
     def phrase(self) -> str:
+        """The present status, e.g. `40% done, about 3 min left`; `at work for 5 s` while nothing is done. Of a stage
+        that asks a model: answers and their rate, time left at most, requests in flight, USD spent, and why it waits.
+        """
         now, seconds = self.watch(), max(0.001, time.monotonic() - self.started)
         if "answered" in now:
             return ", ".join(self._calls(now, seconds))
@@ -171,6 +180,10 @@ class StageStatus:
         return ", ".join([f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left])
 
     def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
+        """The phrases for a stage that asks a model, by its figures `now`, `seconds` after its start: answers and
+        their rate, time left at most, requests in flight, USD spent (of the limit), why it waits. Figures that are
+        unknown are left out.
+        """
         answered = now["answered"] - self.answered_before
         rate = answered / seconds
         phrases = [f"{answered:,} answered, {rate:.{0 if rate >= 10 else 1}f}/s", f"{now['in_flight']} in flight"]
@@ -183,7 +196,7 @@ class StageStatus:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: `40 s`, `12 min`, `2 h 20` (hours and minutes)."""
+    """Seconds in words: `40 s` below 90 seconds, `12 min` below 90 minutes, else hours and minutes, `2 h 20`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -191,8 +204,9 @@ def duration(seconds: float) -> str:
 
 
 def start_phrase(units: int, calls: int, endpoint: str | None) -> str:
-    """What a stage is about to do: `12 parts, up to 3,400 calls of gpt`. `units`: its parts, `calls`: upper bound of
-    its calls of the endpoint.
+    """What a stage is about to do: `12 parts, up to 3,400 calls of gpt`. `units`: its parts; `calls`: upper bound of
+    its calls of the endpoint, 0 if there are none or the number is unknown. If it is 0: `12 parts, with calls of gpt`;
+    only `12 parts` without an endpoint.
     """
     parts = f"{units} part{'' if units == 1 else 's'}"
     if calls:
@@ -201,7 +215,9 @@ def start_phrase(units: int, calls: int, endpoint: str | None) -> str:
 
 
 def end_line(entry: StageRun) -> str:
-    """The line for a finished stage: its name, rows, seconds or `reused`, rows left out by reason, counters."""
+    """The line for a finished stage: its name, number of rows, then seconds and how many parts were reused, or
+    `reused` for the whole stage, and the phrase of `remarks`.
+    """
     state = "" if entry.state == "run" else "   reused"
     if entry.state == "run" and entry.units_reused:
         state = f"   {entry.units_reused} of {entry.units_reused + entry.units_run} parts reused"
@@ -210,7 +226,7 @@ def end_line(entry: StageRun) -> str:
 
 
 def remarks(artifact: Artifact) -> str:
-    """Filtered and rejected rows by reason, and the counters that are not zero, in one phrase;
+    """Filtered and rejected rows by reason, and the counters that are not zero, as one phrase after three blanks;
     empty if there are none.
     """
     phrases = [

@@ -28,9 +28,7 @@ ADDRESSES = {"base_url", "base_url_v1", "token_url"}
 
 
 def module_of(source: str, act: Act | None = None) -> ModuleType:
-    """The module flows.sources.<source>. UsageError for an unknown source, or if the module
-    lacks the function `act`.
-    """
+    """The module flows.sources.<source>. UsageError for an unknown source, or if the module has no function `act`."""
     if source not in SOURCES:
         raise UsageError(f'There is no source "{source}"; {hint(source, SOURCES, "there are")}')
     module = import_module(f"flows.sources.{source}")
@@ -41,7 +39,9 @@ def module_of(source: str, act: Act | None = None) -> ModuleType:
 
 
 def listed() -> list[dict[str, Any]]:
-    """A dict for each source that is installed: what it holds, its terms, and whether it can be fetched and read."""
+    """A dict for each source whose module is installed: its name as `source`, the fields of `terms_of`, and `fetch`
+    and `read`, whether it can be fetched and read by itself.
+    """
     modules = {source: module_of(source) for source in SOURCES if find_spec(f"flows.sources.{source}")}
     return [
         {"source": source, **terms_of(module.TERMS), **{act: hasattr(module, act) for act in ("fetch", "read")}}
@@ -55,8 +55,8 @@ def terms_of(terms: Terms) -> dict[str, str | None]:
 
 
 def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
-    """The settings that `longform fetch` (or `read`, by `act`) takes for a source, a dict
-    each: name, default, meaning.
+    """The settings that `longform fetch` (or `read`, by `act`) takes for a source, a dict each: name, default (None
+    for a required setting), meaning. UsageError as by `module_of`.
     """
     model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
     return [
@@ -66,8 +66,10 @@ def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
 
 
 def config_of(source: str, act: Act, settings: list[str]) -> Any:
-    """The checked settings of a source, from `KEY=VALUE` texts. UsageError for an unknown name, even if the model
-    itself allows extra ones, and for an address with a user, password or query.
+    """The checked settings of a source, an instance of its model `Fetch` or `Read` (by `act`), from texts `KEY=VALUE`.
+
+    UsageError for an unknown name, even if the model itself allows extra ones, for a value that does not fit, and for
+    an address of ADDRESSES with a user, password, query or fragment.
     """
     model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
     strict = type(
@@ -99,9 +101,10 @@ def fetch(
     source: str, what: list[str], config: Any, folder: Path, *, accepted: bool, progress: Progress
 ) -> list[dict[str, Any]]:
     """Fetch files of a source into `folder`. `what` names them; ["all"] stands for the source's default. `accepted`: a
-    person agreed to its terms, which is noted beside the files.
+    person agreed to its terms, which is noted beside the files if the source asks for that.
 
-    Returns a dict for each file: path, bytes, sha256, and `new`, whether this call fetched it.
+    Returns a dict for each file, each file once: path, bytes, sha256, and `new`, whether this call fetched it.
+    UsageError if the source cannot be fetched by itself.
     """
     module = module_of(source, "fetch")
     http = RecordingDownloader(module.TERMS, accepted=accepted)
@@ -114,8 +117,8 @@ def fetch(
 
 
 class RecordingDownloader(Downloader):
-    """A downloader that keeps its results in `fetched` (path -> result). If a person had to agree to the source's terms
-    and did (`accepted`), it notes that in the side file of each file.
+    """A downloader that keeps its results in `fetched` (path -> result). If a person had to agree to the source's
+    terms and did (`accepted`), this is noted in the file `<name>.fetch.json` beside each file.
     """
 
     def __init__(self, terms: Terms, *, accepted: bool) -> None:
@@ -130,8 +133,9 @@ class RecordingDownloader(Downloader):
 
 
 def _described(path: Path, fetched: Fetched | None, started: float) -> dict[str, Any]:
-    """A file's path, bytes, sha256 and whether it is new: as `fetched` says; without that, whether it was changed since
-    `started` (Unix time).
+    """A file's path, bytes, sha256 and whether it is new, by `fetched`. If that is None, the file is looked at: it is
+    new if it was changed since `started` (Unix time); its sha256 is that of the notes beside it if these have its
+    size, else it is computed.
     """
     if fetched:
         return {"path": str(path), "bytes": fetched.bytes, "sha256": fetched.sha256, "new": fetched.new}

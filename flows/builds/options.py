@@ -50,7 +50,9 @@ class Options:
     ] = None
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a value that no build can use."""
+        """Raise UsageError for a `max_cost` that is no amount, an unknown runner (of the options or of
+        LONGFORM_RUNNER), or an `address` for a runner that uses no cluster.
+        """
         amount(self.max_cost)
         name, address = self.engine
         if name not in get_args(RunnerName):
@@ -64,8 +66,8 @@ class Options:
 
     @property
     def engine(self) -> tuple[str, str | None]:
-        """(the name of the runner that makes the parts, the address of its Dask or Ray cluster or None), from the
-        options, else from the environment.
+        """(name of the runner that makes the parts, address of its Dask or Ray cluster), from the options, else from
+        LONGFORM_RUNNER and LONGFORM_RUNNER_ADDRESS. The default is `processes`; the address is None if none is given.
         """
         name = self.runner or runner()
         return name, self.address or (runner_address() if name in CLUSTERS else None)
@@ -79,7 +81,7 @@ def amount(usd: float | None) -> float | None:
 
 
 def about(name: str) -> About:
-    """The documentation (`About`) of the field `name` of `Options`."""
+    """The documentation (`About`) of the field `name` of `Options`; KeyError if there is no such field."""
     return next(note for note in _options()[name].annotation.__metadata__ if isinstance(note, About))
 
 
@@ -110,7 +112,7 @@ def flag(name: str, **more: Any) -> Any:
 
 def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator that replaces a command's parameter `options` by a flag for each field of `Options` in `chosen`
-    (default: all but `home`). The command gets their values as a dict `options`.
+    (default: all but `home`). The command gets their values as a dict `options`. All parameters become keyword-only.
     """
     names = chosen or tuple(name for name in _options() if name != "home")  # which every command has
 

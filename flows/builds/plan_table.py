@@ -65,8 +65,9 @@ def _cost_cells(planned: Planned) -> list[str]:
 
 
 def _tokens(planned: Planned) -> str:
-    """Tokens sent and received, e.g. `12.0 k / 3.1 k`. The received ones are an upper bound (`≤`) where the length of
-    replies is not measured; estimate and bound on two lines where the plan is not exact.
+    """Tokens sent and received, e.g. `12.0 k / 3.1 k`. In an exact plan the received ones are an upper bound (`≤`)
+    unless the length of replies is estimated from stored ones. Else the estimate, if there is one (`~`), and on the
+    next line the bound (`≤`, or `?` if it is unknown).
     """
     if planned.exact:
         out = _figure(planned.output_tokens or 0) if planned.measured else f"≤ {_figure(planned.output_high or 0)}"
@@ -82,25 +83,27 @@ def _pair(sent: int | None, made: int | None) -> str:
 
 
 def plan_foot(stages: Iterable[Planned]) -> list[str]:
-    """The lines below a plan's table: the sum of calls, tokens and USD, time and batch prices, the legend, unknown
-    prices, how to learn what is unknown, and web searches.
+    """The lines below a plan's table, in this order, each only where it applies: the sum of calls, tokens and USD;
+    time and batch price; that the length of replies is only bounded; the legend of signs; which stage to build first
+    for exact figures; models of unknown price; stages that search the web.
     """
     stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
     paid = [planned for planned in online if planned.exact and planned.calls]
-    lines = _sum(online)
+    lines = _sum_lines(online)
     lines += [_time_and_batch(paid)] if any(planned.usd_high for planned in paid) else []
     if any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
         lines.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
-    lines += _signs(stages) + _until(stages)
+    lines += _signs(stages) + _until_lines(stages)
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
     lines += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
-    return lines + _web(stages)
+    return lines + _web_lines(stages)
 
 
-def _sum(online: list[Planned]) -> list[str]:
-    """Two lines: the sums of calls, tokens and USD over the stages that may cost money (upper bounds, estimates, stages
-    not included), and a caveat. No line if there are no such stages.
+def _sum_lines(online: list[Planned]) -> list[str]:
+    """A line with the sums of calls, tokens and USD over `online`, the stages that may cost money: upper bounds,
+    estimates if there are any, and the stages that are not included. Unless there are no calls, a second line says
+    that replies which are asked for again are not counted. Empty if `online` is.
     """
     from longform.engine.plan import total
 
@@ -120,8 +123,8 @@ def _sum(online: list[Planned]) -> list[str]:
 
 
 def _signs(stages: list[Planned]) -> list[str]:
-    """The legend of the signs that the table uses, with the groups (e.g. sites) whose earlier builds the estimates
-    follow; one line, or none if all figures are exact.
+    """The legend of the signs that the table uses, as one line; empty if all figures are exact. With estimates it
+    names up to five of the groups (e.g. sites) whose earlier builds they follow.
     """
     inexact = [planned for planned in stages if not planned.exact]
     legend = ["≤ at most"] if any(planned.known == "at most" for planned in inexact) else []
@@ -132,15 +135,15 @@ def _signs(stages: list[Planned]) -> list[str]:
     return [" · ".join(legend)] if legend else []
 
 
-def _until(stages: list[Planned]) -> list[str]:
-    """A line with the `build --until` command after which the first model stage with inexact figures gets exact ones;
-    no line if there is none.
+def _until_lines(stages: list[Planned]) -> list[str]:
+    """A line that names the first stage with an endpoint and inexact figures, and the `build --until` command after
+    which its figures are exact; empty if there is no such stage, or no stage that has to be built before it.
     """
     inexact = [(planned.stage, planned.waits_for) for planned in stages if planned.endpoint and not planned.exact]
     return [f"{stage} is exact once {last} is built: `build --until {last}`" for stage, last in inexact[:1] if last]
 
 
-def _web(stages: list[Planned]) -> list[str]:
+def _web_lines(stages: list[Planned]) -> list[str]:
     """A line that names the stages which search the web; no line if there are none."""
     asking = ", ".join(planned.stage for planned in stages if planned.web)
     searches = "up to one web search a row, and the pages it leads to, in no price here"
@@ -148,7 +151,9 @@ def _web(stages: list[Planned]) -> list[str]:
 
 
 def _time_and_batch(asked: list[Planned]) -> str:
-    """A line with the time that the calls take at the endpoints' limits, and their price as a batch."""
+    """A line with the time that the calls take at the endpoints' limits (left out if it is unknown or below a minute),
+    their price as a batch (if an endpoint takes batches), and what --max-cost does.
+    """
     seconds = [planned.seconds for planned in asked]
     total_seconds = 0 if None in seconds else sum(s or 0 for s in seconds)
     phrases = [f"online about {duration(total_seconds)} at the limits"] if total_seconds >= A_MINUTE else []
@@ -158,8 +163,8 @@ def _time_and_batch(asked: list[Planned]) -> str:
 
 
 def _usd_range(stages: list[Planned], low: str, high: str) -> str:
-    """The prices summed over the stages, `4.12-5.00`; `low` and `high` are the attributes that hold the two ends.
-    `unknown` if the price of one stage is.
+    """The sum of the prices of the stages, from low to high (`4.12-5.00`), or one amount if both look the same;
+    `unknown` if a price of one stage is. `low`, `high`: the names of the attributes of Planned that hold the two ends.
     """
     ends = [[getattr(planned, name) for planned in stages] for name in (low, high)]
     if None in ends[0] + ends[1]:
@@ -169,8 +174,8 @@ def _usd_range(stages: list[Planned], low: str, high: str) -> str:
 
 
 def usd_text(usd: float) -> str:
-    """USD with at least two significant digits: 0, 0.0042, 0.37, 4.12, 118. A positive amount below 0.0001 is shown as
-    0.0001.
+    """US dollars as text: from 100 on whole (`1,180`), from 0.1 on with two decimals (`4.12`), below that with two
+    significant digits (`0.0042`). 0 is `0`; a positive amount below 0.0001 is shown as `0.0001`.
     """
     if usd == 0 or usd >= 100:
         return f"{usd:,.0f}"
@@ -178,7 +183,9 @@ def usd_text(usd: float) -> str:
 
 
 def _figure(number: float) -> str:
-    """A number, from 1,000 on with the unit k, M or G: 812, 35.0 k, 710 M."""
+    """A number as text: whole below 1,000, else in the unit k, M or G, with one decimal below 100 of the unit: 812,
+    35.0 k, 710 M.
+    """
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f} {unit}" if number < 100 * size else f"{number / size:,.0f} {unit}"

@@ -39,7 +39,8 @@ def read(
     """Run the stages of a source on these files, reusing parts that exist already; waits until all rows are made.
 
     Returns (the tables that the source's `read` gives, one StageRun for each stage, intermediate ones included).
-    `config`: the source's settings. BusyError if another process reads a source into this home.
+    `config`: the source's settings. UsageError if the source cannot be read by itself, BusyError if another process
+    reads a source into this home.
     """
     module = module_of(source, "read")
     store = Store(home)
@@ -77,10 +78,11 @@ def described(entry: StageRun, store: Store) -> dict[str, Any]:
 
 
 def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Path) -> list[Path]:
-    """Write each table as `<stage>.parquet`, and its rejected rows as `<stage>.rejected.parquet`; return the paths.
+    """Write each table as `<stage>.parquet`, and its rejected rows as `<stage>.rejected.parquet`, even if there are
+    none; return the paths. A second table of a stage is named `<stage>-2`, and so on.
 
     For stages in `entries` without a table only the rejected rows are written, if there are any. Each file is written
-    whole or not at all, in constant memory.
+    whole or not at all, in constant memory. StoreError if one cannot be written.
     """
     written: list[Path] = []
     count_by_stage: Counter[str] = Counter()
@@ -96,13 +98,13 @@ def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Pa
 
 
 def _rejected(store: Store, parts: list[Part]) -> list[str]:
-    """The Parquet files with the rejected rows of these parts."""
+    """The paths of the Parquet files with the rejected rows of these parts; parts without rejected rows have none."""
     return [str(store.rejected_path(part)) for part in parts if part.rejected]
 
 
 def _write(place: Path, schema: pa.Schema, paths: list[str]) -> Path:
-    """Write the rows of the Parquet files `paths` into the one file `place`, and return `place`. The file appears whole
-    or not at all. StoreError if it cannot be written.
+    """Write the rows of the Parquet files `paths` into the one file `place`, as `schema`, and return `place`. The file
+    appears whole or not at all; its folder is made if missing. StoreError if it cannot be written.
     """
     import pyarrow.parquet as pq
 

@@ -53,13 +53,16 @@ class RunPage:
 
 
 class Bar:
-    """The Prefect progress artifact of a stage, created at its first report. Errors of the server are ignored."""
+    """The Prefect progress artifact of a stage, created at its first report. HTTP errors of the server are ignored.
+    `finished` is an event that `finish` sets.
+    """
 
     def __init__(self, key: str) -> None:
         self.key, self.finished = key, threading.Event()
         self._artifact: Any = None
 
     def report(self, phrase: str, fraction: float) -> None:
+        """Log the phrase, and show the fraction that is done (0 to 1) as percent in the artifact."""
         log(logging.INFO, phrase)
         with ignoring_server_errors():
             if self._artifact is None:
@@ -68,6 +71,7 @@ class Bar:
                 update_progress_artifact(self._artifact, 100 * fraction)
 
     def finish(self) -> None:
+        """Set the event `finished`, and show 100 percent if there has been a report."""
         self.finished.set()
         if self._artifact is not None:
             with ignoring_server_errors():
@@ -76,7 +80,7 @@ class Bar:
 
 def summarize(dataset: str, build: Build, version: Version | None) -> None:
     """Write the Markdown artifact of a finished build: the version (None: nothing published), its splits, the stages,
-    and commands to look at them.
+    and commands to look at them. HTTP errors of the server are ignored.
     """
     lines = [f"# {dataset} {version.name if version else '(nothing published)'}", ""]
     if version:
@@ -93,20 +97,24 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
 
 
 def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:
-    """Write the Markdown artifact of a source that was read: its stages, and the folder with their rows."""
+    """Write the Markdown artifact of a source that was read: its stages, and the folder with their rows. HTTP errors
+    of the server are ignored.
+    """
     text = "\n".join([f"# {source}", "", *_table_of(runs), "", f"`{folder}`"])
     with ignoring_server_errors():
         create_markdown_artifact(text, key=f"{_key(source)}-read", description=f"{source}: what was read")
 
 
 def summarize_fetching(source: str, files: list[dict[str, Any]]) -> None:
-    """Write the table artifact of a fetched source: path, bytes, sha256 and `new` of each file."""
+    """Write the table artifact of a fetched source, a row for each of `files`: path, bytes, sha256 and `new`. HTTP
+    errors of the server are ignored.
+    """
     with ignoring_server_errors():
         create_table_artifact(table=files, key=f"{_key(source)}-files", description=f"{source}: what was fetched")
 
 
 def _table_of(runs: list[StageRun]) -> list[str]:
-    """The stages as lines of a Markdown table."""
+    """The lines of a Markdown table of the stages: name, state, what was made, and seconds."""
     head = ["| stage | state | what it made | seconds |", "|---|---|---|---:|"]
     return head + [f"| {run.stage} | {run.state} | {run.sentence} | {run.seconds:.1f} |" for run in runs]
 

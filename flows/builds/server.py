@@ -38,11 +38,11 @@ STOP_SECONDS = 5.0
 
 @contextmanager
 def connected(say: Callable[[str], None], meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """A context in which flow runs report to a Prefect server: the configured one, else a temporary one. ServerError if
-    the server does not answer.
+    """A context in which flow runs report to a Prefect server: the one that Prefect's settings name, else a temporary
+    one, which ends with the context. ServerError if the server does not answer.
 
-    `say` is called with one line about the server. `meanwhile` is called once; if a temporary server is starting, while
-    it does.
+    `say` is called with one line about the server. `meanwhile` is called once, before the context begins; if a
+    temporary server is starting, while it does.
     """
     logging.raiseExceptions = False  # logs that a lost server does not take are not printed, one message for each
     with ExitStack() as stack:
@@ -74,8 +74,8 @@ def configured() -> str:
 
 
 def check(url: str) -> str:
-    """The address `url` without user, password and query, for messages. ServerError if the server of Prefect's settings
-    does not answer.
+    """The address `url` without user, password and query, for messages. ServerError if the server of Prefect's
+    settings does not answer within 10 seconds.
     """
     from longform.addresses import shown
 
@@ -126,9 +126,11 @@ class TemporaryServer:
                     drain()
 
     def wait(self) -> None:
-        """Return when the server answers a health check; ServerError if it fails, or after 120 seconds.
+        """Return when the server answers a health check; ServerError if its answer is an error, if the process ends,
+        or if there is no answer within 120 seconds.
 
-        One request is enough: its socket listens before the process starts, so the request waits until it is served.
+        One request is enough: the server's socket listens before the process starts, so the request waits until it is
+        served.
         """
         import httpx
         from prefect.settings import get_current_settings
@@ -143,7 +145,9 @@ class TemporaryServer:
             ) from None
 
     def reason(self) -> str:
-        """The last line of the process's output that names an error; else that there was no answer in time."""
+        """Why the server did not start: the last line of the process's output that names an error, else that there was
+        no answer in time.
+        """
         self.log.seek(0)
         errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*$", self.log.read().decode(errors="replace"), re.M)
         return errors[-1] if errors else f"no answer within {START_SECONDS:.0f} s"
@@ -151,7 +155,8 @@ class TemporaryServer:
 
 @contextmanager
 def temporary_server() -> Iterator[TemporaryServer]:
-    """A context that starts a server process, does not wait until it answers, and ends it at exit.
+    """A context that starts a process with Prefect's server on a free port of this machine, does not wait until it
+    answers, and ends it at exit (by force after 5 seconds).
 
     The process has a session of its own, so that a signal to the process group of the build does not end it first.
     """
@@ -183,7 +188,7 @@ def temporary_server() -> Iterator[TemporaryServer]:
 @contextmanager
 def _reporting_to(url: str) -> Iterator[None]:
     """A context in which Prefect's settings name the server at `url`, for all threads and for processes started from
-    here.
+    here; at exit PREFECT_API_URL is unset.
 
     Heartbeats of flow runs are off: nobody watches them, and to end their thread takes a second.
     """
@@ -201,9 +206,10 @@ def _reporting_to(url: str) -> Iterator[None]:
 
 
 def drain() -> None:
-    """Wait until the server has stored everything that was sent, at most 120 seconds; raises nothing after that.
+    """Wait until the server has stored everything that was sent, at most 120 seconds; raises nothing if that is not
+    enough.
 
-    The server stores task runs in order, so a last one is sent and waited for.
+    The server stores task runs in order, so a last one is sent, waited for, and deleted.
     """
     from prefect import task
     from prefect.cache_policies import NO_CACHE
@@ -223,7 +229,7 @@ def drain() -> None:
 
 
 def _has_ended(client: SyncPrefectClient, task_run: UUID) -> bool:
-    """Whether the server has stored the task run of this id in a final state."""
+    """Whether the server has stored the task run of this id in a final state; False if it does not know the id."""
     from prefect.exceptions import ObjectNotFound
 
     with suppress(ObjectNotFound):
@@ -250,7 +256,9 @@ def serve(descriptor: int) -> None:
 
 
 def _end_with_standard_input() -> None:
-    """Wait until standard input closes, then end this process: by SIGTERM, after 5 seconds at once."""
+    """Wait until standard input closes, then end this process: by SIGTERM and, if it still runs 5 seconds later, at
+    once.
+    """
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(STOP_SECONDS)

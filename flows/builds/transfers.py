@@ -22,8 +22,8 @@ WORTH_A_LINE_BYTES = 10_000_000
 
 
 class TransferBars:
-    """The progress of downloads as a bar for each; without a console nothing is shown, and
-    only the bytes are counted.
+    """The progress of downloads as a bar for each; without a console nothing is shown, and only the bytes are counted.
+    A download that begins again gets a new bar.
     """
 
     def __init__(self, out: Console | None = None) -> None:
@@ -69,7 +69,7 @@ class TransferLines(TransferBars):
 
     def _say(self, name: str, worth_bytes: int = 0) -> None:
         """Print e.g. `a.zst: 120.5 of 300.0 MB, 12.1 MB/s, 15 s left`, if this download moved more than `worth_bytes`
-        bytes.
+        bytes since it began; what was there before counts as done, not as moved.
         """
         task = next(task for task in self.bar.tasks if task.id == self.tasks[name])
         moved = task.completed - task.fields["before"]

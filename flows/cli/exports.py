@@ -59,8 +59,8 @@ def export(
 
 
 def _format(address: str, form: str, split: str | None, config: str, options: frozenset[str]) -> Format:
-    """The format named `form` (--format) of the address's dataset. UsageError if the dataset has no formats, lacks this
-    one, or if the split, the config or an option does not go with it.
+    """The format named `form` (--format) of the address's dataset. UsageError if there is no such dataset, or it has
+    no formats, lacks this one, or if the split, the config or an option does not go with it.
     """
     formats = {name: getattr(module_of(name), "EXPORTS", {}) for name in DATASETS}
     known = formats[checked_name(address.partition("@")[0])]
@@ -99,8 +99,8 @@ def _why(left_out: Counter[str]) -> str:
 
 
 def _write(to: Path, lines: Iterable[bytes], empty_message: Callable[[], str]) -> int:
-    """Write the lines to the file `to`, whole or not at all, and return their number. UsageError with `empty_message()`
-    if there are no lines.
+    """Write the lines, which end in their own line breaks, to the file `to`, whole or not at all, and return their
+    number. UsageError with `empty_message()` if there are no lines, and if the file cannot be written.
     """
     from contextlib import suppress
 

@@ -43,6 +43,9 @@ for commands in (versions, models, takedowns, sources, sheets, exports, revise, 
 
 
 def _say_version(context: typer.Context, asked: bool) -> None:
+    """The callback of --version: if it was given, print the release and end the command. Does nothing while the shell
+    completes words.
+    """
     if asked and not context.resilient_parsing:
         from longform import __version__
 
@@ -146,14 +149,16 @@ def plan(
 
 
 def _say_terms(chosen: Any) -> None:
-    """Print a line if nobody has decided yet whether the terms of the sources allow this use."""
+    """Print a line to stderr if the setting `terms` of the configuration is "undecided": nobody has said yet whether
+    the terms of the sources allow this use. Datasets without this setting get none.
+    """
     if getattr(chosen, "terms", None) == "undecided":
         print("terms = undecided: read docs/data-policy.md before you use real dumps, then set terms.", file=sys.stderr)
 
 
 def _check_endpoints(chosen: Any, options: Any) -> None:
     """Raise EndpointError if the API key of an endpoint in use is not set, or UsageError if there is a cost limit and
-    the price of such an endpoint is unknown. `chosen`: the configuration.
+    the price of such an endpoint is unknown. `chosen`: the configuration; `options`: those of the build.
     """
     from flows.config.endpoints import check_keys, check_prices, endpoints_used
 
@@ -167,7 +172,9 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
     """Run the dataset's flow with progress on stderr, and wait for its end. `chosen`: the configuration, `method`: the
     recorded calls of its stages.
 
-    Returns the folder of the published version; None if the build ended at --until.
+    Returns the folder of the published version; None if the build ended at --until. BusyError if the dataset is being
+    built, UsageError or ServerError if the runner or Prefect's server cannot be used; the error of a failed build is
+    raised.
     """
     from flows.builds.console import Bars, Lines, console
     from flows.builds.server import check_still_reachable, connected
@@ -201,14 +208,16 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
 
 
 def _stopped(dataset: str, until: str | None, as_json: bool) -> None:
-    """Print that the build ended at --until."""
+    """Print that the build ended after the stage `until` (--until), as sentences or as JSON."""
     if as_json:
         return print_json({"dataset": dataset, "version": None, "stopped_after": until})
     print(f"Stopped after {until}; nothing was published. Run without --until to go on from there.")
 
 
 def _finished(version: Any, seconds: float, as_json: bool, *, new: bool) -> None:
-    """Print the version that a build ended with: its summary if it is new, else that there was nothing to do."""
+    """Print the version that a build ended with: its summary if it is new, else that there was nothing to do; as lines
+    or as JSON. `seconds`: how long the command took.
+    """
     if as_json:
         return print_json({**summary(version), "new": new, "folder": str(version.folder), "seconds": round(seconds, 2)})
     if not new:
@@ -228,7 +237,9 @@ def main() -> None:
 
 
 def _run_command() -> int:
-    """Run the command of sys.argv and return its exit code. Prints the message of an expected error to stderr."""
+    """Run the command of sys.argv and return its exit code. The message of a LongformError is printed to stderr; an
+    interruption has the code 130; other errors pass through.
+    """
 
     try:
         with outputs():

@@ -77,8 +77,8 @@ def packaged() -> Path:
 
 
 def deployments(text: str, folder: Path) -> str:
-    """The text of a prefect.yaml (`text`), changed so that runs work in `folder`. Datasets that have no deployment in
-    it get one named on-demand.
+    """The text of a prefect.yaml (`text`), changed so that runs work in `folder`: its pull steps are replaced by one
+    that makes it the working directory. Datasets that have no deployment in `text` get one named on-demand.
     """
     entries = {dataset: f"flows.deployed.{dataset.replace('-', '_')}" for dataset in DATASETS}
     missing = {dataset: entry for dataset, entry in entries.items() if f"entrypoint: {entry}\n" not in text}

@@ -103,8 +103,9 @@ def revise(
 
 
 def _read(name: str, next_step: str) -> str:
-    """The text of the file `name`, or of standard input for `-`, without a byte order mark. UsageError, ending with the
-    advice `next_step`, if it cannot be read, is too long, empty or no UTF-8 text.
+    """The text of the file `name`, or of standard input for `-`, without a byte order mark. UsageError if it cannot be
+    read, has more than MAX_BYTES bytes, is no UTF-8 text, has a zero byte, or is only white space. `next_step`: the
+    advice that ends the messages.
     """
 
     subject = "Standard input" if name == "-" else name
@@ -139,8 +140,9 @@ def _bytes(name: str, next_step: str) -> bytes:
 
 
 def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
-    """(the endpoint of the model that lists the edits, keyword arguments for `distance`: prompts and weights) by the
-    configuration; (the offline model, no arguments) without one.
+    """(the endpoint of the model that lists the edits, keyword arguments for `distance`: prompts and weights), by the
+    configuration file and the texts `key=value` of --set; (the offline model, {}) if there are neither. UsageError for
+    a wrong setting.
     """
     if config is None and not settings:
         from longform.llm.offline import ENDPOINT
@@ -159,8 +161,8 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
 
 
 def document(found: Revision) -> dict[str, Any]:
-    """The measurement as one JSON value: the numbers, and `edits`, each with its seven fields and its offsets in the
-    draft.
+    """The measurement as one JSON value: the fields of Revision. Each of its `edits` is a dict of the edit's own
+    fields and, from its Placement, its offsets in the draft and whether it was applied.
     """
     edits = [
         placed.edit.model_dump() | {name: value for name, value in asdict(placed).items() if name != "edit"}
@@ -188,7 +190,10 @@ def show(found: Revision, draft: str) -> None:
 
 
 def _foot(found: Revision) -> Iterator[str]:
-    """The last lines: edits that were counted but not applied, and whether the applied ones give the reference."""
+    """The last lines, each only where it applies: the number of edits that were not found in the draft, and of those
+    in the way of an earlier one (both are counted, not applied); whether the applied edits give the reference or,
+    without any edit, that nothing is left to change.
+    """
     if found.not_placed:
         yield f"{found.not_placed:,} not found in the draft: counted, not applied."
     if overlapping := found.not_applied - found.not_placed:
@@ -200,8 +205,8 @@ def _foot(found: Revision) -> Iterator[str]:
 
 
 def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Iterator[Text]:
-    """The lines of one edit: its number, kind and description, the removed text, where it is in the draft, the added
-    text, and why it was not applied if so.
+    """The lines of one edit: its number, kind and description, the removed text, the place in the draft, the added
+    text and, if it was not applied, why. Empty texts have no line.
     """
     from rich.text import Text
 
@@ -231,8 +236,9 @@ def _hanging(out: Console, sign: str, style: str, text: Text) -> Iterator[Text]:
 
 
 def _where(placed: Placement, draft: str) -> Text:
-    """The words of the draft before the edit, as `after “…”` or `at the beginning`; empty if the text that it removes
-    is long enough to show the place by itself.
+    """The words of the draft before the edit, as `after “…”` or `at the beginning`. For an edit that was not found in
+    the draft, the words that it names itself. Empty if it names none, or if the removed text starts at this place and
+    has at least MIN_UNIQUE_CHARACTERS characters, so that it shows the place by itself.
     """
     from rich.text import Text
 
@@ -251,7 +257,9 @@ def _where(placed: Placement, draft: str) -> Text:
 
 
 def _last_words(text: str) -> str:
-    """The last 60 characters of a text, on one line and cut at a word, after `…` if something is left out."""
+    """The end of a text on one line: its last MAX_CONTEXT_CHARACTERS characters, without a word that is cut, after
+    `…`. The whole text if it is no longer.
+    """
     folded = " ".join(text.split())
     if len(folded) <= MAX_CONTEXT_CHARACTERS:
         return folded
@@ -260,8 +268,8 @@ def _last_words(text: str) -> str:
 
 
 def _diff(original: str, revised: str) -> tuple[Text, Text]:
-    """(the removed text, the added text) in their colours, with the words that differ highlighted; without highlights
-    if one of them is empty or the comparison would take too long.
+    """(the removed text, the added text) in their colours, with the words that differ highlighted. Without highlights
+    if one of them is empty, or if there are more than MAX_COMPARISONS pairs of equal words to compare.
     """
     old, new = _WORD.findall(original), _WORD.findall(revised)
     old_words, new_words = [word.strip() for word in old], [word.strip() for word in new]
@@ -282,8 +290,8 @@ def _comparisons(old: list[str], new: list[str]) -> int:
 
 
 def _words(pieces: list[tuple[str, bool]], style: str) -> Text:
-    """The pieces, (text, whether it differs from the other side), joined into one text in `style`; pieces that differ
-    are highlighted, without the white space at their end.
+    """The pieces joined into one text in `style`. A piece is (text, whether it differs from the other side); one that
+    differs is highlighted, without the white space at its end. Control characters are escaped.
     """
     from rich.text import Text
 

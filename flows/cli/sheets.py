@@ -148,7 +148,9 @@ def show_labels(
 
 
 def _print(tables: Mapping[str, pd.DataFrame], rejected: Mapping[str, int]) -> None:
-    """Print what `show_labels` found, a table for each frame that has rows."""
+    """Print each table under its title, without rows of 0 units, then the number of rejected labellings for each
+    reason. A table without rows is printed as a phrase that says so.
+    """
     from flows.builds.console import console, table
 
     out = console()
@@ -167,8 +169,8 @@ def _print(tables: Mapping[str, pd.DataFrame], rejected: Mapping[str, int]) -> N
 
 
 def _cells(row: dict[Any, Any]) -> dict[str, object]:
-    """A row as it is printed: the bounds of an interval behind their measure, fractions with two decimals, `-` for
-    what is missing.
+    """column -> the value as it is printed. The bounds of an interval (the columns `<measure> from` and `<measure>
+    to`) stand in brackets behind their measure instead of in columns of their own.
     """
     cells: dict[str, object] = {name: _cell(value) for name, value in row.items() if not name.endswith(BOUNDS)}
     for name in cells:
@@ -179,7 +181,7 @@ def _cells(row: dict[Any, Any]) -> dict[str, object]:
 
 
 def _cell(value: Any) -> object:
-    """A value as it is printed, by itself."""
+    """A value as it is printed: `-` for None and NaN, other fractions with two decimals, anything else unchanged."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.2f}" if isinstance(value, float) else value
@@ -187,7 +189,7 @@ def _cell(value: Any) -> object:
 
 def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str], dict[str, dict[str, str]]]:
     """(the label files that a configuration file names, its setting `accounts`: file or folder -> account ->
-    annotator); ([], {}) if `file` is None.
+    annotator); ([], {}) if `file` is None. UsageError for a wrong configuration.
     """
     from flows.config import configuration
     from flows.config.inputs import listed
@@ -217,11 +219,11 @@ def sheets_of(store: Store, version: Version) -> Sheets:
 
 
 def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
-    """Write the sheets (file name -> content) into the folder `to`, or a single sheet as the file `to`, and return the
-    paths.
+    """Write the sheets (file name -> content) into the folder `to` or, if `to` has an ending of FILE_ENDINGS, a single
+    sheet as this file; return the paths.
 
-    UsageError, before anything is written, if a file exists with another content, as it may hold somebody's labels, or
-    if the ending of `to` does not suit the format.
+    UsageError, before anything is written, if there are several sheets for one file, if a file exists with another
+    content, as it may hold somebody's labels, or if the ending of `to` does not suit the format.
     """
     from longform.files import write_bytes
 

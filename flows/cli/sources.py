@@ -66,10 +66,10 @@ def fetch_source(
     from flows.builds import fetching
 
     if not what:
-        return _show(source, "fetch", as_json)
+        return _print_usage(source, "fetch", as_json)
     all_settings = [*(settings or []), *([f"base_url={base_url}"] if base_url else [])]
     config = fetching.config_of(source, "fetch", all_settings)
-    fetching.check_terms(source, accept, _again(source, what, all_settings, to, home))
+    fetching.check_terms(source, accept, _command_with_terms(source, what, all_settings, to, home))
     folder = (to or home_of(home) / "sources" / source).absolute()
     with closing(_progress()) as progress:
         files = fetching.fetch(source, what, config, folder, accepted=accept, progress=progress)
@@ -98,7 +98,7 @@ def read_source(
     from longform.engine.thread_tasks import Threads
 
     if not paths:
-        return _show(source, "read", as_json)
+        return _print_usage(source, "read", as_json)
     config, root = fetching.config_of(source, "read", settings or []), home_of(home)
     out = console(stderr=True)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
@@ -110,7 +110,7 @@ def read_source(
     _print_stages(stages, written)
 
 
-def _again(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:
+def _command_with_terms(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:
     """The command line of this fetch with --accept-terms added, for a message."""
     words = ["longform", "fetch", source, *what]
     words += [word for setting in settings for word in ("--set", setting)]
@@ -127,8 +127,10 @@ def _progress() -> Any:
     return TransferBars(out) if out.is_terminal else TransferLines()
 
 
-def _show(source: str, act: Any, as_json: bool) -> None:
-    """Print how a source is fetched or read (`act`): what it holds, its terms, and the settings with their defaults."""
+def _print_usage(source: str, act: Any, as_json: bool) -> None:
+    """Print how a source is fetched or read (`act`): what it holds, its terms, and the settings with their defaults;
+    as text or as JSON. UsageError if there is no such source, or it cannot be fetched or read by itself.
+    """
     from inspect import getdoc
 
     from flows.builds import fetching
@@ -149,12 +151,14 @@ def _show(source: str, act: Any, as_json: bool) -> None:
 
 
 def _default(value: object) -> str:
+    """The default value of a setting as JSON; empty for None."""
     import json
 
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _print_files(files: list[dict[str, Any]]) -> None:
+    """Print a line for each of the first SHOWN_FILES fetched files, how many more there are, and the sum."""
     from flows.builds.console import console
 
     out = console()
@@ -168,6 +172,9 @@ def _print_files(files: list[dict[str, Any]]) -> None:
 
 
 def _print_stages(stages: list[dict[str, Any]], written: list[Path]) -> None:
+    """Print rows, seconds and left-out rows of each stage, and the files that were `written`; if there are none, the
+    folder of each stage and a hint at --to.
+    """
     from flows.builds.console import console
 
     out = console()

@@ -57,7 +57,9 @@ def _say_listed(new: list[Any], listed_before: list[Any]) -> None:
 
 
 def _say_held(holders: list[Any]) -> None:
-    """Print the published versions that contain taken-down records, or that there are none."""
+    """Print a line for each published version that contains taken-down records: up to three of their ids, the columns,
+    and the command that removes the version. If there is no such version, a line that says so.
+    """
     if not holders:
         print("No published version names them.")
     for holder in holders:

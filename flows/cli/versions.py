@@ -282,6 +282,6 @@ def gc(
 
 
 def _short(text: str | None) -> str:
-    """The text on one line, at most 60 characters."""
+    """The text on one line, at most 60 characters; what is cut off becomes `…`. Empty for None."""
     flat = " ".join((text or "").split())
     return flat if len(flat) <= 60 else f"{flat[:59]}…"

@@ -20,8 +20,8 @@ from longform.errors import UsageError
 def read(
     subject: str, model: type[BaseModel], file: Path | None, settings: list[str], *, listing: str | None = None
 ) -> Any:
-    """The configuration of a dataset or source (`subject`, for messages) as an instance of `model`. UsageError if a
-    setting does not fit the model.
+    """The configuration of a dataset or source (`subject`, for messages) as an instance of `model`, from a TOML file
+    (None: no file) and `settings`. UsageError if the file cannot be read, or if a setting does not fit the model.
 
     `settings` are texts `key=value` that win over the file; a key such as `stages.x.mode` reaches into tables.
     `listing`: the command that shows all settings, by default `longform config SUBJECT`.
@@ -40,7 +40,9 @@ def read(
 
 
 def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
-    """The settings in a TOML file, dates as text. UsageError if the file is missing, unreadable or no TOML."""
+    """The settings in a TOML file; dates and times at its top level become text. UsageError if the file is missing,
+    unreadable or no TOML. `listing_command`: the command that prints all settings, for a message.
+    """
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -55,8 +57,9 @@ def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
 
 
 def _set(values: dict[str, Any], listing_hint: str, setting: str) -> None:
-    """Put one `key=value` (`setting`) into the dict `values`, with tables for the dots in the key. UsageError if it has
-    another form. `listing_hint`: the end of that message.
+    """Put one text `key=value` (`setting`) into the dict `values`; each dot in the key reaches into a nested dict,
+    which is made if missing. UsageError if the text has another form, or if a name before a dot is that of no table.
+    `listing_hint`: the end of that message.
     """
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
@@ -70,8 +73,8 @@ def _set(values: dict[str, Any], listing_hint: str, setting: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """The value as TOML reads it; a date, or text that is no TOML, stays a string, so that quotes are not needed. None
-    for `none` and `null`.
+    """The value as TOML reads it. A date or time, or text that is no TOML, stays a string, so that quotes are not
+    needed. None for `none` and `null`.
     """
     if text in ("none", "null"):
         return None
@@ -89,8 +92,9 @@ def _meaning_of_none(model: type[BaseModel], name: str) -> str | None:
 
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError, listing_hint: str) -> str:
-    """The message for a configuration that does not fit its model: the setting, its value and the rule.
-    `listing_hint`: the last sentence.
+    """The message for a configuration that does not fit its model: an unknown setting, if there is one, with a similar
+    name; else the first setting that is missing or does not fit, its value and the rule. `listing_hint`: the last
+    sentence.
     """
     problem = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
     path, value = [str(piece) for piece in problem["loc"]], json.dumps(problem["input"], default=str)
@@ -111,8 +115,8 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, listi
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:
-    """The names of the settings that the nested table `tables` takes, e.g. ["endpoints", "local"], where the endpoint's
-    own name counts for nothing.
+    """The names of the settings in the table that `tables` leads to, e.g. ["endpoints", "local"]; [] is the
+    configuration itself. A name that is no setting, as that of an endpoint, is passed over.
     """
     for table in tables:  # the name in [endpoints.name] is that of no field
         if table in model.model_fields:
@@ -166,6 +170,7 @@ def toml(dataset: str, model: type[BaseModel]) -> str:
 
 
 def _stage_example(document: tomlkit.TOMLDocument, model: type[BaseModel]) -> None:
+    """Add an example of a table [stages.NAME] to the document, as comments, with each setting of a stage."""
     from flows.config.endpoints import StageConfig
 
     document.add(tomlkit.comment(f"[stages.{model.MODEL_STAGES[0]}]    # or {', '.join(model.MODEL_STAGES[1:])}"))  # type: ignore[attr-defined]
@@ -174,6 +179,7 @@ def _stage_example(document: tomlkit.TOMLDocument, model: type[BaseModel]) -> No
 
 
 def _endpoint_example(document: tomlkit.TOMLDocument) -> None:
+    """Add an example of a table [endpoints.local] to the document, as comments, with each setting of an endpoint."""
     from flows.config.endpoints import EndpointConfig
 
     document.add(tomlkit.comment("[endpoints.local]"))

@@ -21,7 +21,7 @@ SET_BY_BUILD = frozenset({
 
 
 def without_user(address: str) -> str:
-    """The URL unchanged; ValueError if it has a user or a password, which configurations must not store."""
+    """The http or https URL unchanged. ValueError if it has a user or a password: no configuration may store these."""
     if "@" in address.split("/")[2]:
         raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
     return address
@@ -125,7 +125,7 @@ def check_endpoints(endpoints: dict[str, EndpointConfig]) -> dict[str, EndpointC
 
 def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
     """Raise EndpointError if the environment variable with the API key of one of the endpoints named in `used` is not
-    set.
+    set. Names that are not in `endpoints`, such as `offline`, need no key.
     """
     for name in used:
         variable = endpoints[name].key_env if name in endpoints else None
@@ -137,8 +137,8 @@ def check_keys(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
 
 
 def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
-    """Raise UsageError if the price of one of the endpoints named in `used` is unknown, as a
-    cost limit could not hold.
+    """Raise UsageError if the price of one of the endpoints named in `used` is unknown, as a cost limit could not
+    hold. Names that are not in `endpoints`, such as `offline`, are ignored.
     """
     from longform.llm.models import unpriced
     from longform.llm.price import price_of
@@ -180,6 +180,7 @@ class ModelSettings(BaseModel):
 
     @model_validator(mode="after")
     def stages_ask_models(self) -> Self:
+        """The settings unchanged; ValueError if [stages] names a stage that asks no model."""
         for name in self.stages:
             if name not in self.MODEL_STAGES:
                 raise ValueError(

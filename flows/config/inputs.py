@@ -15,8 +15,8 @@ ACCOUNTS = (
 
 
 def opened(builder: Builder, opening: Callable[..., list[Source]], setting: str | list[str]) -> list[Source]:
-    """The sources that `opening` makes of the paths in a setting, with the builder's file hashes; empty if the setting
-    names no path.
+    """The sources that `opening(paths, digest=...)` makes of the paths in a setting, with the builder's file hashes;
+    empty if the setting names no path. Errors of `opening` pass through.
     """
     paths = listed(setting)
     return opening(paths, digest=builder.digests) if paths else []

@@ -14,8 +14,9 @@ PROMPTS = Path(__file__).parents[2] / "prompts"
 
 
 def described(dataset: str | None, override_folder: str | None) -> list[dict[str, Any]]:
-    """Each prompt of a dataset (None: of all) as a JSON value: name, inputs, reply model, forms of reply, hash, file.
-    Files in `override_folder` replace the project's.
+    """Each prompt of a dataset (None: of all), sorted by name, as a JSON value: name, inputs, reply model, forms of
+    reply, hash, file. Files in `override_folder` replace the project's. UsageError if that folder or a prompt in it is
+    wrong.
     """
     folders = prompt_folders(override_folder, PROMPTS)
     folder = f"{dataset.replace('-', '_')}/" if dataset else ""
@@ -34,8 +35,9 @@ def described(dataset: str | None, override_folder: str | None) -> list[dict[str
 
 
 def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[tuple[str, str], ...]:
-    """(role, content) of each message of the prompt `name`, rendered with sample values. `form`: how the reply is asked
-    for, "text", "tags" or "json"; None: the prompt's first form. UsageError for an unknown prompt.
+    """(role, content) of each message of the prompt `name`, rendered with sample values. `form`: how the reply is
+    asked for, "text", "tags" or "json"; None: the prompt's first form. Files in `override_folder` replace the
+    project's. UsageError for an unknown prompt, or a form that it does not have.
     """
     folders = prompt_folders(override_folder, PROMPTS)
     known = prompt_names(PROMPTS)
@@ -54,4 +56,5 @@ def samples(prompt: Prompt) -> dict[str, str | list[str]]:
 
 
 def _sample(name: str, number: int | None = None) -> str:
+    """The sample value of the input `name`; `number`: its place in a list, from 1, None if the input is no list."""
     return f"SAMPLE of {name}{f', number {number}' if number else ''}: a text from the sources stands here."

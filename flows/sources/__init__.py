@@ -30,8 +30,8 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a source holds (`what`) and what its texts may be used for. `decide`: the terms that a person must agree to
-    before the source is fetched; None if there are none.
+    """What a source holds (`what`), the licence of its texts, and whom to name for them (`attribution`). `decide`: the
+    terms that a person must agree to before the source is fetched; None if there are none.
     """
 
     what: str

@@ -51,7 +51,9 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 def download(
     http: Downloader, files: dict[str, tuple[int, str]], folder: Path, base_url: str, progress: Progress | None
 ) -> list[Path]:
-    """Download files of known (bytes, MD5) from one address into a folder; their paths there."""
+    """Download each of `files` (name -> (size in bytes, MD5)) from `<base_url>/<name>` into the folder; returns the
+    paths. Size and MD5 are checked. `progress` None: none is shown.
+    """
     return [
         http.download(f"{base_url.rstrip('/')}/{name}", folder / name, size=size, md5=md5, progress=progress).path
         for name, (size, md5) in files.items()

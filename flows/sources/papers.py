@@ -56,8 +56,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
-    """The PDF parser that the settings and GROBID_URL choose. Waits until a GROBID server answers. UsageError if GROBID
-    is chosen without an address.
+    """The PDF parser that the settings and GROBID_URL choose. Waits until a GROBID server answers. UsageError if
+    GROBID is chosen without an address, SourceError or Incomplete if its server does not answer.
     """
     url = config.grobid or grobid_url()
     if config.parser == "pdfium" or (config.parser == "auto" and not url):
@@ -73,7 +73,9 @@ def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
 
 
 def _opened(builder: Builder, paths: list[Path], config: Read, endings: tuple[str, ...], mean: int) -> list[Source]:
-    """The files with one of `endings` in these files, folders and archives, as sources of about `mean` files each."""
+    """Sources of the files with one of `endings` in these files, folders and archives: bundles of about `mean` files,
+    and each archive by itself. All have the setting `licence` as a fact; [] if there is no such file.
+    """
     return open_bundles(
         paths,
         group=tei.GROUP,

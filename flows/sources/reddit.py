@@ -119,8 +119,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def _subreddits(config: Read) -> list[str]:
-    """The names of the subreddits to read, in lower case without `r/`: those of the settings, else those of the preset;
-    empty for all.
+    """The names of the subreddits to read, in lower case without `r/`, sorted: those of the settings, else those of
+    the preset; empty for all.
     """
     of_preset = {"none": [], "eli5": ELI5_SUBREDDITS, "writing_prompts": PROMPT_SUBREDDITS}[config.preset]
     chosen = of_preset if config.subreddits is None else config.subreddits
@@ -128,7 +128,9 @@ def _subreddits(config: Read) -> list[str]:
 
 
 def _selected(builder: Builder, threads: Rows, config: Read) -> Rows:
-    """The threads that the preset's rules select (eli5 or writing_prompts); all threads without a preset."""
+    """The threads that the preset's rules (eli5 or writing_prompts) select, with the limits of the settings or else
+    those of the preset; all threads without a preset.
+    """
     if config.preset == "eli5":
         return select_eli5(
             builder,

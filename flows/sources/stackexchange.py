@@ -74,7 +74,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
     """file name -> its entry (size, digests) in the list of files of an archive.org item, whose URL is `url`; empty if
-    there is no such list.
+    the list cannot be fetched or is none.
     """
     try:
         listed = http.get(url).json()
@@ -89,8 +89,9 @@ def files_of(http: Downloader, url: str) -> dict[str, Mapping[str, Any]]:
 
 
 def archive_of(host: str, known: Mapping[str, Any]) -> str:
-    """The file name of the archive with a site's posts. `known`: the item's files; if empty, the usual name is
-    returned. UsageError if the item has no such archive.
+    """The file name of the archive with a site's posts. `host`: the site's host, also with .7z behind it; `known`: the
+    item's files by name. If `known` is empty, the usual name is returned. UsageError for a text that is no host, or if
+    the item has no such archive.
 
     Archives keep a site's first host, e.g. beer for what is now alcohol.
     """

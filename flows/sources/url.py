@@ -47,8 +47,8 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 
 def name_of(url: str) -> str:
-    """A file name made from the last segment of a URL's path (`index.html` if that is empty); UsageError if it is no
-    URL, or the segment no file name.
+    """A file name made from the last segment of a URL's path, percent-decoded, or `index.html` if there is none.
+    UsageError if the URL is malformed, or the segment cannot be a file name (see `file_name`).
     """
     try:
         last = unquote(urlsplit(url).path).rstrip("/").rpartition("/")[2]
@@ -58,8 +58,8 @@ def name_of(url: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """The name unchanged if it is a plain file name; UsageError if it is a path, hidden, too long, or has an ending or
-    characters that are not allowed.
+    """The name unchanged if it is a plain file name. UsageError if it is empty, a path, hidden, has characters that
+    cannot be printed, more than LONGEST_NAME bytes, or one of KEPT_ENDINGS, which belong to the notes of downloads.
     """
     odd = not name or not name.isprintable() or name.startswith(".") or re.search(r"[/\\]", name)
     if odd or name.endswith(KEPT_ENDINGS) or len(name.encode()) > LONGEST_NAME:

@@ -54,8 +54,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
-    """The files as sources, each with the repository commit that it was fetched from: as noted by the fetch, else
-    `config.revision`.
+    """The files as sources, each with the facts `repository` and `revision` (a commit) that its fetch noted beside it;
+    without such a note the repository is None, the revision that of `config`. UsageError if `config.revision` is not
+    None and no full hash of a commit; SourceError for a path without such files.
     """
     files = open_files(
         paths,

@@ -33,11 +33,12 @@ def check_conservation(
     side_inputs: Sequence[Rows] = (),
 ) -> None:
     """Raise ConservationError if a row of `inputs` is neither the parent of a row in `parts` nor rejected, or if a
-    parent is no input row. `schema`: that of the rows in `parts`.
+    parent or a rejected row is a row of no input. `stage`: its name, for the message. `schema`: of the rows in
+    `parts`; its columns with keys of input rows name their parents.
 
-    An input is checked if the schema has columns with its key; inputs with the same key column are checked together. A
-    rejected row may come from any input. A parent may also come from `side_inputs`, whose rows need not all be used.
-    DuckDB spills what does not fit in memory to the store's home.
+    Inputs with the same key column are checked together. Inputs whose keys no column of the schema holds are not
+    checked. A rejected row may come from any input. A parent may also come from `side_inputs`, whose rows need not all
+    be used. DuckDB spills what does not fit in memory to the store's home.
     """
     input_files, side_files = _by_key(inputs), _by_key(side_inputs)
     outputs = [str(store.rows_path(part)) for part in parts if part.rows]
@@ -57,21 +58,22 @@ def check_conservation(
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:
-    """key column -> the Parquet files of all tables whose rows are identified by this column."""
+    """key column -> the paths of the Parquet files of all tables whose rows are identified by this column."""
     return {rows.key: [path for table in tables if table.key == rows.key for path in table.paths] for rows in tables}
 
 
 def parent_columns(schema: pa.Schema, key: str) -> list[str]:
-    """The columns of an output schema that hold values of the input's key column `key`, e.g. `answers.answer_id` inside
-    a list of structs; empty if there are none.
+    """The columns of an output schema that hold values of the input's key column `key`: those that the schema's
+    metadata (`parents`) names for it, e.g. `answers.answer_id` inside a list of structs; else the column `key` itself.
+    Empty if the schema has none.
     """
     declared: dict[str, list[str]] = json.loads(schema.metadata[b"parents"])
     return declared.get(key, [key] if key in schema.names else [])
 
 
 def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
-    """A DuckDB query for the keys in the files `rejected`, without keys of inputs that have another key column
-    (`other_files`: key column -> files).
+    """A DuckDB query for the keys in the Parquet files `rejected`, as `id`, without keys of inputs that have another
+    key column. `other_files`: the key column of such inputs -> their Parquet files.
     """
     queries = [
         f"(SELECT {key} AS key FROM {read_parquet(paths)}) USING (key)" for key, paths in other_files.items() if paths
@@ -81,8 +83,9 @@ def _rejected(rejected: list[str], other_files: dict[str, list[str]]) -> str:
 
 @lru_cache(maxsize=1)
 def _database(home: Path) -> duckdb.DuckDBPyConnection:
-    """The DuckDB connection of this process, which spills to `home` (to the temporary folder if that is read-only).
-    Opened once, as opening takes longer than most checks.
+    """The DuckDB connection of this process, opened once, as opening takes longer than most checks: two threads, 512
+    MB of memory. It spills to a temporary folder in `home`, or in the system's temporary folder if `home` is
+    read-only.
     """
     import duckdb  # 60 ms and 25 MB of each worker, which stages of sources have no use for
 
@@ -101,8 +104,9 @@ atexit.register(_database.cache_clear)  # DuckDB complains of what is open later
 
 
 def _check_ids(store: Store, stage: str, key: str, input_ids: str, output_ids: str, allowed_ids: str) -> None:
-    """Raise ConservationError if the query `input_ids` yields an id that `output_ids` does not, or `output_ids` one
-    that `allowed_ids` does not. All three are DuckDB queries with a column `id`.
+    """Raise ConservationError if the query `input_ids` yields an id that `output_ids` does not, or `output_ids` yields
+    one that `allowed_ids` does not. All three are DuckDB queries with a column `id`. `stage` and `key`, the name of
+    the key column, are for the message.
     """
     with _database(store.home).cursor() as database:
         for left, right, text in (
@@ -116,8 +120,8 @@ def _check_ids(store: Store, stage: str, key: str, input_ids: str, output_ids: s
 
 
 def _select(column: str, paths: list[str]) -> str:
-    """A DuckDB query for the values of a column in Parquet files, as `id`; the column may be a field of a list of
-    structs (`answers.answer_id`).
+    """A DuckDB query for the values of a column in Parquet files, as `id`. The column may be a field of a list of
+    structs (`answers.answer_id`), which gives a row for each struct.
     """
     if "." not in column:
         return f"SELECT {column} AS id FROM {read_parquet(paths)}"

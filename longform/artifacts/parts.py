@@ -31,25 +31,28 @@ GROUP_BYTES = 8 << 20
 
 
 def key_hash(key: str) -> int:
-    """The 64-bit hash of a key, by which rows are ordered and divided among parts."""
+    """The 64-bit hash (xxh3) of a key, by which rows are ordered and divided among parts."""
     return xxhash.xxh3_64_intdigest(key.encode())
 
 
 def part_keys(group: str, bits: int) -> list[str]:
-    """The keys of the 2**bits parts of a group, `<group>/<bits>-<index>`; the part with index i has the i-th of as many
-    equal ranges of the hash.
+    """The keys of the 2**bits parts of a group, in order: `<group>/<bits>-<index>`, the index from 0 with five digits.
+    The 2**bits parts divide the 64-bit hashes into equal ranges; the part with index i holds the rows with hashes in
+    range i.
     """
     return [f"{group}/{bits}-{index:05d}" for index in range(1 << bits)]
 
 
 def group_of(key: str) -> str:
-    """The group (e.g. a site) of a row key or part key: the text before its first slash."""
+    """The group (e.g. a site) of a row key or part key: the text before its first slash; without a slash, the whole
+    key.
+    """
     return key.split("/", 1)[0]
 
 
 def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
     """group -> (position of the group's first part in `keys`, number of bits by which a row's hash is shifted right to
-    give the part's index within the group).
+    give the part's index within the group). `keys`: part keys `<group>/<bits>-<index>`, group by group.
     """
     ranges: dict[str, tuple[int, int]] = {}
     for position, key in enumerate(keys):
@@ -61,10 +64,11 @@ def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
 class Parts:
     """Writes the rows of one unit of work into the parts named by `keys`.
 
-    With one key all rows go to its part. With more keys, each part has a range of hashes of a group: values of the
-    schema's `cut` column begin with `<group>/`, and rows must come group by group, in the order of that column's hash.
-    With `split_by` every part is also divided by the values of that column. With `max_rows_per_part` rows keep their
-    order: a part ends after that many rows, and the next part is `<key>.00001`.
+    With one key all rows go to its part. With more keys, each part holds a range of the hashes of one group: values of
+    the schema's `cut` column begin with `<group>/`, and rows must come group by group, in the order of that column's
+    hash. With `split_by` every part is also divided into one part `<key>/<value>` for each value of that column.
+    With `max_rows_per_part` rows keep their order: a part ends after that many rows, and the next part is
+    `<key>.00001`.
     """
 
     def __init__(
@@ -89,8 +93,10 @@ class Parts:
         self.counts: Counter[str] = Counter()
 
     def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
-        """Add one row, batch or rejected row; rows are written in batches. SchemaError if it does not fit the schema,
-        or if rows are out of order.
+        """Add one row, batch or rejected row. A rejected row goes to the part that is being written.
+
+        SchemaError if a row or batch does not fit the schema, or comes out of order. Rows are collected and written
+        BATCH_ROWS at a time, so an error may come up only with a later row, or in `finish`.
         """
         if isinstance(item, Rejected):
             self._flush()
@@ -110,7 +116,7 @@ class Parts:
 
     def finish(self) -> list[Part]:
         """Write what is left, commit the parts to the store and return all of them in the order of their keys, those
-        without rows included.
+        without rows included. SchemaError as in `add`.
         """
         self._flush()
         self._advance(len(self.keys) - 1)
@@ -118,23 +124,29 @@ class Parts:
         return self.done
 
     def discard(self) -> None:
-        """Delete the parts that are not committed yet."""
+        """Delete the files of the parts that are not committed yet."""
         for writer in self.open.values():
             writer.discard()
 
     def _flush(self) -> None:
+        """Write the collected rows as one batch; does nothing if there are none."""
         rows, self.pending = self.pending, []
         if rows:
             self._batch(pa.RecordBatch.from_pylist(rows, schema=self.schema))
 
     def _batch(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch to their parts, and commit the parts before them. SchemaError if the batch does
+        not fit the schema or is out of order.
+        """
         check_batch(batch, self.schema)
         for position, piece in self._cut(batch):
             self._advance(position)
             self._write(piece)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterable[tuple[int, pa.RecordBatch]]:
-        """(position of the part, slice of the batch) for each part that rows of the batch belong to, in order."""
+        """(position in `keys` of the part, slice of the batch) for each run of rows that belong to the same part, in
+        the order of the rows.
+        """
         if self.max_rows_per_part is not None:
             yield from self._cut_by_count(batch, self.max_rows_per_part)
             return
@@ -148,8 +160,9 @@ class Parts:
             start += number
 
     def _cut_by_count(self, batch: pa.RecordBatch, most: int) -> Iterable[tuple[int, pa.RecordBatch]]:
-        """The result of `_cut` if parts have a maximum number of rows, `most`: when a part is full, a key for the next
-        one is appended.
+        """(position in `keys` of the part, slice of the batch), in the order of the rows, so that no part gets more
+        than `most` rows. Counts the rows in `self.rows`; when a part is full, appends the key of the next one to
+        `keys`.
         """
         while batch.num_rows:
             position, filled = divmod(self.rows, most)
@@ -161,13 +174,13 @@ class Parts:
             batch = batch.slice(piece.num_rows)
 
     def _part_position(self, key: str) -> int:
-        """The position of the part in `keys` that a row with this value of the `cut` column belongs to."""
+        """The position in `keys` of the part that a row belongs to; `key`: the row's value of the `cut` column."""
         first, shift = self.groups[group_of(key)]
         return first + (key_hash(key) >> shift)
 
     def _advance(self, position: int) -> None:
-        """Commit the parts before a position, also empty ones; SchemaError if the position is before the current one,
-        as rows came out of order.
+        """Make the part at `position` in `keys` the current one, and commit all parts before it, also empty ones.
+        SchemaError if the position is before the current one, as rows came out of order.
         """
         if position < self.position:
             raise SchemaError(f"{self.stage} yields rows out of the order of {self.cut}: sort them by its hash.")
@@ -176,6 +189,7 @@ class Parts:
             self.position += 1
 
     def _write(self, batch: pa.RecordBatch) -> None:
+        """Write a batch to the current part; with `split_by`, each of its rows to the division for the row's value."""
         if self.split_by is None:
             self._open(None).write(batch)
             return
@@ -193,6 +207,9 @@ class Parts:
         return self.open[key]
 
     def _close(self) -> None:
+        """Commit the current part, or its divisions in the order of their values, and add them to `done`; an empty
+        part if nothing was written. The counters go to the first of them and start again.
+        """
         if not self.open:
             self._open(None)
         for key in sorted(self.open):
@@ -202,8 +219,8 @@ class Parts:
 
 
 class PartWriter:
-    """Writes the files of one part (rows.parquet, rejected.parquet if any, part.json) in a temporary folder, which
-    becomes the part when it is finished.
+    """Writes the files of one part (rows.parquet, rejected.parquet if any row is rejected, part.json) in a temporary
+    folder, which becomes the part when it is finished.
     """
 
     def __init__(self, store: Store, stage: str, key: str, schema: pa.Schema) -> None:
@@ -218,6 +235,7 @@ class PartWriter:
         self.reasons: Counter[tuple[str, str]] = Counter()
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Add a batch of rows; the rows that wait are written once they are GROUP_ROWS rows or GROUP_BYTES bytes."""
         self.batches.append(batch)
         self.rows += batch.num_rows
         self.buffered += batch.get_total_buffer_size() if batch.num_rows > BATCH_ROWS else batch.nbytes
@@ -225,14 +243,15 @@ class PartWriter:
             self._write_group()
 
     def reject(self, item: Rejected) -> None:
+        """Add a rejected row and count its reason; rejected rows are written BATCH_ROWS at a time."""
         self.reasons[item.kind, item.reason] += 1
         self.waiting.append(item)
         if len(self.waiting) >= BATCH_ROWS:
             self._write_rejected()
 
     def finish(self, counts: Mapping[str, int]) -> Part:
-        """Write what is left, commit the part to the store and return it, with its id, row counts, checksums and
-        `counts`.
+        """Write what is left, commit the part to the store and return it, with its id (a hash of its description), row
+        counts, checksums and `counts` (counter -> sum).
         """
         self._write_group()
         self._write_rejected()
@@ -256,22 +275,26 @@ class PartWriter:
         return named
 
     def discard(self) -> None:
+        """Close the files and delete the temporary folder; errors of the operating system are ignored."""
         with suppress(OSError):
             self._close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _close(self) -> None:
+        """Close the Parquet files; does nothing when called again."""
         for writer in (self.writer, self.rejects):
             if writer is not None:
                 writer.close()
         self.writer = self.rejects = None
 
     def _write_group(self) -> None:
+        """Write the batches that wait to rows.parquet, in row groups of at most GROUP_ROWS rows."""
         if self.batches and self.writer:
             self.writer.write_table(pa.Table.from_batches(self.batches, schema=self.schema), row_group_size=GROUP_ROWS)
         self.batches, self.buffered = [], 0
 
     def _write_rejected(self) -> None:
+        """Write the rejected rows that wait to rejected.parquet, which is created with the first of them."""
         if self.waiting:
             self.rejects = self.rejects or open_parquet(self.folder / "rejected.parquet", REJECTED)
             columns = [text_array([getattr(item, name) for item in self.waiting]) for name in REJECTED.names]
@@ -280,11 +303,12 @@ class PartWriter:
 
 
 def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet writer that compresses with zstd at the level in the schema's metadata (`level`; default 3; 0:
-    uncompressed).
+    """A writer of a new Parquet file at `path`, compressed with zstd at the level in the schema's metadata (`level`; 3
+    if it names none; 0: uncompressed).
 
-    Columns are dictionary-encoded, except long texts, where that only costs. The documentation of columns is left out,
-    as it must not change the bytes of the file.
+    Columns are dictionary-encoded, except those that by their name (`text`, `content`, `raw` and a few more) hold long
+    texts, where that only costs. The documentation of columns is left out, as it must not change the bytes of the
+    file.
     """
     plain = {"text", "content", "raw", "element", "rejected", "old_contents", "new_contents", "message"}
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]
@@ -300,18 +324,23 @@ def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def _bare(field: pa.Field) -> pa.Field:
-    """The field's name, type and nullability, without documentation and metadata."""
+    """The field with its name, type and nullability only: no documentation or other metadata, also not of fields
+    inside it.
+    """
     return pa.field(field.name, _bare_type(field.type), nullable=field.nullable)
 
 
 def _bare_type(type: pa.DataType) -> pa.DataType:
+    """The type without documentation and metadata of the fields inside its lists and structs."""
     if pa.types.is_list(type):
         return pa.list_(_bare(type.value_field))
     return pa.struct([_bare(field) for field in type]) if pa.types.is_struct(type) else type
 
 
 def _leaves(type: pa.DataType, path: str) -> list[str]:
-    """The Parquet paths of all leaf columns below a column, e.g. `answers.list.element.text`."""
+    """The Parquet paths of all leaf columns of a column with this type, e.g. `answers.list.element.text`; `path`: that
+    of the column itself.
+    """
     if pa.types.is_list(type):
         return _leaves(type.value_type, f"{path}.list.element")
     if pa.types.is_struct(type):
@@ -320,8 +349,8 @@ def _leaves(type: pa.DataType, path: str) -> list[str]:
 
 
 def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """Raise SchemaError unless a batch has exactly the schema's columns and types, no null where none is allowed, and
-    no NaN or infinity.
+    """Raise SchemaError unless a batch has exactly the schema's columns and types, in this order, and neither a null
+    where none is allowed nor NaN or infinity, also inside lists and structs.
     """
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise SchemaError(f"A batch has the columns {batch.schema.names}, its schema says {schema.names}.")
@@ -330,6 +359,9 @@ def check_batch(batch: pa.RecordBatch, schema: pa.Schema) -> None:
 
 
 def _check_values(name: str, field: pa.Field, values: pa.Array) -> None:
+    """Raise SchemaError if the values of a column, or values inside its lists and structs, hold null where `field`
+    allows none, NaN or infinity. `name`: of the column, for the message.
+    """
     if not field.nullable and values.null_count:
         raise SchemaError(f"Column {name} holds null, but its schema allows none.")
     if pa.types.is_floating(field.type) and not pc.all(pc.is_finite(values), min_count=0).as_py():
@@ -342,7 +374,8 @@ def _check_values(name: str, field: pa.Field, values: pa.Array) -> None:
 
 
 def row_check(schema: pa.Schema) -> Callable[[Row], None]:
-    """A function that checks one row: exactly the schema's columns, no fraction in an integer column; else SchemaError.
+    """A function that checks one row, and raises SchemaError unless it has exactly the schema's columns and only whole
+    numbers (an int; not 1.0) or null in integer columns, also inside lists and structs. Other values are not checked.
 
     Arrow itself silently drops unknown keys and truncates fractions.
     """
@@ -350,8 +383,9 @@ def row_check(schema: pa.Schema) -> Callable[[Row], None]:
 
 
 def _fields_check(fields: Iterable[pa.Field], path: str, problem: str) -> Callable[[Any], None]:
-    """A function that raises SchemaError if a mapping does not have exactly these fields, or a value does not fit.
-    Messages name a field with the prefix `path`; `problem` begins the message about wrong fields.
+    """A function that raises SchemaError if a mapping does not have exactly these fields, or if a value in it fails
+    `_value_check`; it accepts None. `path` is put before field names in messages; `problem` begins the message about
+    missing and unknown fields.
     """
     checks = {field.name: _value_check(field.type, f"{path}{field.name}") for field in fields}
     needed = [(name, check) for name, check in checks.items() if check]
@@ -368,8 +402,9 @@ def _fields_check(fields: Iterable[pa.Field], path: str, problem: str) -> Callab
 
 
 def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
-    """A function that raises SchemaError if a value of this type has a fraction or wrong fields; None if no value of
-    the type can. `name`: of the column, for the message.
+    """A function that raises SchemaError if a value has something else than an int in place of an integer, or a struct
+    with wrong fields, at any depth. None if the type holds neither integers nor structs. `name`: of the column, for
+    the message.
     """
     if pa.types.is_integer(type):
         return lambda value: _no_fraction(value, name)
@@ -381,6 +416,8 @@ def _value_check(type: pa.DataType, name: str) -> Callable[[Any], None] | None:
 
 
 def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A function that calls `check` with each item of a list; a null list has none."""
+
     def check_values(values: Any) -> None:
         for value in values or ():
             check(value)
@@ -389,5 +426,8 @@ def _each(check: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _no_fraction(value: Any, name: str) -> None:
+    """Raise SchemaError unless a value is None or of an integer type; 1.0 is not. `name`: of the column, for the
+    message.
+    """
     if value is not None and not isinstance(value, Integral):
         raise SchemaError(f"Column {name} takes whole numbers, not {value}.")

@@ -13,14 +13,17 @@ import pyarrow as pa
 
 
 def fingerprint(value: Any) -> str:
-    """The first 20 hex digits of the SHA-256 of a JSON value, independent of the order of its keys."""
+    """The first 20 hex digits of the SHA-256 of a JSON value, independent of the order of its keys. ValueError for NaN
+    or infinity in it.
+    """
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def identity(value: Any) -> Any:
-    """A stage argument as a JSON value for the recipe. Objects with a method `identity()`, such as endpoints, prompts
-    and sources, define their own. TypeError for paths and for other types that are no JSON.
+    """A stage argument as a JSON value for the recipe, item by item in mappings and sequences. Objects with a method
+    `identity()`, such as endpoints, prompts and sources, define their own. TypeError for paths and for other types
+    that are no JSON.
     """
     if hasattr(value, "identity"):
         return value.identity()
@@ -36,8 +39,9 @@ def identity(value: Any) -> Any:
 
 
 def shape(schema: pa.Schema) -> list[list[str]]:
-    """The part of a schema that belongs to the recipe: names, types and nullability of the columns, then the key and
-    the cut column; no documentation.
+    """The part of a schema that belongs to the recipe: [name, type, `null` if nulls are allowed, else `set`] for each
+    column, then [`key`, column] and [`cut`, column], with an empty column if the schema's metadata names none.
+    Documentation is left out.
     """
     columns = [[field.name, str(field.type), "null" if field.nullable else "set"] for field in schema]
     keyed = [[name, (schema.metadata or {}).get(name.encode(), b"").decode()] for name in ("key", "cut")]
@@ -46,8 +50,9 @@ def shape(schema: pa.Schema) -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that determines a stage's rows. `revision`: of the stage's code. `inputs`: input name -> fingerprint
-    of the stage that made it, or the identities of source files.
+    """Everything that determines a stage's rows. `revision`: of the stage's code. `schema`: the columns, as `shape`
+    gives them, and how the stage divides its parts, if it does. `inputs`: input name -> fingerprint of the stage that
+    made it, or the identities of source files.
     """
 
     stage: str
@@ -57,6 +62,7 @@ class Recipe:
     inputs: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
+        """field -> value, a JSON value."""
         return {
             "stage": self.stage,
             "revision": self.revision,
@@ -67,17 +73,18 @@ class Recipe:
 
     @property
     def fingerprint(self) -> str:
+        """The first 20 hex digits of the SHA-256 of the recipe."""
         return fingerprint(self.as_dict())
 
     def unit(self, input_hashes: dict[str, list[str]]) -> str:
-        """The id of one unit of work: a hash of the recipe without its inputs, and of `input_hashes`, the hashes of the
-        input parts or sources that this unit reads.
+        """The id of one unit of work: a hash of the recipe without its inputs, and of `input_hashes`: input -> the
+        hashes of the parts or sources that this unit reads, and `keys` -> the keys of the parts it makes.
         """
         return fingerprint([self.stage, self.revision, self.schema, self.arguments, input_hashes])
 
     def differences(self, other: Recipe) -> list[str]:
-        """What changed from `other`, the older recipe, to this one, as short phrases: `k: 10 -> 12`, `prompt changed`,
-        `its input x changes`.
+        """What changed from `other`, the older recipe, to this one, as short phrases: `revision 1 -> 2`, `schema
+        changed`, `k: 10 -> 12`, `prompt changed`, `its input x changes`. Empty if nothing did.
         """
         found = [] if self.revision == other.revision else [f"revision {other.revision} -> {self.revision}"]
         found += [] if self.schema == other.schema else ["schema changed"]
@@ -90,8 +97,8 @@ class Recipe:
 
 
 def _change(name: str, before: Any, now: Any) -> str:
-    """A phrase for an argument that changed: `k: 10 -> 12`; of a dict only the keys that changed; of a prompt only that
-    it changed.
+    """A phrase for an argument that changed: `k: 10 -> 12`. Of a dict only the keys that changed, as `name.key: 10 ->
+    12`; of the argument `prompt` only that it changed.
     """
     if name == "prompt":
         return "prompt changed"

@@ -49,10 +49,11 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source file. Its identity is the SHA-256 of its bytes and the `facts` that the user states of it, never its
-    path.
+    """A source file. Its identity is the SHA-256 of its bytes and the `facts`, (name, value), that the user states of
+    it, never its path.
 
-    `pieces`: the byte ranges (start, end) into which the file is divided, one shard each.
+    `group`: the group, e.g. a site, that its rows belong to. `pieces`: the byte ranges (start, end) into which the
+    file is divided, one shard each.
     """
 
     group: str
@@ -62,7 +63,9 @@ class Source:
     pieces: tuple[tuple[int, int], ...]
 
     def identity(self) -> dict[str, Any]:
-        """What identifies the source in a recipe, as a JSON value; its path is not part of it."""
+        """What identifies the source in a recipe, as a JSON value: group, SHA-256, facts and number of byte ranges,
+        not the path.
+        """
         return {
             "group": self.group,
             "sha256": self.sha256,
@@ -79,7 +82,7 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Shard:
     """What one unit of work of a source stage reads: one byte range of a source file (the whole file if it is not
-    divided).
+    divided). `index`: that of the byte range in `source.pieces`.
     """
 
     source: Source
@@ -87,15 +90,19 @@ class Shard:
 
     @property
     def key(self) -> str:
-        """The key of the part that a stage makes from this shard."""
+        """The key of the part that a stage makes from this shard: `<group>/<8 hex digits of the source's
+        SHA-256>-<index>`.
+        """
         return f"{self.source.group}/{self.source.sha256[:8]}-{self.index:05d}"
 
     @property
     def start(self) -> int:
+        """The position of the shard's first byte in the file."""
         return self.source.pieces[self.index][0]
 
     @property
     def end(self) -> int:
+        """The position after the shard's last byte in the file."""
         return self.source.pieces[self.index][1]
 
 
@@ -108,8 +115,8 @@ def read_parquet(paths: Iterable[str | Path]) -> str:
 
 
 def read_batches(path: str | Path, size: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in record batches of at most `size` rows, all columns or `columns`. Reads one row
-    group at a time; a batch never crosses row groups.
+    """The rows of a Parquet file in record batches of at most `size` rows, with all columns or only `columns`. Reads
+    one row group at a time; a batch never crosses row groups.
     """
     import pyarrow.parquet as pq
 
@@ -123,7 +130,8 @@ class Rows:
     them, as dicts.
 
     The rows of a running build may not be finished yet: reading them, or asking for `parts`, then waits. `parts` is
-    None in a plan, for rows that are not built. `rows_read` counts the rows that were read so far.
+    None in a plan, for rows that are not built; such Rows read as empty. `rows_read` counts the rows that were read so
+    far. `fingerprint`: of the stage's recipe.
     """
 
     def __init__(
@@ -136,14 +144,16 @@ class Rows:
     _making: Callable[[], list[Part]] | None
 
     def set_parts_source(self, make_parts: Callable[[], list[Part]]) -> None:
-        """Set the function that returns the parts. It is called, and may wait or raise, when the parts are first
-        needed.
+        """Set the function that returns the parts. It is called once, when the parts are first needed, and may wait or
+        raise an error.
         """
         self._making = make_parts
 
     @property
     def parts(self) -> list[Part] | None:
-        """The parts that hold the rows, in order; waits for a running build. None if they are not built."""
+        """The parts that hold the rows, in order. None if they are not built. In a running build this waits until the
+        stage is made, and raises its error if it fails.
+        """
         making = self._making
         if making is not None:
             self._parts, self._making = making(), None
@@ -160,17 +170,17 @@ class Rows:
 
     @property
     def paths(self) -> list[str]:
-        """The Parquet files of the parts, in order."""
+        """The Parquet files of the parts, in order; empty if they are not built."""
         return [str(self.store.rows_path(part)) for part in self.parts or ()]
 
     @property
     def count(self) -> int:
-        """The number of rows in all parts."""
+        """The number of rows in all parts; 0 if they are not built."""
         return sum(part.rows for part in self.parts or ())
 
     def batches(self, columns: list[str] | None = None, size: int = 1_000) -> Iterator[pa.RecordBatch]:
-        """The rows in record batches of at most `size` rows, all columns or `columns`; a batch never crosses row
-        groups. Adds to `rows_read`.
+        """The rows in record batches of at most `size` rows, with all columns or only `columns`; a batch never crosses
+        row groups. Each batch is added to `rows_read` when the next one is asked for.
         """
         for path in self.paths:
             for batch in read_batches(path, size, columns):
@@ -178,14 +188,14 @@ class Rows:
                 self.rows_read += batch.num_rows
 
     def table(self, columns: list[str] | None = None) -> pa.Table:
-        """All rows as one Arrow table in memory, all columns or `columns`, cast to the stage's schema. For parts, and
-        for columns that are known to be small.
+        """All rows as one Arrow table in memory, with all columns or only `columns`, cast to the stage's schema. Meant
+        for single parts, and for columns that are known to be small.
         """
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         return pa.Table.from_batches([batch.cast(schema) for batch in self.batches(columns)], schema=schema)
 
     def to_pandas(self, columns: list[str]) -> pd.DataFrame:
-        """These columns of all rows as a DataFrame in memory, strings as pandas' own `str`.
+        """These columns of all rows as a DataFrame in memory; strings have pandas' own type `str`.
 
         Without rows each column is one empty chunk, as pandas 3.1 cannot join text columns that have no chunk.
         """
@@ -194,13 +204,14 @@ class Rows:
         return frame
 
     def as_dicts(self, *columns: str) -> Iterator[Row]:
-        """The rows as dicts of these columns; no other column is read. Without arguments, all columns. A nested column
-        is named by its Parquet path, e.g. `answers.list.element.text`.
+        """The rows as dicts of these columns; no other column is read. Without arguments, all columns. Of a nested
+        column single fields can be read by their Parquet path, e.g. `answers.list.element.text`.
         """
         for batch in self.batches(list(columns) or None):
             yield from batch.to_pylist()
 
     def __iter__(self) -> Iterator[Row]:
+        """The rows as dicts of all columns, read from the files in each iteration."""
         yield from self.as_dicts()
 
 
@@ -219,8 +230,8 @@ def grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
 
 
 def text_array(values: Sequence[str | None]) -> pa.Array:
-    """A string array of the values, None as null. OverflowError from 2 GB on, UnicodeEncodeError for a lone
-    surrogate.
+    """An Arrow string array of the values, None as null. OverflowError if they have 2 GB or more in UTF-8,
+    UnicodeEncodeError for a lone surrogate.
 
     Made without `pa.array`, which imports pandas (a third of a second for each process).
     """

@@ -34,12 +34,14 @@ LEFT_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part: one Parquet file with some of a stage's rows, with its counts and checksums. `id` names its folder; it is
-    empty for a part that is only planned.
+    """A part: one Parquet file with some of a stage's rows, with its counts and checksums. `id` names its folder; it
+    is empty for a part that is only planned.
 
     `key` says which rows: `<group>/<bits>-<index>`, one of 2**bits ranges of the key's hash; `<group>/part<number>`,
-    where rows are cut by their number; or `<group>/<SHA-256 of the source>-<index>`, a shard. `/<value>` follows if the
-    stage splits by a column. `rejected`: (kind, reason, number of rows). `counts`: (counter, sum).
+    where rows are cut by their number; or `<group>/<SHA-256 of the source>-<index>`, a shard. `/<value>` follows if
+    the stage splits by a column. `bytes` and `sha256` are those of rows.parquet; `rejected_sha256` is that of
+    rejected.parquet, None if no row was rejected. `rejected`: (kind, reason, number of rows). `counts`: (counter,
+    sum).
     """
 
     stage: str
@@ -77,17 +79,18 @@ class Artifact:
 
     @property
     def rows(self) -> int:
+        """The number of rows in all parts."""
         return sum(part.rows for part in self.parts)
 
     def rejected(self) -> dict[tuple[str, str], int]:
-        """(kind, reason) -> number of rejected rows, largest first."""
+        """(kind, reason) -> number of rejected rows, largest number first."""
         sums: Counter[tuple[str, str]] = Counter()
         for part in self.parts:
             sums.update({(kind, reason): number for kind, reason, number in part.rejected})
         return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
     def reasons(self, kind: str) -> dict[str, int]:
-        """reason -> number of rejected rows of this kind (`filtered` or `defect`), largest first."""
+        """reason -> number of rejected rows of this kind (`filtered` or `defect`), largest number first."""
         return {reason: number for (of_kind, reason), number in self.rejected().items() if of_kind == kind}
 
     def counts(self) -> dict[str, int]:
@@ -99,7 +102,8 @@ class Artifact:
 
 
 class Store:
-    """Reads and writes the files of a home. StoreError if the home has another format than this release.
+    """Reads and writes the files of a home, the folder for everything that builds make. StoreError if the home has
+    another format than FORMAT.
 
     `machine` and `lease_seconds` are parameters for tests, which simulate a second machine.
     """
@@ -117,17 +121,19 @@ class Store:
     # paths
 
     def stage(self, name: str) -> Path:
-        """The folder of a stage."""
+        """The folder of a stage, which need not exist."""
         return self.home / "stages" / name
 
     def part(self, part: Part) -> Path:
-        """The folder of a part."""
+        """The folder of a part, which need not exist."""
         return self.stage(part.stage) / "parts" / part.id
 
     def rows_path(self, part: Part) -> Path:
+        """The path of a part's rows.parquet."""
         return self.part(part) / "rows.parquet"
 
     def rejected_path(self, part: Part) -> Path:
+        """The path of a part's rejected.parquet, a file that exists only if rows were rejected."""
         return self.part(part) / "rejected.parquet"
 
     def has(self, part: Part) -> bool:
@@ -138,44 +144,57 @@ class Store:
         return (self.part(part) / "part.json").exists() and rows.exists() and rows.stat().st_size == part.bytes
 
     def damaged(self, part: Part) -> list[Path]:
-        """The files of a part that are missing or do not match its checksums. Reads the files whole."""
+        """The paths of those files of a part (rows.parquet, rejected.parquet) that are missing or do not match their
+        checksums; empty if it is intact. Reads the files whole.
+        """
         files = ((self.rows_path(part), part.sha256), (self.rejected_path(part), part.rejected_sha256))
         return [path for path, digest in files if digest and not (path.exists() and sha256_of(path) == digest)]
 
     # reading
 
     def artifact(self, stage: str, fingerprint: str) -> Artifact | None:
-        """The artifact with this fingerprint; None if none was written or one of its parts is not in place."""
+        """The artifact with this fingerprint; None if none was written or one of its parts is not in place (`has`).
+        StoreError if its record is damaged.
+        """
         artifact = self.recorded(stage, fingerprint)
         return artifact if artifact and all(map(self.has, artifact.parts)) else None
 
     def recorded(self, stage: str, fingerprint: str) -> Artifact | None:
-        """The artifact with this fingerprint, whether or not its parts are still in place; None if none was written."""
+        """The artifact with this fingerprint, whether or not its parts are still in place; None if none was written.
+        StoreError if its record is damaged.
+        """
         document = read_json(self.stage(stage) / f"{fingerprint}.json")
         return _artifact(fingerprint, document) if document else None
 
     def artifacts(self, stage: str) -> list[Artifact]:
-        """Every artifact of a stage, newest first."""
+        """Every artifact of a stage, by the time its record was written, newest first. StoreError if a record is
+        damaged.
+        """
         files = sorted(self.stage(stage).glob("*.json"), key=lambda path: (-path.stat().st_mtime_ns, path.name))
         documents = ((path.stem, read_json(path)) for path in files)
         return [_artifact(name, document) for name, document in documents if document]
 
     def unit(self, stage: str, unit: str) -> list[Part] | None:
-        """The parts that a finished unit of work made; None if the unit is not finished or a part is missing."""
+        """The parts that a finished unit of work made. None if the unit is not finished, made no part, or one of its
+        parts is not in place (`has`). `unit`: the unit's id.
+        """
         parts = [Part.of(fields) for fields in read_json(self.stage(stage) / "units" / f"{unit}.json") or ()]
         return parts if parts and all(map(self.has, parts)) else None
 
     # writing
 
     def new_folder(self, stage: str) -> Path:
-        """A fresh temporary folder beside the parts, which `commit` turns into a part."""
+        """A fresh temporary folder beside the parts, which `commit` turns into a part. StoreError if it cannot be
+        created.
+        """
         folder = self.stage(stage) / "parts" / temporary(self.machine)
         self.make(folder)
         return folder
 
     def commit(self, folder: Path, part: Part) -> None:
-        """Rename a written folder into the place of the part, with its part.json. An equal intact part that exists
-        already stays, and the folder is deleted; a differing one is replaced.
+        """Write part.json into a folder that has the part's other files, and rename the folder into the part's place.
+        An equal intact part that exists already stays, and the folder is deleted; a differing or damaged one is
+        replaced.
         """
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
@@ -194,8 +213,8 @@ class Store:
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
     def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: bytes | bytearray = b"") -> None:
-        """Record that a unit of work is finished: the keys of the model responses it read (`responses`: 32 bytes each,
-        one after another), then the parts it made.
+        """Record that a unit of work is finished. Writes the keys of the model responses it read (`responses`: 32
+        bytes each, one after another), then the parts it made. `unit`: the unit's id.
         """
         folder = self.stage(stage) / "units"
         if responses:
@@ -204,13 +223,18 @@ class Store:
         write_json(folder / f"{unit}.json", [asdict(part) for part in parts])
 
     def responses(self, stage: str, unit: str) -> set[str]:
-        """The keys of the model responses that a finished unit read, as hex digits; empty if it read none."""
+        """The keys of the model responses that a finished unit (`unit`: its id) read, as hex digits; empty if it read
+        none.
+        """
         path = self.stage(stage) / "units" / f"{unit}.responses"
         content = path.read_bytes() if path.exists() else b""
         return {content[at : at + 32].hex() for at in range(0, len(content), 32)}
 
     def commit_artifact(self, artifact: Artifact) -> None:
-        """Write an artifact's record, which makes its rows available. StoreError if the build has lost its lock."""
+        """Write an artifact's record, which makes its rows available. StoreError if the build has lost its lock
+        (checked if the lock was not renewed in the last quarter of `lease_seconds`), or if the record cannot be
+        written.
+        """
         self.check_locks(within_seconds=self._lease_seconds / 4)
         document = {
             "recipe": artifact.recipe.as_dict(),
@@ -223,8 +247,8 @@ class Store:
         write_json(self.stage(artifact.recipe.stage) / f"{artifact.fingerprint}.json", document)
 
     def leftovers(self) -> list[Path]:
-        """Temporary files and folders that dead processes left: of this machine all, of other machines only those older
-        than a day.
+        """Temporary files and folders in the home that dead processes left: all of this machine, of other machines
+        only those older than a day.
 
         Files of another machine that holds a lock are left out: it may still be writing.
         """
@@ -239,7 +263,7 @@ class Store:
         return left
 
     def sweep(self) -> None:
-        """Delete the temporary files and folders that dead processes left."""
+        """Delete the temporary files and folders that dead processes left (`leftovers`)."""
         for path in self.leftovers():
             remove(path)
 
@@ -253,10 +277,12 @@ class Store:
     @contextmanager
     def lock(self, dataset: str, *, doing: str = "built", patience_seconds: float = 0.0) -> Iterator[None]:
         """A context that holds the lock of a dataset, so that it has one build at a time. BusyError, which names the
-        holder, if the lock is not free after `patience_seconds`. `doing`: a word for that message (`is being built`).
+        holder, if the lock is not free after `patience_seconds`; StoreError if it cannot be written. `doing`: a word
+        for the message of BusyError (`is being built`).
 
-        The lock of a dead owner is free: at once on this machine, within a minute on another; unpublished versions of
-        that owner are deleted. Whoever holds the lock for long calls `check_locks` before each step that needs it.
+        The lock of a dead owner is free: at once on this machine, within a minute on another. Versions of the dataset
+        that this owner had not published yet are deleted. Whoever holds the lock for long calls `check_locks` before
+        each step that needs it.
         """
         lease = Lease(self.home / "locks" / dataset, machine=self.machine, seconds=self._lease_seconds)
         try:
@@ -279,7 +305,7 @@ class Store:
             lease.give_back()
 
     def check_locks(self, within_seconds: float = 0.0) -> None:
-        """Raise StoreError if a lock of this store was taken over by another process while this one slept.
+        """Raise StoreError if a lock that this store holds was taken over by another process while this one slept.
 
         Locks that were renewed in the last `within_seconds` are not checked.
         """
@@ -291,7 +317,9 @@ class Store:
                 )
 
     def _check_format(self) -> None:
-        """Raise StoreError if the home has another format than FORMAT; a home without format.json passes."""
+        """Raise StoreError if the home's format.json is damaged or names another format than FORMAT; a home without
+        format.json passes.
+        """
         path = self.home / "format.json"
         document = read_json(path)
         if document is not None and document.get("format") != FORMAT:
@@ -314,8 +342,8 @@ class Store:
 
 
 def _newest(path: Path) -> float:
-    """The latest modification time of a file, or of a folder and everything in it; infinity if a file vanishes
-    meanwhile.
+    """The latest modification time of a file, or of a folder and everything in it, in seconds since 1970; infinity if
+    a file vanishes meanwhile.
     """
     try:
         return max(found.lstat().st_mtime for found in (path, *path.rglob("*")))
@@ -324,7 +352,9 @@ def _newest(path: Path) -> float:
 
 
 class Digests:
-    """SHA-256 of source files, remembered by path, size, time and inode, so that each file is read only once."""
+    """SHA-256 of files, remembered by path, size, modification time and inode, so that each file is read only once.
+    `home`: the folder with digests.json, from which known hashes are read and to which `keep` writes.
+    """
 
     def __init__(self, home: Path) -> None:
         self.path = home / "digests.json"
@@ -332,7 +362,9 @@ class Digests:
         self.new = False
 
     def _remembered(self) -> dict[str, str]:
-        """The hashes in `<home>/digests.json`; empty if it cannot be read, as all can be computed again."""
+        """The hashes in `<home>/digests.json`, by a hash of the file's path, size, time and inode; empty if they
+        cannot be read, as all can be computed again.
+        """
         try:
             found = read_json(self.path)
         except StoreError:
@@ -340,7 +372,9 @@ class Digests:
         return found if isinstance(found, dict) else {}
 
     def __call__(self, path: Path) -> str:
-        """The SHA-256 of a file; the file is read only if its path, size, time or inode is new."""
+        """The SHA-256 of a file, 64 hex digits; the file is read only if its path, size, modification time or inode is
+        new.
+        """
         stat = path.stat()
         key = fingerprint([str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
         if key not in self.known:
@@ -348,7 +382,9 @@ class Digests:
         return self.known[key]
 
     def keep(self) -> None:
-        """Write the computed hashes to `<home>/digests.json`, for the next command."""
+        """Add the hashes that were computed to `<home>/digests.json`, for the next command; does nothing if there are
+        none.
+        """
         if self.new:
             write_json(self.path, {**self._remembered(), **self.known})
             self.new = False

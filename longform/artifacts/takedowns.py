@@ -40,7 +40,7 @@ class Takedown:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A place where a taken-down record's id occurs: a column of a Parquet file."""
+    """A place where a taken-down record's id occurs: a column of a Parquet file. `id`: that of the record."""
 
     id: str
     file: Path
@@ -62,7 +62,9 @@ def load(home: Path) -> list[Takedown]:
 
 
 def _read(path: Path, number: int, line: bytes) -> Takedown:
-    """The takedown on one line of the file; StoreError if the line is damaged or has other fields than a takedown."""
+    """The takedown on one line of the file. StoreError if the line is no JSON object of non-empty strings, or has
+    other fields than a takedown. `path` and `number`, that of the line, are for the message.
+    """
     names = [field.name for field in fields(Takedown)]
     try:
         values = json.loads(line)
@@ -80,9 +82,11 @@ def _read(path: Path, number: int, line: bytes) -> Takedown:
 
 
 def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedown], list[Takedown]]:
-    """(new takedowns, takedowns listed before) for the wanted (id, date, reason). Writes the new ones to the file.
+    """Add takedowns to the file of a home; `wanted`: (id, date, reason). Returns (the takedowns that were added, those
+    of the wanted ids that the file had before, which stay as they are).
 
-    UsageError for a malformed date or an empty reason. Waits up to five minutes for the lock, then BusyError.
+    UsageError for a malformed date or an empty reason of a new id; then nothing is written. Waits PATIENCE_SECONDS
+    (five minutes) for the lock, then BusyError. StoreError if the file is damaged or cannot be written.
     """
     store = Store(home)
     store.prepare()
@@ -101,7 +105,7 @@ def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedo
 
 
 def _day(text: str) -> str:
-    """The date as YYYY-MM-DD; UsageError if it is malformed."""
+    """The day as YYYY-MM-DD; UsageError if the text is no ISO date of ten characters."""
     try:
         if len(text) != 10:
             raise ValueError
@@ -111,7 +115,7 @@ def _day(text: str) -> str:
 
 
 def _checked_reason(reason: str) -> str:
-    """The reason with its white space made single blanks; UsageError if it is empty."""
+    """The reason with single blanks for its white space and none around it; UsageError if it is empty."""
     if not reason.split():
         raise UsageError("A takedown needs its reason, e.g. --reason 'its author asked'.")
     return " ".join(reason.split())
@@ -122,11 +126,13 @@ def mentions(
     ids: Collection[str],
     ids_of_url: Callable[[str], Collection[str | None]] = lambda url: [page_of(url)],
 ) -> list[Mention]:
-    """The places where these Parquet files mention one of the ids: a Mention for each file, column and id.
+    """The places where these Parquet files mention one of the ids: a Mention for each file, column and id, in the
+    order of `paths`.
 
-    Searched are id columns (`*_id`, lists `*_ids`; of `post#passage` only the post counts), and columns `x_urls` beside
-    a column `x`, except where the text is only the URL. `ids_of_url` gives the record ids that a URL stands
-    for, by default the id of its web page.
+    Searched are columns of ids (strings `*_id`, lists `*_ids`; of `post#passage` only `post` counts), and columns of
+    URLs: a list `x_urls` beside a list of texts `x`, without the entries whose text is only their URL. `ids_of_url`
+    gives the record ids that a URL stands for, by default only the id of its web page (`page_of`); None among them is
+    ignored.
     """
     import duckdb
     import pyarrow.parquet as pq
@@ -152,7 +158,9 @@ def mentions(
 
 
 def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB expression for its ids, each without `#passage`) of each column that holds record ids."""
+    """(name, DuckDB expression for its ids) for each column that holds record ids: strings named `*_id`, and lists of
+    strings named `*_ids`, each list item giving a row. The expression cuts `#passage` off each id.
+    """
     for field in schema:
         quoted = '"' + field.name.replace('"', '""') + '"'
         if field.name.endswith("_id") and pa.types.is_string(field.type):
@@ -162,8 +170,8 @@ def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
 
 def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB query for its URLs) of each column `x_urls` beside a column `x` of texts. The query has a `{}` for
-    the table; it leaves out empty URLs and those equal to their text.
+    """(name, DuckDB query for its URLs) for each list `x_urls` beside a list of texts `x`. The query has a `{}` for
+    the table; it gives each URL once, without empty ones and those equal to their text.
     """
     for name in schema.names:
         text = name.removesuffix("_urls")

@@ -59,7 +59,7 @@ class Version:
         return dict(self.manifest.get("configs") or {"default": self.manifest["splits"]})
 
     def files(self, config: str, split: str) -> list[Path]:
-        """The Parquet files of a split of a config, in order."""
+        """The Parquet files of a split of a config, sorted; empty if there are none."""
         folder = self.folder if config == next(iter(self.configs)) else self.folder / config
         return sorted((folder / split).glob("*.parquet"))
 
@@ -72,30 +72,38 @@ class Version:
         return {name: paths for name, paths in found.items() if paths}
 
     def key(self, config: str) -> str:
-        """The column that identifies a row of a config; if the manifest is too old to name it, the first column."""
+        """The column that identifies a row of a config; if the manifest is too old to name it, the first column of the
+        config's first file.
+        """
         named = self.manifest.get("keys", {}).get(config)
         return str(named or pq.read_schema(self.tables()[config][0]).names[0])
 
 
 def datasets(home: Path) -> list[str]:
-    """The names of the datasets that have a version in this home, sorted; also if its manifest is damaged."""
+    """The names of the datasets that have a version in this home, sorted. A version with a damaged manifest counts,
+    too.
+    """
     return sorted(path.name for path in (home / "datasets").glob("[!.]*") if _folders(home, path.name))
 
 
 def versions(home: Path, dataset: str) -> list[Version]:
-    """Every version of a dataset with a readable manifest, in the order of publication (the manifest's `number`)."""
+    """Every version of a dataset with a readable manifest, in the order of publication (the manifest's `number`),
+    oldest first.
+    """
     found = [(path, _manifest(path)) for path in _folders(home, dataset)]
     readable = [Version(dataset, path.name, path, manifest) for path, manifest in found if manifest]
     return sorted(readable, key=lambda version: (version.manifest["number"], natural(version.name)))
 
 
 def broken_versions(home: Path, dataset: str) -> list[Path]:
-    """The folders of a dataset's versions whose manifest is missing or damaged."""
+    """The folders of a dataset's versions whose manifest is missing, damaged or lacks a field of MANIFEST, sorted by
+    name.
+    """
     return [path for path in _folders(home, dataset) if _manifest(path) is None]
 
 
 def check_manifests(home: Path, dataset: str) -> None:
-    """Raise StoreError if a version of the dataset has a missing or damaged manifest."""
+    """Raise StoreError if a version of the dataset has a missing or damaged manifest (`broken_versions`)."""
     for path in broken_versions(home, dataset):
         raise StoreError(
             f"{path} has no readable manifest.json: put it back, "
@@ -104,7 +112,7 @@ def check_manifests(home: Path, dataset: str) -> None:
 
 
 def _folders(home: Path, dataset: str) -> list[Path]:
-    """The folders of all versions of a dataset, sorted by name."""
+    """The folders of all versions of a dataset, sorted by name; hidden ones are left out. Empty if there are none."""
     return sorted(path for path in (home / "datasets" / dataset).glob("[!.]*") if path.is_dir())
 
 
@@ -125,7 +133,8 @@ def natural(name: str) -> list[Any]:
 def find(home: Path, address: str) -> Version:
     """The version that an address `dataset@version` names; without a version, or with `latest`, the latest.
 
-    UsageError if there is none; StoreError if its manifest is damaged, or for the latest version that of any version.
+    UsageError if there is none. StoreError if the manifest of the named version is damaged; for the latest version, if
+    that of any version is, as it may be the latest.
     """
     dataset, _, name = address.partition("@")
     published = versions(home, dataset)
@@ -143,8 +152,8 @@ def find(home: Path, address: str) -> Version:
 
 
 def check_name(name: str) -> str:
-    """The given version name, unchanged; UsageError if it is unfit as a folder name or in `dataset@version`, or is
-    `latest`.
+    """The given version name, unchanged. UsageError unless it has at most 100 letters, digits and characters `._+-`,
+    the first a letter or digit, so that it fits as a folder name and in `dataset@version`; also for `latest`.
     """
     if not NAME.fullmatch(name) or name == "latest":
         raise UsageError(
@@ -154,8 +163,8 @@ def check_name(name: str) -> str:
 
 
 def artifact(store: Store, version: Version, stage: str) -> Artifact:
-    """The artifact of a stage that a version was built from. UsageError for an unknown stage, StoreError if the
-    artifact or one of its parts is gone.
+    """The artifact of a stage that a version was built from. UsageError if the version has no such stage, StoreError
+    if the artifact or one of its parts is gone.
     """
     if stage not in version.stages:
         near = hint(stage, version.stages, "it has")
@@ -171,7 +180,8 @@ def artifact(store: Store, version: Version, stage: str) -> Artifact:
 def stage_rows(
     store: Store, version: Version, stage: str, columns: list[str] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a stage of a version as dicts, all columns or `columns`. A generator, which reads 100 rows at a time.
+    """The rows of a stage of a version as dicts, with all columns or only `columns`. A generator, which reads
+    ROWS_AT_ONCE rows at a time, and raises errors only when it is read.
 
     UsageError if the version has no such stage, StoreError if its rows are gone or damaged.
     """
@@ -200,7 +210,8 @@ def load(
     The config defaults to the dataset's default one, the split to `train`, or to `full` if that is the only one. The
     home is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a DataFrame whose columns keep their Arrow types
     (`pandas.ArrowDtype`): a null is NA in every type, integers stay integers, lists stay lists.
-    Raises UsageError for an unknown dataset, version, config, split or stage; the message lists the known ones.
+    Raises UsageError for an unknown dataset, version, config, split or stage, where the message lists the known ones;
+    StoreError if the version's manifest is damaged or the rows of the stage are gone.
     """
     from longform.settings import home as home_of
 
@@ -216,7 +227,9 @@ def load(
 
 
 def _of_stage(home: Path, version: Version, stage: str) -> pa.Table:
-    """All rows of a stage that a version was built from, as an Arrow table."""
+    """All rows of a stage that a version was built from, as an Arrow table. Without any part, as the stage had no
+    input, a table without rows whose columns have the type null. Errors as in `artifact`.
+    """
     store, made = Store(home), artifact(Store(home), version, stage)
     tables = [pq.read_table(store.rows_path(part)) for part in made.parts]
     if not tables:  # it had no input, so no part
@@ -225,8 +238,8 @@ def _of_stage(home: Path, version: Version, stage: str) -> pa.Table:
 
 
 def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
-    """The rows of a split of a version as an Arrow table. None: the default config; the split `train`, or `full` if
-    that is the only one. UsageError for an unknown config or split.
+    """The rows of a split of a version as an Arrow table. `config` None: the default config. `split` None: `full` if
+    that is the config's only split, else `train`. UsageError for an unknown config or split.
     """
     subject, configs = f"{version.dataset} {version.name}", version.configs
     name = config if config is not None else next(iter(configs))
@@ -241,8 +254,9 @@ def _split(version: Version, config: str | None, split: str | None) -> pa.Table:
 
 
 def problems(store: Store, version: Version) -> Iterable[str]:
-    """What is wrong with a published version, one sentence for each problem: its files, their checksums and numbers of
-    rows, and the parts of the stages it was built from. Reads all files; empty if all is well.
+    """What is wrong with a published version, one sentence for each problem: files that are missing, changed or not in
+    the manifest, wrong numbers of rows, and damaged or missing parts of the stages it was built from. Reads all files;
+    empty if all is well.
     """
     for name, fields in version.manifest["files"].items():
         path = version.folder / name
@@ -257,11 +271,14 @@ def problems(store: Store, version: Version) -> Iterable[str]:
         if path.is_file() and str(path.relative_to(version.folder)) not in known:
             yield f"{path} is not in the manifest"
     for stage, fingerprint in version.stages.items():
-        yield from _stage_problems(store, stage, fingerprint)
+        try:
+            yield from _stage_problems(store, stage, fingerprint)
+        except StoreError as error:
+            yield str(error)
 
 
 def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
-    """A sentence if a Parquet file cannot be read or has another number of rows than `rows`."""
+    """A sentence if a Parquet file cannot be read or has another number of rows than `rows`; else nothing."""
     try:
         found = pq.read_metadata(path).num_rows
     except (OSError, pa.ArrowInvalid) as error:
@@ -272,7 +289,9 @@ def _parquet_problems(path: Path, rows: int) -> Iterable[str]:
 
 
 def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]:
-    """A sentence for each damaged or missing file of a stage's parts, and one if parts or the artifact are gone."""
+    """What is wrong with the stored rows of a stage: a sentence for each part without part.json, for each damaged or
+    missing file of a part, and one if whole parts or the artifact are gone. StoreError if a JSON file is damaged.
+    """
     artifact = store.recorded(stage, fingerprint)
     there = [part for part in artifact.parts if store.part(part).exists()] if artifact else []
     for part in there:
@@ -284,10 +303,10 @@ def _stage_problems(store: Store, stage: str, fingerprint: str) -> Iterable[str]
 
 
 def keys_used(store: Store, version: Version) -> set[str]:
-    """Keys of the model responses that a version's stages read, also for rows that were rejected.
+    """Keys (hex digits) of the model responses that a version's stages read, also for rows that were rejected.
 
     Artifacts of release 0.1.0 do not list their units; for them, the keys in the `response` column of their rows.
-    StoreError if an artifact is gone.
+    StoreError if an artifact or one of its parts is gone.
     """
     keys: set[str] = set()
     for stage in version.stages:
@@ -301,15 +320,18 @@ def keys_used(store: Store, version: Version) -> set[str]:
 
 
 def withdraw(folder: Path) -> None:
-    """Delete the folder of a published version. The stages it was built from stay until `longform gc`."""
+    """Delete the folder of a published version; it is first renamed, so that it disappears at once. The stages it was
+    built from stay until `longform gc`.
+    """
     hidden = folder.with_name(temporary())
     folder.rename(hidden)
     remove(hidden)
 
 
 def garbage(store: Store) -> list[tuple[Path, int]]:
-    """(path, bytes) of everything that no published version needs: parts, artifacts, units and leftovers. Deletes
-    nothing. StoreError if a version's manifest is damaged, as what that version needs is then unknown.
+    """(path, bytes) of every file or folder that no published version needs: parts, artifacts, units and leftovers of
+    dead processes. Deletes nothing. StoreError if a version's manifest is damaged, as what that version needs is then
+    unknown.
     """
     fingerprints, parts = _needed(store)
     found = []
@@ -326,7 +348,9 @@ def garbage(store: Store) -> list[tuple[Path, int]]:
 
 
 def _needed(store: Store) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """((stage, fingerprint) of the artifacts, (stage, part id) of the parts) that published versions need."""
+    """((stage, fingerprint) of the artifacts, (stage, part id) of the parts) that published versions need. StoreError
+    if a version's manifest is damaged.
+    """
     fingerprints: set[tuple[str, str]] = set()
     for dataset in datasets(store.home):
         check_manifests(store.home, dataset)

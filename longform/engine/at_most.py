@@ -36,6 +36,9 @@ class Sizes:
     upstream: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
+        """The value of a parameter, as the class says: a number of rows, a shard or an argument. KeyError if there is
+        none.
+        """
         return self.values[name]
 
     def arguments_of(self, name: str) -> Mapping[str, Any]:
@@ -52,10 +55,10 @@ class AtMost:
     default below, else infinity.
 
     `rows`: rows made of one group (source stages: of one shard). Default: the rows of the first input, if it has the
-    same key or the stage asks a model.
+    same key column or the stage asks a model.
     `calls`: calls to each of its models for one group. Default: one for each row of the first input.
-    `questions`: requests as long as the longest it can send, with texts made by `longest()`. Without them a plan has no
-    bound of tokens.
+    `questions`: requests as long as the longest it can send, with texts made by `longest()`. Without them a plan has
+    no bound of tokens.
     `tokens`: for a stage that embeds texts, all tokens of one group, in place of `questions`.
     `bytes`: for a source stage, the unpacked bytes of one shard.
     `keeps`: true if its rows are unchanged rows of its first input, of which it only leaves some out.
@@ -71,7 +74,7 @@ class AtMost:
 
 def bound(declared: Most | None, sizes: Sizes, default: float) -> float:
     """The declared bound for these sizes, rounded down and at least 0; infinity if the declaration gives NaN or
-    infinity; `default` if none is declared.
+    infinity. `default`, unchanged, if nothing is declared.
     """
     if declared is None:
         return default
@@ -90,13 +93,14 @@ def bound_by(value: float | None) -> float:
 
 
 def longest(characters: int) -> str:
-    """A text of so many characters that has the most bytes in UTF-8 (four for each character)."""
+    """A text of `characters` characters that has the most bytes in UTF-8 (four for each character)."""
     return "\U0001f600" * characters
 
 
 def tokens_at_most(request: Request) -> int:
-    """An upper bound of the tokens of a request's prompt, with its JSON schema: its bytes, as a token of a byte-level
-    vocabulary is at least one byte.
+    """An upper bound of the tokens of a request's prompt: the bytes of its messages, as a token of a byte-level
+    vocabulary is at least one byte, and TOKENS_A_REQUEST; for a structured reply as JSON also the characters of its
+    JSON schema.
     """
     tokens = sum(len(content.encode()) for _, content in request.messages) + TOKENS_A_REQUEST
     if request.reply is None or request.form != "json":
@@ -107,7 +111,9 @@ def tokens_at_most(request: Request) -> int:
 
 
 def embedding_calls(texts: float, units: float) -> float:
-    """Upper bound of the calls that embed so many texts, 64 a call, if each of so many units starts a new call."""
+    """Upper bound of the calls that embed `texts` texts, TEXTS_PER_CALL a call, if each of `units` units starts a new
+    call. It need not be a whole number.
+    """
     from longform.llm.client import TEXTS_PER_CALL
 
     return texts / TEXTS_PER_CALL + min(units, texts)

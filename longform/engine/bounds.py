@@ -30,8 +30,8 @@ AT_ITS_BOUND, NEAR_ITS_BOUND = 0.99, 0.9
 class RowCount:
     """How many rows a stage will have, or a group of its rows.
 
-    `most`: the upper bound. `about`: an estimate, None if there is none. `like`: the groups of earlier builds whose
-    rates the estimate uses.
+    `most`: the upper bound, which may be infinite. `about`: an estimate, None if there is none. `like`: the groups of
+    earlier builds whose rates the estimate uses.
     """
 
     most: float
@@ -55,11 +55,12 @@ class KnownRows:
         self.rows = _rows_by_group(parts)
 
     def misses(self, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
-        """Whether a unit of work of a later stage reads rows of this stage that are not built yet.
+        """Whether a unit of work of a later stage needs rows of this stage that are not built yet. A unit that sees
+        all rows of this input or of its first input, or reads a source, needs all rows; else those of its group or its
+        part.
 
-        `input_shape`: how much of these rows the unit sees; `stage_shape`: how much it sees of its first input.
-        `label`: the unit's label, a part key or a group. All rows have to be built if the unit sees all rows of this
-        input or of its first input, or reads a source.
+        `input_shape`: how much of these rows the unit sees. `stage_shape`: how much it sees of its first input.
+        `label`: the unit's label, a part key or a group.
         """
         if input_shape is Shape.ALL or stage_shape in (Shape.ALL, Shape.SHARD):
             return not self.built
@@ -69,8 +70,8 @@ class KnownRows:
         return label in self.unmade or (group in self.not_cut and label not in self.keys)
 
     def count(self, group: str | None = None) -> RowCount:
-        """The number of rows there will be, bound and estimate: of one group, or of all (None). Built rows count as
-        they are.
+        """The number of rows there will be, as bound and estimate: of one group, or of all groups (None). Built rows
+        count as they are. The estimate is None if it is missing for some of the rows that are not built.
         """
         rows = self.rows.total() if group is None else self.rows[group]
         rest = [self.rest[name] for name in (self.rest if group is None else (group, "")) if name in self.rest]
@@ -83,7 +84,7 @@ class KnownRows:
 
 
 def _rows_by_group(parts: list[Part], group: Callable[[str], str] = group_of) -> Counter[str]:
-    """group -> number of rows in its parts; `group` is the function that gives the group of a part key."""
+    """group -> number of rows in its parts; `group`: the function that gives the group of a part key."""
     found: Counter[str] = Counter()
     for part in parts:
         found[group(part.key)] += part.rows
@@ -91,8 +92,8 @@ def _rows_by_group(parts: list[Part], group: Callable[[str], str] = group_of) ->
 
 
 def shard_sizes(call: StageCall, shard: Shard, others: dict[str, float]) -> Sizes:
-    """The sizes from which the bounds of one unit of a source stage are computed; `others` are the numbers of rows of
-    its other inputs.
+    """The sizes from which the bounds of one unit of a source stage are computed; the unit reads `shard`. `others`:
+    name of each other input -> its number of rows. The unpacked bytes are infinite if the stage declares none.
     """
     sizes = Sizes({**call.arguments, **others, next(iter(call.inputs)): shard}, units=1)
     declared = call.stage.at_most.bytes
@@ -115,7 +116,9 @@ def records_at_most(call: StageCall) -> dict[str, int]:
 
 
 def bytes_by_group(call: StageCall) -> dict[str, float]:
-    """group -> upper bound of the unpacked bytes of its sources, for a source stage; infinity without a bound."""
+    """group -> upper bound of the unpacked bytes of its sources, for a source stage; infinite if the stage declares
+    none.
+    """
     found: dict[str, float] = {}
     for source in next(iter(call.inputs.values())):
         unpacked = sum(shard_sizes(call, shard, {}).bytes for shard in source.shards)
@@ -125,8 +128,9 @@ def bytes_by_group(call: StageCall) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class EarlierBuild:
-    """An earlier artifact's numbers by group. `rows_in`: rows of its first input (of source stages: `records_at_most`).
-    `rows_out`: rows made. `count_answers()` counts the model responses read.
+    """An earlier artifact's numbers. `rows_in`: group -> rows of its first input (of source stages: upper bound of the
+    rows made, as `records_at_most` gives it). `rows_out`: group -> rows made. `count_answers()`: group -> number of
+    model responses read. A stage that sees all rows at once has the one group "".
     """
 
     artifact: Artifact
@@ -137,11 +141,12 @@ class EarlierBuild:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Rows made (`rows`) and questions asked (`calls`, None without a model) for each row of the first input.
+    """What an earlier build made of each row of its first input: rows (`rows`) and questions (`calls`, None if it read
+    no answers).
 
-    `at_bound`: as many rows were made as the declared bound allowed. `like`: the groups that the rate was measured on.
-    `stored`: input rows of the earlier build whose stored answers will be used again. `settings_changed`: a setting of
-    the stage, or of one upstream, has changed since.
+    `at_bound`: it made at least 99 percent (AT_ITS_BOUND) of the rows that the declared bound allowed. `like`: the
+    groups that the rate was measured on. `stored`: number of its input rows whose stored answers will be used again.
+    `settings_changed`: a setting of the stage, or of a stage upstream, has changed since.
     """
 
     rows: float
@@ -152,34 +157,39 @@ class Rate:
     settings_changed: bool
 
     def rows_about(self, rows_in: float, most: float, *, most_is_about: bool) -> float | None:
-        """The estimated rows made of `rows_in` rows, at most `most`. None if settings have changed and the estimate is
-        far below `most`.
+        """The estimated number of rows made of `rows_in` rows: as many for each row as before, at most `most`; just
+        `most` if the earlier build reached its bound and `most_is_about`. None if settings have changed and the
+        estimate is below 90 percent of `most`.
 
         `most_is_about`: `most` was computed from estimates of the inputs, not from their bounds.
         """
         if self.at_bound and most_is_about and most != UNKNOWN:
             return most
-        return self._trusted(self.rows * rows_in, most)
+        return self._about_if_trusted(self.rows * rows_in, most)
 
     def calls_about(self, rows_in: float, most: float, seen: int) -> float | None:
-        """The estimated new questions for `rows_in` rows, at most `most`, without those whose answers are stored; None
-        if unknown.
+        """The estimated number of new questions for `rows_in` rows, of which at most `most` are asked; those whose
+        answers are stored and used again are subtracted. None if the earlier build read no answers, or if settings
+        have changed and the estimate is below 90 percent of `most`.
 
-        `seen`: how many rows with stored answers are not among these `rows_in`.
+        `seen`: how many of the rows with stored answers are not among these `rows_in`, so that nothing is subtracted
+        for them.
         """
         if self.calls is None:
             return None
-        about = self._trusted(self.calls * rows_in, most)
+        about = self._about_if_trusted(self.calls * rows_in, most)
         return about if about is None else max(0.0, about - self.calls * max(0, self.stored - seen))
 
-    def _trusted(self, about: float, most: float) -> float | None:
-        """The estimate `about`, at most `most`; None if settings have changed and it is below 90 percent of `most`."""
+    def _about_if_trusted(self, about: float, most: float) -> float | None:
+        """The estimate `about`, cut to the bound `most`. None if settings have changed since the rate was measured and
+        `about` is below 90 percent (NEAR_ITS_BOUND) of `most`: it is then no longer trusted.
+        """
         return None if self.settings_changed and about < NEAR_ITS_BOUND * most else min(about, most)
 
 
 class Rates:
-    """The rates of earlier builds of the stages in a home. `calls`: fingerprint -> planned call, which the caller fills
-    while it plans.
+    """The rates of earlier builds of the stages in a home. `calls`: fingerprint -> planned call, a mapping that the
+    caller fills while it plans.
     """
 
     def __init__(self, store: Store, calls: Mapping[str, StageCall]) -> None:
@@ -189,8 +199,9 @@ class Rates:
         self._changed: dict[tuple[str, str], tuple[int, int]] = {}
 
     def rate_for(self, call: StageCall, group: str) -> Rate | None:
-        """The rate of a group, else of all groups together, in the most similar earlier build; None if there is no
-        earlier build.
+        """The rate of a group in the most similar earlier build that had rows in it; if none had, the rate of all
+        groups together in the most similar build. None if there is no earlier build. Similar builds have few changes
+        of settings, then of prompts and models.
 
         Group "" stands for all rows of a stage that sees all rows at once.
         """
@@ -201,7 +212,10 @@ class Rates:
         return self._rate(call, builds[0], list(builds[0].rows_in), of_group=False) if builds else None
 
     def _rate(self, call: StageCall, earlier: EarlierBuild, groups: list[str], *, of_group: bool) -> Rate:
-        """The rate of these groups in an earlier build."""
+        """The rate of these groups in an earlier build, which had rows in them. `of_group`: they stand for one group
+        of the call; only then may its stored answers be used again, if neither the stage nor its input rows have
+        changed.
+        """
         rows_in, rows_out = (
             sum(counts.get(group, 0) for group in groups) for counts in (earlier.rows_in, earlier.rows_out)
         )
@@ -222,8 +236,8 @@ class Rates:
     # what an earlier build was given
 
     def _similar_builds(self, call: StageCall) -> list[EarlierBuild]:
-        """The earlier builds of a stage that had rows to read, those with the fewest changed settings first, then those
-        with the fewest changed prompts and models, then the newest.
+        """The earlier builds of a stage that had rows to read, those with the fewest changed settings first, then
+        those with the fewest changed prompts and models, then the newest.
         """
         groups = group_of if call.stage.shape is not Shape.ALL else lambda _: ""
         builds = [
@@ -238,8 +252,9 @@ class Rates:
         return [earlier for earlier in builds if sum(earlier.rows_in.values())]
 
     def _rows_in(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Mapping[str, int]:
-        """group -> rows of the first input of an earlier artifact; of source stages `records_at_most`. `groups` gives
-        the group of a part key.
+        """group -> rows of the first input of an earlier artifact; for a source stage the upper bounds recorded with
+        it. Empty if the input's artifact is gone, except for a stage that sees all rows at once. `groups` gives the
+        group of a part key.
         """
         name, first = next(iter(call.inputs.items()))
         if not isinstance(first, Rows):
@@ -250,12 +265,13 @@ class Rates:
         return _rows_by_group(input_artifact.parts if input_artifact else [], groups)
 
     def _recorded(self, stage: str, fingerprint: object) -> Artifact | None:
-        """The artifact of a stage with this fingerprint, if it is still recorded."""
+        """The artifact of a stage with this fingerprint; None if it is no longer recorded."""
         return next((artifact for artifact in self.artifacts(stage) if artifact.fingerprint == fingerprint), None)
 
     def _earlier_bound(self, call: StageCall, artifact: Artifact, rows_in: int) -> float:
         """The bound of rows that the stage's declaration gives for the earlier build's arguments and `rows_in` rows of
-        the first input. Infinity for source stages, or if the declaration needs more than numbers.
+        the first input. Infinity for source stages, without a declaration, or if the declaration fails for these
+        arguments.
         """
         first, *others = call.inputs
         if call.stage.shape is Shape.SHARD or call.stage.at_most.rows is None:
@@ -273,8 +289,8 @@ class Rates:
             return UNKNOWN
 
     def _answers(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Counter[str]:
-        """group -> number of model responses that the units of an earlier build read. `groups` gives the group of a
-        part key.
+        """group -> number of model responses that the units of an earlier build read; empty if the stage asks no
+        model. Units whose parts are gone are left out. `groups` gives the group of a part key.
         """
         read: Counter[str] = Counter()
         for unit in artifact.units if call.endpoints else ():
@@ -285,8 +301,8 @@ class Rates:
     # what has changed since
 
     def _changes(self, call: StageCall, artifact: Artifact) -> tuple[int, int]:
-        """(changed settings, changed prompts and models) since an artifact was made, of the stage and all stages
-        upstream.
+        """(number of changed settings, number of changed prompts and models) since an artifact was made, of the stage
+        and all stages upstream.
         """
         pair = call.recipe.fingerprint, artifact.fingerprint
         if pair not in self._changed:
@@ -297,8 +313,8 @@ class Rates:
         return self._changed[pair]
 
     def _changes_upstream(self, rows: Rows, then: object) -> tuple[int, int]:
-        """`_changes` of the stage that made these rows; `then` is the fingerprint of the rows in the earlier build.
-        Counts as one changed setting if that build is not known.
+        """`_changes` of the stage that made these rows since an earlier build; `then`: the fingerprint of the rows in
+        that build. (0, 0) if they are the same rows, (1, 0) if the call or the earlier artifact is unknown.
         """
         if rows.fingerprint == then:
             return 0, 0
@@ -315,7 +331,12 @@ class Rates:
 
     def _same_input(self, value: Any, then: Any) -> bool:
         """Whether one input (`value`: rows, or a list of sources) still has all rows that it had in the earlier build,
-        unchanged. `then`: the input's identity in the earlier recipe.
+        unchanged; rows may have been added. False if this is unknown. `then`: the input's identity in the earlier
+        recipe.
+
+        For rows, neither the stage that made them nor what it joins may have changed, and its inputs are looked at in
+        the same way. If that stage only leaves out rows of its first input (AtMost.keeps), its own changes do not
+        count.
         """
         if not isinstance(value, Rows):
             now = [source.identity() for source in value]
@@ -329,8 +350,8 @@ class Rates:
         return (call.stage.at_most.keeps or not changed) and self._same_rows(call, artifact)
 
     def _other_rows_in(self, call: StageCall, artifact: Artifact) -> bool:
-        """Whether an input of which the stage sees more than one part has changed: each output row may then come out
-        otherwise.
+        """Whether the rows of an input of which a unit sees more than one part have changed: each output row may then
+        come out otherwise.
         """
         return any(
             rows.fingerprint != artifact.recipe.inputs.get(name)
@@ -340,13 +361,15 @@ class Rates:
 
 
 def _own_changes(call: StageCall, artifact: Artifact) -> list[str]:
-    """What changed in a stage itself since an artifact was made, as short phrases; without changes of its inputs."""
+    """What changed in a stage itself since an artifact was made, as short phrases; empty if nothing did. Changes of
+    its inputs are left out.
+    """
     return [change for change in call.recipe.differences(artifact.recipe) if not change.startswith("its input")]
 
 
 def _groups_alike(earlier: EarlierBuild, group: str) -> list[str]:
-    """The groups of an earlier build that `group` is to be compared with: the same group; or all groups if the stage's
-    rows of all groups were or are one group (`all`); else none.
+    """The groups of an earlier build that `group` is to be compared with: the same group if it had rows; else all
+    groups if `group` or a group of the earlier build is `all`, in which rows are not divided by group; else none.
     """
     if earlier.rows_in.get(group):
         return [group]
@@ -354,7 +377,9 @@ def _groups_alike(earlier: EarlierBuild, group: str) -> list[str]:
 
 
 def _changed_arguments(call: StageCall, artifact: Artifact) -> tuple[int, int]:
-    """(changed settings, changed prompts and models) of a stage alone; a new revision counts as a setting."""
+    """(number of changed settings, number of changed prompts and models) of a stage alone since an artifact was made;
+    a new revision counts as a setting.
+    """
     now, then = call.recipe, artifact.recipe
     names = [name for name in now.arguments if now.arguments[name] != then.arguments.get(name)]
     asked = sum(isinstance(call.arguments[name], Prompt | Endpoint) for name in names)

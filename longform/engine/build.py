@@ -40,7 +40,8 @@ Made = TypeVar("Made", covariant=True)
 class Progress(Protocol):
     """The interface through which a build reports progress, from many threads at once.
 
-    `watch` returns the fraction that is done and the state of the calls, see Models.status.
+    `watch`, passed to `begin`, returns `fraction`, what is done of the stage (0 to 1), and for a stage that asks a
+    model the state of the calls (see Models.status).
     """
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
@@ -49,20 +50,20 @@ class Progress(Protocol):
         """
 
     def end(self, entry: StageRun) -> None:
-        """A stage is made or reused."""
+        """A stage has ended: it was made, or its stored rows are reused. `entry`: what was done for it."""
 
     def say(self, text: str) -> None:
-        """Show a line of text."""
+        """Show a line of text to whoever watches the build."""
 
 
 class TaskFuture(Protocol[Made]):
-    """The future of a stage or of a part's unit of work that was handed to `tasks`."""
+    """The future of a stage or of a unit of work that was handed to a `Tasks`."""
 
     def result(self) -> Made:
-        """Wait until the stage or part has ended and return what it made; raises the error it ended with."""
+        """Wait until the stage or unit has ended and return what it made; raises the error it ended with."""
 
     def add_done_callback(self, fn: Callable[[Any], None], /) -> None:
-        """Call `fn` with the future once the stage or part has ended."""
+        """Call `fn` with the future once the stage or unit has ended."""
 
 
 StageFuture: TypeAlias = "TaskFuture[StageRun]"
@@ -72,18 +73,18 @@ class Tasks(Protocol):
     """The interface of what runs stages and parts (PrefectTasks, Threads), each in a thread that may wait."""
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
-        """Call `run`, which makes a stage, once the stages upstream have succeeded; if one of them failed, it is not
-        called.
+        """Submit a stage and return its future. `run`, which makes the stage, is called once the stages in `upstream`
+        (input -> future) have succeeded; if one of them failed, it is not called.
         """
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
-        """Call `run`, which makes the parts of one unit of work; `label` names the unit. May call it again after a
-        PassingError.
+        """Submit a unit of work and return its future. `run` makes the unit's parts; it may be called again after a
+        PassingError. `label` names the unit.
         """
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Call `stop` with the reason if someone outside ends the build, and `say` with a line of text if that is about
-        to happen. Returns at once.
+        """Call `stop` with the reason if someone outside ends the build, and `say` with a line of text if that is
+        about to happen. Returns at once; the calls come later, from another thread.
         """
 
     def close(self) -> None:
@@ -92,8 +93,8 @@ class Tasks(Protocol):
 
 @dataclass(slots=True)
 class StageRun:
-    """What one build did for one stage: `state` is `run` (made) or `reuse`. Stored in <home>/runs/, not in the
-    artifact, as it holds times.
+    """What one build did for one stage. `state`: `run` (made) or `reuse`. `spent_nano`: what its model calls cost in
+    this build, in billionths of a US dollar. Stored in <home>/runs/, not in the artifact, as it holds times.
     """
 
     stage: str
@@ -131,8 +132,8 @@ class Build:
         shared_responses: bool = False,
     ) -> None:
         """`force`: the stage that is made again even if it is stored. `batch`: the stages whose questions go through
-        the Batch API first. `shared_responses`: workers on any machine may make parts that ask models, as they all
-        reach the response store.
+        the Batch API first. `shared_responses`: units that ask models may be made by workers on any machine, as all of
+        them reach the response store.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
         self.force, self.batch, self.shared_responses = force, batch, shared_responses
@@ -156,7 +157,9 @@ class Build:
         return [self._runs[mark] for call in self.calls if (mark := call.recipe.fingerprint) in self._runs]
 
     def make(self, method: Method) -> None:
-        """Make all stages that a method calls; returns when they are made. Raises the error that ended the build."""
+        """Make all stages that a method calls; returns when they are made. Raises the error that ended the build, as
+        `finish`.
+        """
         self.publication = method.publication
         self._stages_after = stages_after(method.calls)
         for call in method.calls:
@@ -164,7 +167,9 @@ class Build:
         self.finish()
 
     def add(self, call: StageCall) -> None:
-        """Submit a stage to `tasks`, which starts it as soon as the stages upstream are made."""
+        """Submit a stage to `tasks`, which starts it as soon as the stages upstream are made. Returns at once; the
+        call's `rows` wait for the stage when their parts are needed.
+        """
         upstream = {
             name: self._stage_futures[rows.fingerprint]
             for name, rows in call.upstream.items()
@@ -178,7 +183,8 @@ class Build:
     def finish(self) -> None:
         """Wait for all stages.
 
-        Raises the reason if someone ended the build, else its first error, else Incomplete if rows are missing.
+        Raises the reason if someone ended the build; else the first error that is not Incomplete; else the first
+        error.
         """
         errors_of_futures: list[Exception] = []
         for future in self._stage_futures.values():
@@ -194,7 +200,7 @@ class Build:
     # one stage
 
     def _stage(self, call: StageCall) -> StageRun:
-        """Make or reuse one stage, and report its end. Errors are raised, and kept for `finish`."""
+        """Make or reuse one stage, and report its end to `progress`. Errors are raised, and kept for `finish`."""
         try:
             stage_run = self._make_or_reuse(call)
         except Exception as error:
@@ -205,8 +211,8 @@ class Build:
         return stage_run
 
     def _make_or_reuse(self, call: StageCall) -> StageRun:
-        """The run of a stage: with its stored artifact if that can be reused, else with a newly made one. Incomplete if
-        the build is ending.
+        """The run of a stage: with its stored artifact if that can be reused, else with a newly made one. Incomplete
+        if it would have to be made and the build is ending.
         """
         started = time.monotonic()
         input_hash = hash_of_inputs(call.inputs)
@@ -220,7 +226,9 @@ class Build:
         return stage_run
 
     def _make(self, call: StageCall, input_hash: str) -> StageRun:
-        """Make the parts of a stage that are not stored yet, and write its artifact."""
+        """Make the parts of a stage that are not stored yet, write its artifact, and return the run; the time is left
+        at 0.
+        """
         rules = self.models.offline if call.endpoints else {}
         after = self._stages_after.get(call.recipe.fingerprint, 0)
         jobs = [
@@ -261,8 +269,9 @@ class Build:
     def _status(
         self, call: StageCall, weights: dict[str, int], parts_of: dict[str, list[Part] | None]
     ) -> dict[str, Any]:
-        """What progress shows of a stage: `fraction` done, by the bytes of its units (`weights`), and the state of the
-        model calls if it makes any.
+        """What progress shows of a stage: `fraction`, what is done (0 to 1) of the units to make, by their bytes
+        (`weights`: unit -> bytes), and the state of the model calls if it asks a real model. `parts_of`: unit -> its
+        parts, None while it is unfinished.
         """
         done = sum(self._fraction(unit, parts_of[unit]) * weight for unit, weight in weights.items())
         return {**(self.models.status() if call.online else {}), "fraction": done / max(1, sum(weights.values()))}
@@ -277,8 +286,12 @@ class Build:
     # its parts
 
     def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
-        """Make these units of work, several at once, and put their parts into `parts_of`. Returns, or raises an error,
-        when all units that were started have ended.
+        """Make the units of work in `to_make` (unit -> job), several at once, and put their parts into `parts_of`.
+        Returns, or raises an error, when all units that were started have ended.
+
+        After an error other than Incomplete, or if the build is ending, no further unit is started. Of several errors
+        the first that is not Incomplete is raised, else the first; Incomplete if units are left only because the build
+        is ending.
         """
         waiting, running = deque(to_make.values()), dict[str, TaskFuture[list[Part]]]()
         finished: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -301,19 +314,21 @@ class Build:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether no further stage or part is started, as the build was stopped or a stage failed; parts that were
-        started before a failure are finished.
+        """Whether no further stage or part is started, as the build was stopped or a stage failed with an error other
+        than Incomplete; parts that were started before a failure are finished.
         """
         return self.stopping.is_set() or _failed_for_good(self._stage_errors)
 
     def _unfinished_error(self, call: StageCall) -> Incomplete:
-        """The error of a stage that could not be finished."""
+        """The error of a stage that could not be finished, as the build was stopped or as another stage failed."""
         if self.stopping.is_set():
             return broken_off()
         return Incomplete(f"{call.name} was left unfinished, as another stage failed: run the same command again.")
 
     def _make_part(self, call: StageCall, job: Job) -> list[Part]:
-        """Make the parts of one unit of work, in this process or by the runner. Incomplete if the build is stopped."""
+        """Make the parts of one unit of work, in this process or by the runner. Incomplete if the build is stopped. A
+        unit that joins or indexes first waits for its share of memory (`Allowance`).
+        """
         if self.stopping.is_set():
             raise broken_off()
         if self._is_made_in_this_process(call, job):
@@ -329,15 +344,18 @@ class Build:
             raise
 
     def _is_made_in_this_process(self, call: StageCall, job: Job) -> bool:
-        """Whether a unit is made in the flow's process: it shares a rate limit, or is too small to be worth sending."""
+        """Whether a unit is made in the flow's process: all units of its stage must be (StageCall.one_process), or it
+        asks a real model and workers do not share the responses, or its stage asks none and its input is too small to
+        be worth sending (`small_bytes` of the runner).
+        """
         shares_a_limit = call.one_process or (call.online and not self.shared_responses)
         return shares_a_limit or (job.bytes < self.runner.small_bytes and not call.online)
 
     # batch mode
 
     def _prefetch(self, call: StageCall, jobs: list[Job]) -> None:
-        """Ask all questions of these units through the provider's Batch API, so that the units find them answered.
-        Waits for the batches.
+        """Ask all questions of these units to real models through the provider's Batch API, so that the units find
+        them answered. Waits for the batches. Does nothing without units.
         """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
             self.models.prefetch(
@@ -350,7 +368,9 @@ class Build:
             )
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
-        """The requests that these units would send to an endpoint, found by running the stage's body dry."""
+        """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by
+        unit.
+        """
         for job in jobs:
             requests: list[Request] = []
             walk(self.store, stage, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
@@ -359,7 +379,9 @@ class Build:
     # its end
 
     def stop(self, reason: LongformError | None = None) -> None:
-        """Stop the build: start no further part, close the models, tell workers to end; `finish` raises the reason."""
+        """Stop the build: start no further part, close the models, tell workers to end. `finish` then raises the first
+        `reason` that was given, if any. Does not wait.
+        """
         self._ended_by = self._ended_by or reason
         self.stopping.set()
         with suppress(OSError):  # of a disk that is full or gone nothing more is asked
@@ -377,10 +399,11 @@ class Build:
 
 
 class Allowance:
-    """Limits the memory of stages that join or index, by the bytes that their units read.
+    """Limits the memory of stages that join or index, by the bytes that their units read. `total`: the bytes that they
+    may read at the same time.
 
-    Keeps such stages from running at the same time if together they would need more. Units of one stage do not wait for
-    each other: how many of them run at once is the runner's decision, as for every stage.
+    Keeps such stages from running at the same time if together they would need more. Units of one stage do not wait
+    for each other: how many of them run at once is the runner's decision, as for every stage.
     """
 
     def __init__(self, total: int) -> None:
@@ -390,8 +413,8 @@ class Allowance:
 
     @contextmanager
     def hold(self, stage: str, size: int) -> Iterator[None]:
-        """A context that reserves so many bytes for a stage. Waits until they are free, or until no other stage has a
-        reservation; size 0 never waits.
+        """A context that reserves `size` bytes for a stage. Waits until they are free, or until no other stage has a
+        reservation; size 0 reserves nothing and never waits.
         """
         if not size:
             yield
@@ -410,7 +433,8 @@ class Allowance:
 
 
 def stages_after(calls: Sequence[StageCall]) -> dict[str, int]:
-    """fingerprint of a stage -> the length of the longest chain of stages that wait for it; 0 where it is missing.
+    """fingerprint of a stage -> the length of the longest chain of stages that wait for it. A stage that no other
+    waits for is left out.
 
     `calls`: in the order of the flow, each after those whose rows it takes.
     """
@@ -423,17 +447,19 @@ def stages_after(calls: Sequence[StageCall]) -> dict[str, int]:
 
 
 def _failed_for_good(errors: Iterable[Exception]) -> bool:
-    """Whether one of these errors is of a kind that a repeated command would not cure by itself."""
+    """Whether one of these errors is not Incomplete: only an Incomplete may be cured by running the same command
+    again.
+    """
     return any(not isinstance(error, Incomplete) for error in errors)
 
 
 def _error_to_raise(errors: list[Exception]) -> Exception:
-    """The error to end with: the first that a repeated command would not cure by itself, else the first."""
+    """The first of these errors that is not Incomplete, else the first; there must be one."""
     return sorted(errors, key=lambda error: isinstance(error, Incomplete))[0]
 
 
 def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
-    """Append a request if the endpoint it is for is the wanted one."""
+    """Append a request to `requests` if its endpoint is the wanted one."""
     if endpoint == wanted:
         requests.append(request)
 
@@ -442,7 +468,8 @@ def reusable_artifact(
     store: Store, call: StageCall, input_hash: str, force: str | None, retry_errors: bool
 ) -> Artifact | None:
     """The stored artifact of a call if it can be reused. None if there is none, if its inputs have changed, if its
-    stage is `force`, or with `retry_errors` if a model could not answer some of its rows.
+    stage is `force`, or with `retry_errors` if a model could not answer some of its rows. `input_hash`: hash of the
+    inputs' contents.
     """
     artifact = None if call.name == force else store.artifact(call.name, call.recipe.fingerprint)
     if artifact is None or artifact.input_hash != input_hash:
@@ -451,11 +478,13 @@ def reusable_artifact(
 
 
 def reusable_parts(store: Store, call: StageCall, job: Job, force: str | None, retry_errors: bool) -> list[Part] | None:
-    """The stored parts of a unit of work if they can be reused, else None; conditions as in `reusable_artifact`."""
+    """The stored parts of a unit of work if they can be reused. None if they are not stored, if the stage is `force`,
+    or with `retry_errors` if a model could not answer some of their rows.
+    """
     parts = None if call.name == force else store.unit(call.name, job.unit)
     return None if parts and retry_errors and failed(parts) else parts
 
 
 def failed(parts: Iterable[Part]) -> int:
-    """The number of rows that were rejected because a model could not answer."""
+    """The number of rows that were rejected because a model could not answer; their reason begins with MODEL_REASON."""
     return sum(n for part in parts for _, reason, n in part.rejected if reason.startswith(MODEL_REASON))

@@ -47,10 +47,12 @@ Urgency = tuple[int, int]
 class Job:
     """One unit of work as it is sent to a worker: it can be pickled, and names its stage by module and name.
 
-    `unit`: the id of the unit. `label`: its name for people. `keys`: the keys of the parts it makes. `recipe`: the
-    fingerprint of the stage's recipe. `responses`: the store of model responses. `shared`: the folder of the build,
-    None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the longest chain
-    of stages that wait for its stage.
+    `unit`: the id of the unit. `label`: its name for people. `keys`: the keys of the parts it makes. `inputs`:
+    parameter -> the rows or the shard that the unit reads. `arguments`: the stage's keyword arguments. `recipe`: the
+    fingerprint of the stage's recipe.
+    `responses`: the path or address of the store of model responses; empty: the file in the home. `shared`: the folder
+    of the build, None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the
+    longest chain of stages that wait for its stage.
     """
 
     module: str
@@ -77,19 +79,21 @@ class Job:
 
     @property
     def urgency(self) -> Urgency:
-        """The order of jobs that wait for a worker: what the longest chain of stages waits for, then the largest."""
+        """(length of the longest chain of stages that wait for it, bytes of its inputs): of jobs that wait for a
+        worker, the one with the greatest goes first.
+        """
         return self.stages_after, self.bytes
 
     @property
     def rows(self) -> int:
-        """The number of rows of the job's first input; 0 if that is a source."""
+        """The number of rows of the job's first input; 0 if that is a shard of a source."""
         first = next(iter(self.inputs.values()))
         return first.count if isinstance(first, Rows) else 0
 
 
 def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None) -> Iterator[Job]:
-    """The jobs of a call, one for each unit of work, in order; a job's `unit` is a hash of recipe and inputs. `inputs`
-    replaces the inputs of the call.
+    """The jobs of a call, one for each unit of work, in order; a job's `unit` is a hash of its recipe, inputs and part
+    keys. `inputs` replaces the inputs of the call.
     """
     stage = call.stage
     for label, keys, unit_inputs in _units_of(stage, call.inputs if inputs is None else inputs):
@@ -100,7 +104,10 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
 
 
 def _units_of(stage: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
-    """(label, keys of the output parts, inputs) of each unit, by the shape of the first input."""
+    """(label, keys of the output parts, inputs: parameter -> rows or shard) of each unit of work. The shape of the
+    first input says what the units are: shards, parts, groups, or all rows at once (label `all`). Of the other inputs
+    a unit gets the parts that belong to it.
+    """
     (name, first), *others = inputs.items()
     if stage.shape is Shape.SHARD:
         side_rows = {other: rows.of(rows.parts) for other, rows in others}
@@ -117,7 +124,10 @@ def _units_of(stage: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[
 
 
 def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
-    """unit -> the parts of an input that the unit sees: one part, a group's parts, or all parts (unit "")."""
+    """unit -> the parts of an input that the unit sees. With the shape PART each unit, named by the part key, sees one
+    part; with GROUP it is named by the group and sees the group's parts; with ALL the one unit "" sees all parts, even
+    if there are none.
+    """
     found: dict[str, list[Part]] = {} if shape is not Shape.ALL else {"": []}
     for part in rows.parts or ():
         found.setdefault(_unit_of(part.key, shape), []).append(part)
@@ -125,13 +135,17 @@ def _by_unit(rows: Rows, shape: Shape) -> dict[str, list[Part]]:
 
 
 def _unit_of(key: str, shape: Shape) -> str:
-    """The unit that reads a part: named by the part key if units see one part, by the group, or "" for all rows."""
+    """The name of the unit that reads the part `key` in this shape: the part key itself, its group, or "" for all
+    rows.
+    """
     return "" if shape is Shape.ALL else group_of(key) if shape is Shape.GROUP else key
 
 
 def _keys_of(stage: Stage, unit: str, parts: list[Part]) -> list[str]:
-    """The keys of the parts that a unit makes. Those of its input parts, if it sees one part or these are cut by hash.
-    Else for all rows one key, and for a group new ranges of the hash, by its number of rows.
+    """The keys of the parts that a unit makes; `parts`: those of its first input. They are the keys of these parts if
+    the unit sees one part, or if all of them are ranges of the hash.
+    Else a unit that sees all rows has one key, that of its only part or ALL_ROWS_KEY; a unit of a group has new ranges
+    of the hash, as many as its number of rows asks for (PARTS, ROWS_PER_PART).
     """
     keys = [part.key for part in parts]
     if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
@@ -144,7 +158,9 @@ def _keys_of(stage: Stage, unit: str, parts: list[Part]) -> list[str]:
 
 
 def input_hashes(value: Any) -> list[str]:
-    """Hashes of an input's contents: one for each part of rows or each source of a list; two for a shard."""
+    """Hashes of an input's contents: one for each part of rows, or for each source of a list of sources; two for a
+    shard (source, index).
+    """
     if isinstance(value, Rows):
         return [f"{part.key} {part.sha256}" for part in value.parts or ()]
     if isinstance(value, Shard):
@@ -153,13 +169,13 @@ def input_hashes(value: Any) -> list[str]:
 
 
 def hash_of_inputs(inputs: dict[str, Any]) -> str:
-    """One hash of the contents of all inputs of a call."""
+    """One hash of the contents of all inputs of a call; `inputs`: parameter -> rows or list of sources."""
     return fingerprint({name: input_hashes(value) for name, value in inputs.items()})
 
 
 class Meter:
-    """Measures how much of a unit of work is done, by the rows of its first input that were read, or by the position in
-    its source file. The stage's body has to read the inputs in `inputs`, whose rows are counted.
+    """Measures how much of a unit of work is done, by the rows of its first input that were read, or by the position
+    in its source file. The stage's body has to read the inputs in `inputs`, whose rows are counted.
     """
 
     def __init__(self, job: Job) -> None:
@@ -179,7 +195,7 @@ class Meter:
 
 def execute(job: Job) -> list[Part]:
     """Make one unit of work in a worker, commit its parts and return them. Incomplete if the build is stopped
-    meanwhile.
+    meanwhile; other errors as in `execute_with`.
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
     with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
@@ -187,8 +203,11 @@ def execute(job: Job) -> list[Part]:
 
 
 def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
-    """As `execute`, with the caller's models and meter; `stop` is set to break the job off. Errors of disk, memory and
-    locks become StoreErrors.
+    """Make one unit of work, commit its parts and return them, with the caller's models and meter. If `stop` is set,
+    the job is broken off with Incomplete.
+
+    A full disk, missing permissions or memory that DuckDB lacks give a StoreError, passing locks and time-outs a
+    BusyStore. Other errors are raised as they are, or as StoreError if an input part turns out to be damaged.
     """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
     stage: Stage = getattr(import_module(job.module), job.stage)
@@ -254,7 +273,8 @@ def walk(
     stored.
 
     False if the body stopped at a web request, so that requests may be missing; else True. The body stops, too, after
-    its first call for embeddings, as it gets none. Requests that depend on a reply are never found.
+    its first call for embeddings, as it gets none. Requests that depend on a reply are never found. StoreError if the
+    body fails and an input part is damaged; else its own error.
     """
     context = DryContext(store, asks, embeds)
     try:
@@ -271,7 +291,9 @@ def walk(
 
 
 def reported_fraction(shared: Path, unit: str) -> float:
-    """The fraction of a unit of work that is done, as its worker last reported; 0 without a report."""
+    """The fraction of a unit of work that is done, from 0 to 1, as its worker last reported in the build's folder
+    `shared`; 0 without a report.
+    """
     try:
         return float((shared / f"{unit}.progress").read_text())
     except (OSError, ValueError):
@@ -280,10 +302,11 @@ def reported_fraction(shared: Path, unit: str) -> float:
 
 @contextmanager
 def _watched(job: Job, models: Models, meter: Meter) -> Iterator[threading.Event]:
-    """A context that reports the job's progress in the build's folder every second. Yields an event that is set, and
-    closes the models, once the build's stop file is there.
+    """A context in which a thread, once a second, writes the job's progress into the build's folder and looks for the
+    build's stop file there. Yields an event; when the file appears, the event is set and the models are closed, which
+    ends waiting for replies.
 
-    Closing the models ends waiting for replies. Without a folder of a build nothing happens.
+    For a job without a build's folder (`shared` is None) nothing happens and the event is never set.
     """
     stop, finished = threading.Event(), threading.Event()
 
@@ -319,7 +342,9 @@ def _read_position(path: str) -> int:
 
 
 def check_inputs(job: Job, store: Store) -> None:
-    """Raise StoreError if an input part does not match its checksum any more, which explains why a stage failed."""
+    """Raise StoreError if an input part is missing or does not match its checksum any more, which explains why a stage
+    failed.
+    """
     for rows in job.inputs.values():
         for part in (rows.parts or ()) if isinstance(rows, Rows) else ():
             if store.damaged(part):

@@ -49,9 +49,9 @@ class Planned(Figures):
     before more is known, or `read`: its sources have to be read. `calls` counts questions; a question whose reply is
     cut off or unreadable is asked again.
 
-    Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`: endpoint
-    -> model where the price is unknown. `measured`: the length of replies is estimated from stored ones. `web`: it asks
-    the web, at most once for each row.
+    Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`:
+    endpoint -> model where the price is unknown. `measured`: the length of replies is estimated from stored ones.
+    `web`: it asks the web, at most once for each row.
     """
 
     stage: str
@@ -74,10 +74,13 @@ class Planned(Figures):
 
     @property
     def exact(self) -> bool:
+        """Whether the stage's figures are exact (see `known`)."""
         return self.known == EXACT
 
     def as_dict(self) -> dict[str, Any]:
-        """Field -> value, the stage first."""
+        """field -> value: the stage and the other fields of this class first, then the figures of calls, tokens and
+        USD.
+        """
         own = [field_.name for field_ in fields(self) if field_.name not in FIGURES]
         return {name: getattr(self, name) for name in [*own, *FIGURES]}
 
@@ -107,7 +110,7 @@ class UnitsOfCall:
 
     @property
     def unmade(self) -> list[Job]:
-        """All units that are not finished: those to make, then those that wait for inputs."""
+        """All units that are not finished: those to make, then those whose inputs are not built."""
         return [*self.to_make, *self.waiting]
 
     @property
@@ -117,19 +120,21 @@ class UnitsOfCall:
 
     @property
     def reused(self) -> int:
-        """The number of finished units."""
+        """The number of finished units; all units of a stored artifact."""
         return len(self.artifact.units if self.artifact else self.finished)
 
     @property
     def count(self) -> int | None:
-        """The number of units; None if it is not known yet how many parts an input will have."""
+        """The number of units. None if it is not known yet, as it is not known into how many parts an input will be
+        divided.
+        """
         if self.artifact:
             return self.reused
         return None if any(NOT_CUT in job.label for job in self.waiting) else len(self.jobs)
 
     def rows_of(self, jobs: list[Job]) -> Taken:
-        """(group, input) -> rows that these units read of the inputs that a unit sees one part of (not of those seen by
-        group or whole).
+        """(group, input) -> number of rows that these units read of this input. Only inputs of which a unit sees one
+        part are counted, not those that it sees by group or whole.
         """
         found: Taken = Counter()
         for job in jobs:
@@ -142,8 +147,9 @@ class UnitsOfCall:
 class Plan:
     """A builder that works out for each stage whether a build would make it, and why. It sends and writes nothing.
 
-    The results are in `stages`. With `responses`, the response store, it also counts the requests of each stage and
-    estimates their costs.
+    The results are in `stages`. `force`: the stage that is to be made again. `retry_errors`: rows that a model could
+    not answer are to be asked again. With `responses`, the path or address of the response store, the plan also counts
+    the requests of each stage and estimates their costs.
     """
 
     def __init__(
@@ -185,17 +191,20 @@ class Plan:
         self.stages.append(self._asking(planned, call, units) if call.endpoints else planned)
 
     def rows(self, rows: Rows) -> KnownRows:
-        """What is known of the rows that an earlier stage of the flow made or will make."""
+        """What is known of the rows that an earlier stage of the flow made or will make; of rows from elsewhere, their
+        parts.
+        """
         return self._known.get(rows.fingerprint) or KnownRows(rows.parts or [])
 
     @property
     def nothing_to_do(self) -> bool:
+        """Whether every stage planned so far would be reused."""
         return all(planned.state == "reuse" for planned in self.stages)
 
     # which units are there
 
     def _units(self, call: StageCall) -> UnitsOfCall:
-        """The units of work of a call, each looked up in the store if its inputs are built."""
+        """The units of work of a call. The artifact and the units whose inputs are built are looked up in the store."""
         inputs = {
             name: value.of(self.rows(value).parts) if isinstance(value, Rows) else value
             for name, value in call.inputs.items()
@@ -210,7 +219,9 @@ class Plan:
         )
 
     def _inputs_missing(self, call: StageCall, job: Job) -> bool:
-        """Whether some rows that a unit of work reads are not built yet."""
+        """Whether some rows that a unit of work reads are not built yet. True also for a unit that numbers its parts
+        if it is unknown how its first input will be divided, and so where the numbers begin.
+        """
         first, known = next(iter(call.inputs)), {name: self.rows(rows) for name, rows in call.upstream.items()}
         if call.stage.max_rows_per_part and first in known and known[first].not_cut:
             return True  # its parts are numbered, and nobody knows from where on
@@ -220,7 +231,9 @@ class Plan:
     # how many rows they make
 
     def _rows(self, call: StageCall, units: UnitsOfCall) -> KnownRows:
-        """What is known of the rows that a call will have: stored parts, placeholders, numbers of rows not built."""
+        """What is known of the rows that a call will have: stored parts, placeholders for the parts of other units,
+        and by group the numbers of rows that are not built.
+        """
         if units.artifact:
             return KnownRows(units.artifact.parts)
         parts = [part for job in units.jobs for part in units.parts.get(job.unit) or _placeholders(call, job)]
@@ -228,8 +241,8 @@ class Plan:
         return KnownRows(parts, {group: self._rest(call, jobs, taken) for group, jobs in unmade})
 
     def _rest(self, call: StageCall, jobs: list[Job], taken: Taken) -> RowCount:
-        """Bound and estimate of the rows that these units of one group will make. `taken`: (group, input) -> rows that
-        finished units read.
+        """Bound and estimate of the rows that these units of one group will make; the estimate is None without a rate
+        of an earlier build. `jobs`: not empty. `taken`: (group, input) -> rows that finished units read.
         """
         group, most = group_of_job(call, jobs[0]), self._most(call, jobs, taken)
         if call.stage.shape is Shape.SHARD:
@@ -246,7 +259,11 @@ class Plan:
 
     def _most(self, call: StageCall, jobs: list[Job], taken: Taken, *, of_about: bool = False) -> float:
         """Upper bound of the rows that these units of one group make. With `of_about` it is computed from estimates of
-        the inputs in place of their bounds.
+        the inputs, where there are any, in place of their bounds. `taken`: (group, input) -> rows that other units
+        read.
+
+        Without a declared bound it is the rows of the first input if these have the same key column or the stage asks
+        a model; else infinity, also for source stages.
         """
         declared = call.stage.at_most.rows
         if call.stage.shape is Shape.SHARD:
@@ -258,8 +275,9 @@ class Plan:
         return bound(declared, sizes, rows_in if first.key == call.stage.key or call.endpoints else UNKNOWN)
 
     def _sizes(self, call: StageCall, jobs: list[Job], taken: Taken, *, of_about: bool = False) -> tuple[Sizes, float]:
-        """(sizes from which the bounds of these units of one group are computed, rows of their first input). Rows
-        `taken` by other units are subtracted.
+        """(sizes from which the bounds of these units of one group are computed, upper bound of the rows of their
+        first input). Rows `taken` by other units, (group, input) -> rows, are subtracted. With `of_about` estimates of
+        the inputs, where there are any, take the place of bounds.
         """
         group = group_of_job(call, jobs[0])
         rows_in = {
@@ -274,15 +292,15 @@ class Plan:
         return sizes, rows_in[next(iter(call.inputs))]
 
     def _total(self, rows: Rows, group: str | None, of_about: bool) -> float:
-        """Upper bound of the rows of an input, of a group or of all (None); with `of_about` the estimate if there is
-        one.
+        """Upper bound of the number of rows of an input, in a group or in all (None); with `of_about` the estimate
+        instead, if there is one.
         """
         known = self.rows(rows).count(group)
         return known.about if of_about and known.about is not None else known.most
 
     def _rows_in(self, call: StageCall, group: str, taken: Taken) -> RowCount:
-        """Bound and estimate of the rows of the first input in a group. Only the estimate is without the rows `taken`
-        by finished units.
+        """Bound and estimate of the rows of the first input in a group ("": all rows). The rows `taken` by finished
+        units, (group, input) -> rows, are subtracted from the estimate, not from the bound.
         """
         name, first = next(iter(call.upstream.items()))
         rows = self.rows(first).count(group or None)
@@ -290,7 +308,8 @@ class Plan:
 
     def _sources(self, call: StageCall, group: str, of_about: bool) -> tuple[float, float]:
         """(upper bound of the unpacked bytes of the sources that the first input goes back to, upper bound of the rows
-        read from them): of the group if it is known, else of all groups. Infinity if the sources are unknown.
+        read from them): of the group if the sources have it, else of all groups. Infinity if the sources are unknown.
+        With `of_about` an estimate of the rows, if there is one.
         """
         first = next(iter(call.inputs.values()))
         while isinstance(first, Rows):
@@ -307,7 +326,7 @@ class Plan:
     # what is said of it
 
     def _planned(self, call: StageCall, units: UnitsOfCall, known: KnownRows) -> Planned:
-        """The plan of a stage with its rows and units, and all figures of model calls unknown."""
+        """The plan of a stage with its state, rows and units; all figures of model calls are still unknown."""
         reused = units.artifact is not None
         rows, total_rows = known.rows.total(), known.count()
         most, about = total_rows.most, total_rows.about
@@ -330,13 +349,16 @@ class Plan:
         )
 
     def _why(self, call: StageCall, units: UnitsOfCall) -> str:
-        """Why a stage would be made, in words: how many units are reused, and what has changed."""
+        """Why a stage would be made, in words: how many parts are reused, if any, and what has changed."""
         of_all = f" of {units.count:,}" if units.count is not None else ""
         reused = f"reuse {units.reused:,}{of_all} parts" if units.reused else ""
         return "; ".join(filter(None, (reused, self._change(call))))
 
     def _change(self, call: StageCall) -> str:
-        """What has changed since the most similar earlier build of a stage, in words; `first build` without one."""
+        """What has changed since the most similar earlier build of a stage, in words: `forced`; how many rows are
+        asked again; `first build`; that a stage upstream is made again; the changes of its recipe; or, if nothing of
+        all this, that its parts or inputs are gone or changed.
+        """
         if call.name == self.force:
             return "forced"
         made = self.store.artifact(call.name, call.recipe.fingerprint) if self.retry_errors else None
@@ -351,14 +373,14 @@ class Plan:
         return "; ".join(_shortened(changes)) or "its parts or inputs are gone or changed"
 
     def _waits_for(self, call: StageCall, units: UnitsOfCall) -> str | None:
-        """What has to be built before more is known of a stage: the last of its inputs' stages that is not built, or
-        `read` for sources, or None.
+        """What has to be built before more is known of a stage: `read` if only its sources have to be read; else the
+        last stage, in the order of the flow, that makes one of its inputs and is not built; None if all are built.
         """
         reads = call.stage.shape is Shape.SHARD and not units.waiting
         return "read" if reads else next(reversed(self._unbuilt(call)), None)
 
     def _unbuilt(self, call: StageCall) -> list[str]:
-        """The stages whose rows the call reads and which are not built yet, in the order of the flow."""
+        """The stages that make inputs of the call and are not built yet, in the order of the flow."""
         order = list(self._calls)
         missing = [rows for rows in call.upstream.values() if not self.rows(rows).built]
         return [rows.stage for rows in sorted(missing, key=lambda rows: order.index(rows.fingerprint))]
@@ -366,7 +388,9 @@ class Plan:
     # what it asks
 
     def _asking(self, planned: Planned, call: StageCall, units: UnitsOfCall) -> Planned:
-        """The plan of a stage that asks models, with its questions; if prices are wanted, with tokens and costs."""
+        """The plan of a stage that asks models, `planned` with its endpoint and number of questions; if the plan
+        counts requests (`responses`), with tokens and costs.
+        """
         from longform.llm.price import price_of
 
         online = [endpoint for endpoint in call.endpoints if not endpoint.offline]
@@ -382,15 +406,16 @@ class Plan:
         costs = counted or Figures()
         unknown = units.waiting if counted is not None else [*units.waiting, *units.to_make]
         if unknown or not whole:
-            costs += self._costs_of_open(call, units, unknown, walked=counted is not None, whole=whole)
+            costs += self._costs_of_uncounted(call, units, unknown, walked=counted is not None, whole=whole)
         how: How = UNREAD if costs.calls is None else EXACT if whole and not unknown else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
 
     def _counted(self, call: StageCall, units: UnitsOfCall) -> tuple[Figures | None, bool]:
-        """(costs of the requests of the units to make, whether these are all their requests), counted by dry runs.
+        """(sum of the figures of all requests of the units to make, whether these are all their requests), found by
+        dry runs.
 
-        The costs are None if they were not counted: prices are not wanted, or the offline model is asked about more
-        than 20,000 rows.
+        (None, whether there are no units to make) if no dry run is made: the plan has no response store, or only the
+        offline model is asked and the units read more than OFFLINE_ROWS rows.
         """
         rows = sum(rows.count for job in units.to_make for rows in job.inputs.values() if isinstance(rows, Rows))
         if self._pricing is None or (not call.online and rows > OFFLINE_ROWS):
@@ -415,13 +440,14 @@ class Plan:
             ]
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
-    def _costs_of_open(
+    def _costs_of_uncounted(
         self, call: StageCall, units: UnitsOfCall, jobs: list[Job], *, walked: bool, whole: bool
     ) -> Figures:
-        """The sum over these units of bounds, and estimates if possible, of what they will ask.
+        """The sum of bounds, and of estimates if possible, of what `jobs`, the units that no dry run has counted, will
+        ask.
 
-        `walked`: dry runs were made of the units to make. `whole`: they found all requests; if not, all figures are
-        unknown.
+        `walked`: dry runs of the other units to make were made. `whole`: they found all their requests. If `walked`
+        and not `whole`, all figures but `cached` (0) are unknown.
         """
         if walked and not whole:
             return Figures(**{**UNKNOWN_FIGURES, "cached": 0})
@@ -448,11 +474,12 @@ SUMMED = ("calls", "input_tokens_at_most", "output_tokens_at_most", "usd_at_most
 
 
 def total(stages: Iterable[Planned]) -> dict[str, Any]:
-    """Sums over all stages that would ask a model other than the offline one: bounds of calls, tokens and USD, and
-    estimates if there are any. A sum is None if one of its figures is unknown, e.g. a model's price.
+    """Sums over all stages that would ask a model other than the offline one: `calls`, bounds of tokens and USD
+    (SUMMED), estimates (`calls_about`, `usd`), and `exact`, whether all are exact. A sum is None if one of its figures
+    is unknown, e.g. as a model's price is.
 
-    Stages with unknown figures are left out of the bounds and listed in `without`: stage -> what has to be built before
-    more is known.
+    Stages with unknown bounds are left out of the sums of SUMMED, unless a model's price is unknown. `without` lists
+    them: stage -> what has to be built before more is known.
     """
     asking = [planned for planned in stages if planned.endpoint and not planned.offline and planned.calls != 0]
     known = [planned for planned in asking if planned.unpriced or None not in (planned.calls, planned.usd_at_most)]
@@ -465,14 +492,14 @@ def total(stages: Iterable[Planned]) -> dict[str, Any]:
 
 
 def _sum(stages: list[Planned], name: str) -> Any:
-    """The sum of one figure (`name`) of these stages; None if it is unknown for one of them."""
+    """The sum of the figure `name` over these stages; None if it is unknown for one of them, 0 without stages."""
     figures = [getattr(planned, name) for planned in stages]
     return None if None in figures else sum(figures)
 
 
 def _placeholders(call: StageCall, job: Job) -> list[Part]:
-    """Parts with empty id and no rows in place of those that a unit will make; with the key `<group>/?` if it is
-    unknown how the group will be cut.
+    """Parts with empty id and no rows in place of those that a unit will make. If it is unknown how the stage will
+    divide the rows of a group, its part has the key `<group>/?`.
     """
     stage, first = call.stage, next(iter(job.inputs.values()))
     parts = (first.parts or []) if isinstance(first, Rows) else []
@@ -495,7 +522,7 @@ def group_of_job(call: StageCall, job: Job) -> str:
 
 
 def _by_group(call: StageCall, jobs: Iterable[Job]) -> list[tuple[str, list[Job]]]:
-    """(group, its jobs) for each group, in the order of the jobs."""
+    """(group, its jobs) for each group, in the order of its first job."""
     found: dict[str, list[Job]] = {}
     for job in jobs:
         found.setdefault(group_of_job(call, job), []).append(job)
@@ -503,7 +530,9 @@ def _by_group(call: StageCall, jobs: Iterable[Job]) -> list[tuple[str, list[Job]
 
 
 def _shortened(changes: list[str]) -> list[str]:
-    """The changes, with at most two changed inputs named and the others counted."""
+    """The changes of a recipe (`Recipe.differences`), those of inputs last and at most two of these; the others are
+    counted.
+    """
     inputs = [change for change in changes if change.startswith("its input")]
     others = [change for change in changes if change not in inputs]
     return [*others, *inputs[:2], *([f"{len(inputs) - 2} more inputs change"] if len(inputs) > 2 else [])]

@@ -43,15 +43,15 @@ CANCELLED = "The run was cancelled: what was finished is kept; run the same comm
 
 
 def task_runner() -> Any:
-    """A new pool of threads. Stages and parts need one each, as stages that wait for their parts would else take the
-    threads that the parts need.
+    """A new pool of THREADS threads. Each stage and each part has a thread of its own, as stages that wait for their
+    parts would else take the threads that the parts need.
     """
     return ThreadPoolTaskRunner(max_workers=THREADS)
 
 
 class PrefectTasks:
-    """Runs stages and parts as task runs of the current flow run. `dataset` is one of their tags and begins the keys of
-    the tables that are shown for stages.
+    """Runs stages and parts as task runs of the current flow run. `dataset` is one of their tags and begins the keys
+    of the tables that are shown for stages. `retries`: how often, and after how many seconds, a part is tried again.
 
     `on_loss` is called with the error when the server is lost, as Prefect itself would retry its requests for minutes.
     """
@@ -66,7 +66,9 @@ class PrefectTasks:
         self._parts.__enter__()
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
-        """Submit a stage as a task run that depends on the stages upstream; returns its future at once."""
+        """Submit a stage as a task run that starts once the stages upstream (input -> future) have succeeded; returns
+        its future at once. `run` makes the stage.
+        """
 
         def body(**_: StageRun) -> State[Any]:
             return self._state(call, run)
@@ -84,7 +86,9 @@ class PrefectTasks:
         return _StageFuture(task.submit(**futures))
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
-        """Submit a unit of work as a task run, which is retried after a PassingError; returns its future at once."""
+        """Submit a unit of work as a task run, which is retried after a PassingError; returns its future at once.
+        `run` makes the unit's parts; `label` names the unit.
+        """
 
         def body() -> list[Part] | State[Any]:
             try:
@@ -114,8 +118,8 @@ class PrefectTasks:
         """Start a thread that calls `stop` as soon as the flow run is cancelled, which Prefect does not signal to a
         process of the command line. Without a flow run, nothing is started.
 
-        It also calls `stop` if nobody answers at the server's address for 15 seconds, as nothing could be reported to
-        the server any more; `say` warns before that.
+        It also calls `stop` if nobody answers at the server's address for SECONDS_OF_SILENCE (15) seconds, as nothing
+        could be reported to the server any more; `say` warns before that.
         """
         context = FlowRunContext.get()
         if context is not None and context.flow_run is not None:
@@ -124,7 +128,10 @@ class PrefectTasks:
             watching.start()
 
     def _watch(self, run: Any, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
-        """Ask the server for the state of the flow run `run` every two seconds, until the build ends or is stopped."""
+        """Ask the server for the state of the flow run with the id `run` every two seconds, until `close` is called.
+        Call `stop` and return if the run is cancelled or the server does not answer for SECONDS_OF_SILENCE seconds;
+        `say` warns after four seconds of silence.
+        """
         silent_seconds = 0.0
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
             while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
@@ -147,14 +154,17 @@ class PrefectTasks:
                     return stop(Cancelled(CANCELLED))
 
     def close(self) -> None:
-        """Stop watching, and end the threads of the parts."""
+        """Stop watching, drop the parts that have not begun, wait for those that run, and end their threads. Does
+        nothing when called again.
+        """
         if not self._closed.is_set():
             self._closed.set()
             self._parts.__exit__(None, None, None)
 
     def _state(self, call: StageCall, run: Callable[[], StageRun]) -> State[Any]:
-        """Run a stage, log how it ended, and return its final state. A failure is returned, not raised, so that the
-        stage's finished parts do not show as rolled back.
+        """Run a stage, log how it ended, and return its final state: Completed (named Reused if nothing was made),
+        Failed, or Cancelled if the flow run is. A failure is returned, not raised, so that the stage's finished parts
+        do not show as rolled back.
         """
         try:
             stage_run = run()
@@ -175,7 +185,9 @@ class PrefectTasks:
         )
 
     def _tabulate(self, stage_run: StageRun) -> None:
-        """Send a table of the stage's rows, rejections and counters to the server, as a Prefect artifact."""
+        """Send a table of the stage's rows, rejections and counters to the server, as a Prefect artifact. HTTP errors
+        are ignored.
+        """
         artifact = stage_run.artifact
         rows = [{"kind": "rows", "reason": "", "rows": artifact.rows}]
         rows += [{"kind": LEFT_OUT[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
@@ -185,6 +197,9 @@ class PrefectTasks:
             create_table_artifact(table=rows, key=key, description=f"{stage_run.stage}: {stage_run.sentence}")
 
     def _tags(self, call: StageCall) -> set[str]:
+        """The tags of a stage's task runs: `dataset:<name>`, `kind:<model, source, join or rows>`, and
+        `endpoint:<name>` for each of its endpoints.
+        """
         endpoints = {f"endpoint:{endpoint.name}" for endpoint in call.endpoints}
         return {f"dataset:{self.dataset}", f"kind:{_kind(call)}", *endpoints}
 
@@ -204,6 +219,7 @@ class _StageFuture(PrefectTaskRunFuture[StageRun]):
 
     @property
     def state(self) -> State[Any]:
+        """Pending until the stage has ended, then its final state."""
         if not self._ended.is_set():
             return Pending()
         self._future.wait()
@@ -213,6 +229,7 @@ class _StageFuture(PrefectTaskRunFuture[StageRun]):
         self._future.add_done_callback(fn)
 
     def wait(self, timeout: float | None = None) -> None:
+        """Wait until the stage has ended, or `timeout` seconds have passed."""
         self._ended.wait(timeout)
 
     def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
@@ -220,7 +237,7 @@ class _StageFuture(PrefectTaskRunFuture[StageRun]):
 
 
 def lost_server() -> ServerError:
-    """The error of a build whose Prefect server is lost."""
+    """The error of a build whose Prefect server is lost; its message names the server's address."""
     address = shown(get_current_settings().api.url or "")
     return ServerError(
         f"The Prefect server at {address} was lost while the build reported to it. What was finished is kept: run the "
@@ -236,21 +253,25 @@ def ignoring_server_errors() -> suppress:
 
 
 def log(level: int, text: str, error: Exception | None = None) -> None:
-    """Write into the log of the current task or flow run; does nothing outside of one."""
+    """Write into the log of the current task or flow run, with the traceback of `error` if it is given; does nothing
+    outside of a run. `level`: as in `logging`.
+    """
     with suppress(MissingContextError):
         get_run_logger().log(level, text, exc_info=error)
 
 
 def _kind(call: StageCall) -> str:
-    """The kind of a stage, for its tag: model, source, join or rows."""
+    """The kind of a stage, for its tag: `model` if it asks one, `source` if it reads sources, `join` if a unit reads
+    more than one part, else `rows`.
+    """
     if call.endpoints:
         return "model"
     return "source" if call.stage.shape is Shape.SHARD else "join" if call.stage.sees_more_than_a_part else "rows"
 
 
 def _set_signature(body: Any, name: str, parameters: Any) -> None:
-    """Give a task's function the name and the keyword parameters (names) from which Prefect derives the task's key and
-    its graph.
+    """Give a task's function the name and the keyword parameters (an iterable of names) from which Prefect derives the
+    task's key and its graph.
     """
     body.__name__ = body.__qualname__ = name
     kinds = [inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
@@ -258,5 +279,7 @@ def _set_signature(body: Any, name: str, parameters: Any) -> None:
 
 
 def _should_retry(_: Any, __: Any, state: State[Any]) -> bool:
-    """Whether Prefect should retry a task: after a PassingError only. Model calls have their own retries."""
+    """Whether Prefect should retry a task, by its final state: only if it ended with a PassingError. Model calls have
+    their own retries.
+    """
     return isinstance(state.data, PassingError)

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def calls_only(most: float, about: float | None) -> Figures:
-    """Figures with only the number of calls: at most `most`, about `about` (None: unknown). For the offline model, and
-    for plans without prices.
+    """Figures with only the number of calls: the bound `most`, rounded up (infinite: unknown), and the estimate
+    `about` (None: unknown). All other figures are unknown. For the offline model, and for plans without prices.
     """
     return Figures(**{**UNKNOWN_FIGURES, "calls": _whole(most), "calls_about": _rounded(about)})
 
 
 class Pricing:
-    """Bounds and estimates of costs. `where` is the response store, which is opened read-only when it is first needed
-    and closed by `close`.
+    """Bounds and estimates of costs. `where` is the path or address of the response store, which is opened read-only
+    when it is first needed and closed by `close`.
     """
 
     def __init__(self, where: Path | str) -> None:
@@ -43,6 +43,7 @@ class Pricing:
 
     @cached_property
     def store(self) -> ResponseStore:
+        """The response store, opened read-only."""
         from longform.llm.responses.store import open_responses
 
         return self._opened.enter_context(closing(open_responses(self._where, read_only=True)))
@@ -53,8 +54,9 @@ class Pricing:
         return self.store.stats()
 
     def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:
-        """Calls, tokens and cost of a stage that calls an endpoint `most` times at most, and about `about` times: upper
-        bounds from what the stage declares for `sizes`, estimates from the mean of stored answers. None where unknown.
+        """Calls, tokens and cost of a stage that calls an endpoint `most` times at most, and about `about` times:
+        upper bounds from what the stage declares for `sizes`, estimates from the mean of stored answers. A figure is
+        None where unknown; all are 0 if `most` is 0.
         """
         if not most:
             return Figures()
@@ -73,14 +75,18 @@ class Pricing:
         )
 
     def _tokens_at_most(self, call: StageCall, calls: float, sizes: Sizes) -> tuple[float, float]:
-        """Upper bounds of the tokens of (all prompts, all replies) of so many calls; infinity if unknown."""
+        """Upper bounds of the tokens of (all prompts, all replies) of `calls` calls; for a stage that embeds texts,
+        (all tokens it declares, 0). Infinity if the stage declares no bound.
+        """
         if call.stage.at_most.tokens is not None:
             return call.stage.at_most.tokens(sizes), 0.0
         longest = self._longest_question(call, sizes)
         return (calls * longest[0], calls * longest[1]) if longest else (UNKNOWN, UNKNOWN)
 
     def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
-        """Upper bounds of the tokens of (one prompt, one reply); None if the stage declares no questions."""
+        """Upper bounds of the tokens of (one prompt, all replies to it); None if the stage declares no questions.
+        Worked out once for each call, with the first `sizes`.
+        """
         fingerprint = call.recipe.fingerprint
         if fingerprint not in self._longest:
             declared = call.stage.at_most.questions
@@ -92,8 +98,9 @@ class Pricing:
     def _tokens_about(
         self, call: StageCall, endpoint: Endpoint, calls: float | None
     ) -> tuple[float | None, float | None]:
-        """Estimated (input, output) tokens of so many calls, from the mean of this model's stored answers to the call's
-        prompts; (None, None) without such answers.
+        """Estimated tokens of (all prompts, all replies) of `calls` calls, from the mean of this model's stored
+        answers to the call's prompts. (0, 0) for no calls; (None, None) if `calls` is None or there are no such
+        answers.
         """
         if calls == 0:
             return 0.0, 0.0
@@ -113,7 +120,9 @@ class Pricing:
 def _usd(
     endpoint: Endpoint, input_tokens: float | None, output_tokens: float | None, *, batch: bool = False
 ) -> float | None:
-    """The price of so many tokens in USD; None if the price or a number is unknown."""
+    """The price of so many tokens in USD, at the price of the Batch API with `batch`. 0 for a model that costs
+    nothing; None if the price is unknown, or a number is None or infinite.
+    """
     from longform.llm.price import cost_nano, price_of
 
     price = price_of(endpoint)
@@ -132,4 +141,5 @@ def _whole(number: float) -> int | None:
 
 
 def _rounded(number: float | None) -> int | None:
+    """The number rounded to the nearest whole one; None stays None."""
     return None if number is None else round(number)

@@ -65,8 +65,9 @@ class Runner(Protocol):
 
 
 def check(name: str, address: str | None = None, *, seconds: float = SECONDS_TO_KNOCK) -> None:
-    """Check that a runner can be used: UsageError if its package is missing or its address malformed; ServerError if
-    nobody listens at the address within so many seconds.
+    """Check that a runner can be used. For `dask` and `ray`: UsageError if the package is missing or the address
+    malformed; ServerError if nobody listens at the address within `seconds`. Any other name passes, and so does the
+    address None or `auto`.
     """
     if name not in PACKAGES:
         return
@@ -86,8 +87,8 @@ def check(name: str, address: str | None = None, *, seconds: float = SECONDS_TO_
 
 
 def runner_of(name: str, address: str | None = None) -> Runner:
-    """The runner with this name: threads, processes, dask or ray. `address` is that of a running Dask or Ray cluster;
-    None: a local one. Starts nothing.
+    """The runner with this name: threads, processes, dask or ray; any other name gives threads. `address` is that of a
+    running Dask or Ray cluster; None: a local one. Starts nothing.
 
     Raises the errors of `check`.
     """
@@ -103,8 +104,8 @@ def processors() -> int:
 
 
 def attempt(job: Job) -> list[Part] | Exception:
-    """Make a job in a worker: its parts, or its error as a value. The error is sure to be picklable, and neither Dask
-    nor Ray puts it into one of its own.
+    """Make a job in a worker: its parts, or its error as a value. The error can be pickled (if it could not be, it is
+    a RuntimeError with its text), and neither Dask nor Ray puts it into an error of its own.
     """
     try:
         return execute(job)
@@ -119,7 +120,7 @@ Make = Callable[[Job], list[Part] | Exception]
 
 
 def _pickles(error: Exception) -> bool:
-    """Whether an error survives pickling."""
+    """Whether an error can be pickled and comes back as an error of the same class."""
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except Exception:
@@ -127,14 +128,14 @@ def _pickles(error: Exception) -> bool:
 
 
 def _parts_of(outcome: list[Part] | Exception) -> list[Part]:
-    """The parts that `attempt` returned; raises what it returned if that is an error."""
+    """The parts in what `attempt` returned; if that is an error, it is raised."""
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
 def _lost(job: Job, what: str) -> LostWorker:
-    """The error of a job whose worker was lost; `what` begins its message."""
+    """The error of a job whose worker was lost; `what` begins its message, e.g. `A worker died`."""
     return LostWorker(
         f"{what} while it made {job.stage} of {job.label} (killed, or out of memory): "
         "what was finished is kept; run the same command again."
@@ -150,6 +151,7 @@ class ThreadRunner:
         self.workers = processors()
 
     def run(self, job: Job) -> list[Part]:
+        """Make the job in the calling thread; errors as in `execute`."""
         return execute(job)
 
     def stop(self) -> None:
@@ -163,7 +165,8 @@ class Processes:
     """Makes jobs in worker processes, each spawned with its first job. Each has an executor of its own, so that a
     process that dies costs only one job.
 
-    `make` is the function that a worker calls with a job. `close` kills what has not ended after `seconds_to_end`.
+    `workers`: their number, by default one for each processor. `make` is the function that a worker calls with a job.
+    `close` kills what has not ended after `seconds_to_end`. `small_bytes`: as in `Runner`.
     """
 
     def __init__(
@@ -183,16 +186,19 @@ class Processes:
         self._stopped = False
 
     def run(self, job: Job) -> list[Part]:
+        """Make a job in a worker, wait for it and return its parts. LostWorker if the worker dies or the runner is
+        stopped; else the error that the job raised.
+        """
         return _parts_of(self.call(self._make, job, lost=lambda: _lost(job, "A worker died"), urgency=job.urgency))
 
     def call(
         self, work: Callable[..., Any], *arguments: Any, lost: Callable[[], LostWorker], urgency: Urgency = (0, 0)
     ) -> Any:
-        """Call `work` in the first free worker, wait, and return its result. Raises `lost()` if the worker dies or the
-        runner is stopped.
+        """Call `work` in the first free worker, wait, and return its result. Raises `lost()` if the worker dies, the
+        runner is stopped, or `work` raises a RuntimeError; other errors of `work` are raised as they are.
 
-        Of waiting calls the most urgent goes first (see Job.urgency), so that a build does not end with one job running
-        alone.
+        Of waiting calls the most urgent goes first (see Job.urgency), so that a build does not end with one job
+        running alone.
         """
         with self._free_worker(urgency) as worker:
             try:
@@ -206,7 +212,7 @@ class Processes:
     @contextmanager
     def _free_worker(self, urgency: Urgency) -> Iterator[Worker]:
         """A context with a free worker for the caller alone: the one with the lowest number, as it is the likeliest to
-        be started already. Waits for it.
+        be started already. Waits until a worker is free and no more urgent call waits.
         """
         with self._changed:
             ticket = (*(-each for each in urgency), next(self._numbers))
@@ -223,19 +229,22 @@ class Processes:
                 self._changed.notify_all()
 
     def stop(self) -> None:
+        """Break off the calls that are running, without waiting for them; calls that come later raise `lost()`."""
         self._stopped = True
         for worker in self._all:
             worker.stop()
 
     def close(self) -> None:
-        """Stop the busy workers, let all end and clean up, and kill those that do not end in time. Waits."""
+        """Break off the running calls and let all workers end and clean up; kill those that do not end in
+        `seconds_to_end`. Waits.
+        """
         self.stop()
         with ThreadPoolExecutor(self.workers) as threads:
             list(threads.map(lambda worker: worker.close(self._seconds_to_end), self._all))
 
 
 class Worker:
-    """One worker process, started with its first call."""
+    """One worker process, started with its first call; it makes one call at a time."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -248,7 +257,9 @@ class Worker:
         return self.number < other.number
 
     def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Call `work` in the process, which is started if necessary, wait, and return its result."""
+        """Call `work` in the process, which is started if necessary, wait, and return its result. Raises the error of
+        `work`; RuntimeError if the process dies or the call is broken off.
+        """
         with self._lock:
             executor = self._executor = self._executor or self._start_process()
             self._busy = True
@@ -259,7 +270,7 @@ class Worker:
             self._busy = False
 
     def _start_process(self) -> ProcessPoolExecutor:
-        """A new executor with one process."""
+        """A new executor with one process; a future of the process id is kept in `_pid_future`."""
         with _without_ctrl_c():
             executor = ProcessPoolExecutor(
                 1, get_context("spawn"), initializer=_initialize_worker, initargs=(os.getpid(),)
@@ -275,12 +286,14 @@ class Worker:
             executor.shutdown(wait=False, cancel_futures=True)
 
     def stop(self) -> None:
-        """Tell the process to break off its job, if it has one (SIGTERM)."""
+        """Tell the process to break off its call, if it has one (SIGTERM). Does not wait."""
         if self._busy:
             self._signal(signal.SIGTERM)
 
     def close(self, seconds: float) -> None:
-        """Shut the process down; kill it if it does not end in time."""
+        """Shut the process down, which ends it after its running call; kill it if it has not ended after `seconds`.
+        Waits.
+        """
         with self._lock:
             executor = self._executor
         if executor is not None:
@@ -292,13 +305,14 @@ class Worker:
                 ending.join(SECONDS_TO_END)
 
     def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process; does nothing if there is none."""
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, number)
 
 
 class _JobStopped(BaseException):
-    """Raised inside a job whose worker is told to end."""
+    """Raised inside a job whose worker gets SIGTERM, to break it off."""
 
 
 _WORKING = threading.Event()
@@ -306,8 +320,8 @@ _TOLD_TO_END = threading.Event()
 
 
 def _interruptible(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `work` in a worker and return its result. SIGTERM breaks off the call, not the process, which then cleans up
-    and ends normally; RuntimeError if the call was broken off.
+    """Call `work` in a worker and return its result. SIGTERM breaks off the call, not the process, which then cleans
+    up and ends normally. RuntimeError if the call was broken off, or if a SIGTERM came before it.
     """
     try:
         _WORKING.set()
@@ -330,8 +344,8 @@ def _on_sigterm(*_: object) -> None:
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """A context in which started workers ignore Ctrl-C, which reaches every process; the parent ends its workers
-    itself.
+    """A context in which started workers ignore Ctrl-C, which reaches every process of the terminal; the parent ends
+    its workers itself. Inside it, Ctrl-C is held back from this thread, too.
     """
     resource_tracker.ensure_running()  # which else starts with the first worker, and lets SIGINT through again
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -357,8 +371,8 @@ def _initialize_worker(parent: int) -> None:
 
 
 def _wait_for_port(address: str, seconds: float) -> None:
-    """Return once somebody listens at host:port; OSError after `seconds`. Returns at once if the address has no port.
-    Ray itself gives up only after minutes.
+    """Return once somebody listens at the host and port of `address`; the last OSError after `seconds`. Returns at
+    once if the address has no port. Ray itself would give up only after minutes.
     """
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     end = time.monotonic() + seconds
@@ -372,11 +386,11 @@ def _wait_for_port(address: str, seconds: float) -> None:
 
 
 class _Cluster:
-    """Makes jobs on a cluster: the one at `address`, else a local one with so many `workers`, by default one for each
+    """Makes jobs on a cluster: the one at `address`, else a local one with `workers` workers, by default one for each
     processor. The connection is opened on first use.
 
-    `make` is the function that a worker calls with a job. `patience`: for how many seconds the cluster may be without
-    any worker.
+    `make` is the function that a worker calls with a job. `seconds_to_connect`: how long to wait for the cluster to
+    answer. `patience`: for how many seconds the cluster may be without any worker.
     """
 
     small_bytes = 0  # its workers may be of other machines
@@ -400,6 +414,9 @@ class _Cluster:
 
     @property
     def workers(self) -> int:
+        """The number of jobs that the cluster makes at the same time, at least 1; also 1 if the cluster is lost at
+        this moment. LostWorker if no cluster answers.
+        """
         connection = self._connected()
         try:
             return max(1, self._processors(connection))
@@ -407,6 +424,9 @@ class _Cluster:
             return 1
 
     def run(self, job: Job) -> list[Part]:
+        """Make a job on the cluster, wait for it and return its parts. LostWorker if no cluster answers, it has no
+        worker for too long, or a worker is lost; else the error that the job raised.
+        """
         connection = self._connected()
         try:
             outcome = self._outcome(connection, self._submit(connection, job))
@@ -455,7 +475,9 @@ class _Cluster:
         """Send a job to the cluster; returns the future of its parts or error."""
 
     def _leave(self, connection: Any) -> None:
-        """After a failure: close the connection if its cluster is gone, so that the next job connects again."""
+        """After a failure: close the connection if its cluster is gone, so that the next job connects again. Does
+        nothing by default.
+        """
 
     def _disconnect(self, connection: Any) -> None:
         """Close a connection, and end a local cluster."""
@@ -464,6 +486,7 @@ class _Cluster:
         """Does nothing: the jobs look for the build's stop file."""
 
     def close(self) -> None:
+        """Close the connection, if there is one, and end a local cluster."""
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -510,7 +533,7 @@ class Dask(_Cluster):
 
 
 class Ray(_Cluster):
-    """Makes parts on a Ray cluster."""
+    """Makes parts on a Ray cluster; a local one has one processor for each worker."""
 
     name, head = "Ray", "head"
 

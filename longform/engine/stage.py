@@ -76,7 +76,7 @@ class Builder(Protocol):
     publication: Any
 
     def add(self, call: StageCall) -> None:
-        """Record, plan or start this call of a stage."""
+        """Record, plan or start this call of a stage, as the builder does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +93,7 @@ class StageCall:
 
     @property
     def name(self) -> str:
+        """The name of the stage."""
         return self.stage.name
 
     @property
@@ -102,7 +103,7 @@ class StageCall:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """The model endpoints among the arguments of the call."""
+        """The model endpoints among the arguments of the call, in their order."""
         return [value for value in self.arguments.values() if isinstance(value, Endpoint)]
 
     @property
@@ -112,7 +113,7 @@ class StageCall:
 
     @property
     def asks_web(self) -> bool:
-        """Whether the call sends web requests."""
+        """Whether the call sends web requests: one of its arguments has `manners`, the rules for a web client."""
         return any(hasattr(value, "manners") for value in self.arguments.values())
 
     @property
@@ -126,7 +127,8 @@ class StageCall:
 class Stage:
     """A declared stage, whatever its parameters; see `stage` for the arguments.
 
-    `body`: the generator. `inputs`: input -> how much of it a unit of work sees; `shape`: the same of the first input.
+    `body`: the generator. `inputs`: input -> how much of it a unit of work sees; `shape`: how much it sees of the
+    first input.
     """
 
     def __init__(
@@ -157,16 +159,20 @@ class Stage:
 
     @property
     def fan_out(self) -> bool:
-        """Whether the stage may ask a model more than once for a row of its first input."""
+        """Whether the stage may ask a model more than once for a row of its first input: it declares a bound of its
+        calls.
+        """
         return self.at_most.calls is not None
 
     @property
     def sees_more_than_a_part(self) -> bool:
-        """Whether a unit of work of the stage reads more than the rows of one part: it joins or indexes."""
+        """Whether a unit of work of the stage reads all rows of a group or of an input: it joins or indexes."""
         return any(shape in (Shape.GROUP, Shape.ALL) for shape in self.inputs.values())
 
     def add_to(self, builder: Builder, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Rows:
-        """Call the stage with a builder and return the `Rows` to be made; FlowError if the arguments do not fit."""
+        """Call the stage with a builder: give it the call, and return the `Rows` that the stage will make. `inputs`
+        are positional, `arguments` by name. FlowError if the arguments do not fit.
+        """
         bound = self._bound(inputs, arguments)
         inputs_by_name = {name: bound.pop(name) for name in self.inputs}
         call = self.called(builder.store, inputs_by_name, bound)
@@ -174,13 +180,15 @@ class Stage:
         return call.rows
 
     def called(self, store: Store, inputs: dict[str, Any], arguments: dict[str, Any]) -> StageCall:
-        """The stage call with these inputs and arguments, both by parameter name; no builder gets it."""
+        """The stage call with these inputs and arguments, both by parameter name; it is given to no builder, so
+        nothing is made.
+        """
         recipe = self.recipe(inputs, arguments)
         return StageCall(self, inputs, arguments, recipe, Rows(store, self.schema, self.name, recipe.fingerprint))
 
     def _bound(self, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
-        """parameter -> argument; FlowError if an argument is unknown or missing, or an input is neither rows nor a list
-        of sources.
+        """parameter -> argument, inputs and keyword arguments together. FlowError if an argument is unknown or
+        missing, or an input is neither rows nor, for a stage that reads sources, a list of sources.
         """
         for name in arguments:
             if name not in self.signature.parameters:
@@ -199,7 +207,9 @@ class Stage:
         return dict(bound)
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
-        """The recipe of a call: name, revision, schema, arguments and the identities of its inputs."""
+        """The recipe of a call: name, revision, schema (with `split_by` and `max_rows_per_part`, if the stage has
+        them), arguments and the identities of its inputs.
+        """
         input_identities = {
             name: value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]
             for name, value in inputs.items()
@@ -210,7 +220,7 @@ class Stage:
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
         """The inputs of which no row may vanish: the first, and those of the same shape whose rows have the output's
-        key.
+        key column. Sources are left out.
 
         Other inputs are for lookups.
         """
@@ -222,8 +232,8 @@ class Stage:
         ]
 
     def side_inputs(self, inputs: dict[str, Any]) -> list[Rows]:
-        """The inputs with the output's key that are seen in another shape than the first input, so that a unit of work
-        may use only some of their rows.
+        """The other inputs of rows with the output's key column. They are seen in another shape than the first input,
+        so that a unit of work may use only some of their rows.
         """
         kept = self.conserved(inputs)
         return [
@@ -237,6 +247,7 @@ class RowStage(Stage, Generic[P]):
     """A stage whose first input is the rows of another."""
 
     def __call__(self, builder: Builder, /, *inputs: P.args, **arguments: P.kwargs) -> Rows:
+        """Call the stage in a flow and return the `Rows` that it will make. FlowError if the arguments do not fit."""
         return self.add_to(builder, inputs, arguments)
 
 
@@ -244,6 +255,9 @@ class SourceStage(Stage, Generic[P]):
     """A stage that reads sources; its body sees one shard at a time."""
 
     def __call__(self, builder: Builder, sources: list[Source], /, *inputs: P.args, **arguments: P.kwargs) -> Rows:
+        """Call the stage in a flow with its sources and return the `Rows` that it will make. FlowError if the
+        arguments do not fit.
+        """
         return self.add_to(builder, (sources, *inputs), arguments)
 
 
@@ -266,7 +280,7 @@ def stage(
 ) -> Declare:
     """Turn a generator of rows into a stage (decorator). Raise `revision` when a change of its code changes its rows.
 
-    `split_by`: a column by whose values every part is divided into parts.
+    `schema`: of the rows. `split_by`: a column by whose values every part is divided into parts.
     `at_most`: bounds of the rows it makes and the questions it asks, by the sizes of its inputs and its arguments,
     which a plan uses before the inputs are built; no part of the identity.
     `max_rows_per_part`: a unit makes parts of at most so many rows, in order; later stages work on these parts in
@@ -298,13 +312,16 @@ class Method:
         self.publication: Any = None
 
     def add(self, call: StageCall) -> None:
+        """Record a call. Raises UntilReached after the call of the stage `until`."""
         self.calls.append(call)
         if call.name == self.until:
             raise UntilReached
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """stage -> fingerprint, in the order of the flow; together they identify the recipe of a version."""
+        """stage -> fingerprint of its recipe, in the order of the flow; together they identify the recipe of a
+        version.
+        """
         return {call.name: call.recipe.fingerprint for call in self.calls}
 
 
@@ -331,14 +348,14 @@ class StageContext:
         self._web: Web | None = None
 
     def scratch(self) -> Path:
-        """A temporary folder of the unit of work, deleted when the unit ends."""
+        """A temporary folder of the unit of work, the same at each call, deleted when the unit ends."""
         self._scratch = self._scratch or self.store.new_folder(self._stage)
         return self._scratch
 
     @contextmanager
     def shared(self) -> Iterator[Path]:
         """A context with a folder that all units of a build share, locked for one unit at a time; deleted when the
-        build ends.
+        build ends. Outside of a build it is the unit's own temporary folder.
         """
         folder = self._shared or self.scratch()
         folder.mkdir(exist_ok=True)
@@ -348,7 +365,7 @@ class StageContext:
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
         """(item, reply or failure) for each request, in the order of the items; one for each sample if a request wants
-        several. Replies are stored before they are returned.
+        several. `item` is anything by which the caller knows its request. Replies are stored before they are returned.
         """
         yield from self._client(endpoint).ask(items)
 
@@ -357,8 +374,8 @@ class StageContext:
         return self._client(endpoint).embed(texts)
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
-        """One vector for each text, in order. Reads and embeds the texts in blocks, so that not all are in memory;
-        `embed` takes a list.
+        """One vector for each text, in order. Reads and embeds the texts in blocks of TEXTS_AT_ONCE, so that not all
+        are in memory; `embed` takes a list.
         """
         texts = iter(texts)
         while block := list(islice(texts, TEXTS_AT_ONCE)):
@@ -374,14 +391,16 @@ class StageContext:
         return self._web.client(manners)
 
     def _client(self, endpoint: Endpoint) -> Client:
+        """The client of an endpoint, which notes the keys of the responses that it gives in this context."""
         assert self._models
         return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
 
     def _note(self, keys: Iterable[str]) -> None:
-        """Record the keys (hex digits) of responses that the unit read."""
+        """Add the keys (hex digits) of responses that the unit read to `responses`, 32 bytes each."""
         self.responses += b"".join(map(bytes.fromhex, keys))
 
     def close(self) -> None:
+        """Close the web client and delete the temporary folder, if there are any."""
         if self._web is not None:
             self._web.close()
         if self._scratch is not None:
@@ -413,19 +432,23 @@ class DryContext(StageContext):
         self._asks, self._embeds = asks, embeds
 
     def scratch(self) -> Path:
+        """A temporary folder outside the home, the same at each call, deleted when the unit ends."""
         self._scratch = self._scratch or Path(tempfile.mkdtemp(prefix="longform-plan-"))
         return self._scratch
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[Any]:
+        """Pass each request to `asks`; yields nothing."""
         for _, request in items:
             self._asks(endpoint, request)
         yield from ()
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
+        """Pass the texts to `embeds`, then raise NeedsEmbeddings."""
         self._embeds(endpoint, texts)
         raise NeedsEmbeddings
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
+        """Pass the texts to `embeds` in blocks of TEXTS_AT_ONCE, then raise NeedsEmbeddings; yields nothing."""
         texts = iter(texts)
         while block := list(islice(texts, TEXTS_AT_ONCE)):
             self._embeds(endpoint, block)
@@ -433,4 +456,5 @@ class DryContext(StageContext):
         raise NeedsEmbeddings
 
     def web(self, manners: Manners) -> PageClient:
+        """Raise NeedsWeb."""
         raise NeedsWeb

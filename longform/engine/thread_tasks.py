@@ -21,6 +21,10 @@ class Threads:
         self._parts = ThreadPoolExecutor(THREADS, "part")
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
+        """Submit a stage: a thread waits for the stages upstream, then calls `run`, which makes it. If one of them
+        failed, the future has its error.
+        """
+
         def after() -> StageRun:
             for making in upstream.values():
                 making.result()
@@ -29,12 +33,14 @@ class Threads:
         return self._stages.submit(after)
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> Future[list[Part]]:
+        """Submit `run`, which makes the parts of one unit of work; an error is not retried."""
         return self._parts.submit(run)
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Does nothing: without a flow run, nobody outside can end the build."""
 
     def close(self) -> None:
+        """Drop what has not begun, wait for the rest, and end the threads."""
         self._stages.shutdown(cancel_futures=True)
         self._parts.shutdown(cancel_futures=True)
 
@@ -43,6 +49,7 @@ class SequentialStages(Threads):
     """Runs each stage when it is called, so that its errors are raised there; its parts run in parallel."""
 
     def stage(self, call: StageCall, upstream: Mapping[str, StageFuture], run: Callable[[], StageRun]) -> StageFuture:
+        """Make the stage at once by calling `run`, whose errors are raised; returns a future that is done."""
         done: Future[StageRun] = Future()
         done.set_result(run())
         return done

@@ -7,14 +7,15 @@
 A question is looked up in the response store. If it is not there, it joins an equal question that is in flight, or is
 sent. Each question ends as an Answer, a Failure or an error, also where several callers wait for it.
 
-A reply that cannot be used leads to one more attempt, by what was wrong with the reply:
+A reply that cannot be used leads to another attempt, by what was wrong with the reply:
 
     first ── cut off ──────────────→ longer   with twice the token limit
           ── white space, nothing ─→ again    without response_format (the JSON schema)
           ── not in the form ──────→ repair   with its reply, and what is wrong with it, in the messages
 
-If the second reply is of no use either, the question ends as a Failure. Every attempt has a key of its own and is
-looked up in the store before it is sent.
+A second reply that is whole but not in the form is sent back for repair too, if it is not itself a repair. If a later
+reply is of no use in any other way, the question ends as a Failure. Every attempt has a key of its own and is looked
+up in the store before it is sent.
 """
 
 from __future__ import annotations
@@ -61,12 +62,13 @@ Step = Literal["first", "longer", "again", "repair"]
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """One sample of a request, and how far it is. `keys` are the keys of its attempts so far, `sent` is the body of the
-    last attempt, `limit` the token limit of that.
+    """One sample of a request, and how far it is. `first_body` and `key` are the body and the key of its first
+    attempt. `step` is the attempt it is at, `sent` the body of that and `limit` its token limit; `keys` are the keys
+    of all attempts so far.
 
     `fresh`: stored replies are not read, because a stored failure is to be asked again. `replaces`: the store has
-    something under the key. `waiters`: how many callers want the result. `event` is set together with `result`; None:
-    nobody waits.
+    something under the key. `waiters`: how many callers want the result. `event` is set when `result` is there; None
+    while no thread waits for it.
     """
 
     request: Request
@@ -87,17 +89,18 @@ class PendingRequest:
         self.start_over()
 
     def start_over(self) -> None:
-        """Go back to the first attempt."""
+        """Go back to the first attempt, as if nothing had been sent."""
         self.step, self.sent, self.keys, self.limit = "first", self.first_body, [self.key], self.request.max_tokens
 
     def failed(self, kind: FailureKind, why: str, completion: Completion) -> Failure:
+        """A Failure of this kind for the last attempt, with the text of its reply, or of the model's refusal."""
         detail = {"text": completion.text or completion.refusal}
         return Failure(kind, why, self.keys[-1], detail, self.sample)
 
 
 class Shared(Protocol):
-    """What all clients of a build share: the response store, the dispatchers, the rules of the offline model. See
-    Models.
+    """What all clients of a build share: the response store, a dispatcher for each endpoint, and the rules of the
+    offline model.
     """
 
     offline: offline.Rules
@@ -108,8 +111,8 @@ class Shared(Protocol):
 
 
 class PendingRequests:
-    """The questions of one stage to one endpoint that are not answered yet. Callers' threads use `begin`, `wait` and
-    `withdraw`; replies are handled in the dispatcher's event loop.
+    """Asks the questions of one stage to one endpoint, and waits for their results. Callers' threads use `begin`,
+    `wait` and `withdraw`; replies are handled in the dispatcher's event loop.
     """
 
     def __init__(self, models: Shared, endpoint: Endpoint, stage: str, recipe: str) -> None:
@@ -119,6 +122,9 @@ class PendingRequests:
     def begin(self, chunk: Sequence[tuple[T, Request]]) -> list[tuple[T, PendingRequest]]:
         """For each item one (item, PendingRequest) per sample of its request, in order. Samples whose reply is neither
         stored nor in flight are submitted; this does not wait for their replies.
+
+        UsageError where the endpoint lacks a capability that a request needs; EndpointError where something must be
+        sent and the API key is missing.
         """
         self._check_capabilities(request for _, request in chunk)
         found, new = self._joined(chunk)
@@ -137,8 +143,8 @@ class PendingRequests:
     def _joined(
         self, chunk: Sequence[tuple[T, Request]]
     ) -> tuple[list[tuple[T, PendingRequest]], list[PendingRequest]]:
-        """(all, new): an (item, PendingRequest) for every sample in the chunk, and those PendingRequests that were made
-        here, because no equal question is in flight.
+        """(all, new): an (item, PendingRequest) for every sample in the chunk, in order; and those PendingRequests
+        that were made here, because no equal question is in flight. Adds a waiter to each.
         """
         asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
         bodies = [self.dispatcher.clean(canonical(body_of(self._endpoint, request, n))) for _, request, n in asked]
@@ -156,7 +162,9 @@ class PendingRequests:
         return found, new
 
     def _check_capabilities(self, requests: Iterable[Request]) -> None:
-        """UsageError where a request wants log-probabilities and the endpoint does not have that capability."""
+        """Raise UsageError where a request wants log-probabilities and the endpoint does not have the capability
+        `logprobs`.
+        """
         name = self._endpoint.name
         if "logprobs" not in self._endpoint.capabilities and any(each.logprobs is not None for each in requests):
             raise UsageError(
@@ -165,7 +173,9 @@ class PendingRequests:
             )
 
     def wait(self, pending: PendingRequest) -> Answer | Failure | LongformError:
-        """Wait for the result and return it; Incomplete (`broken_off`) where the models are closed before that."""
+        """Wait for the result, and return it, an error too; an Incomplete where the models are closed before it is
+        there.
+        """
         if pending.result is None:
             with self.dispatcher.lock:
                 event = pending.event = pending.event or threading.Event()
@@ -175,7 +185,7 @@ class PendingRequests:
         return broken_off() if pending.result is None else pending.result
 
     def withdraw(self, requests: Sequence[PendingRequest]) -> None:
-        """Stop waiting for these requests. Those that nobody else waits for and that are not sent yet are dropped; for
+        """Stop waiting for these requests. Those that nobody else waits for are dropped if they are not sent yet; for
         those in flight this waits until their reply is stored.
         """
         if not requests:
@@ -200,8 +210,9 @@ class PendingRequests:
     # replies
 
     def _resolve_or_retry(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
-        """Whether the record was used: it gave a result, or led to the next attempt. False where there is no record,
-        where it cannot be read, or where a stored failure is to be asked again; then the attempt is still to be sent.
+        """Whether the record was used: it gave the request's result, or led to the next attempt. False where there is
+        no record, where it cannot be read, or where a stored failure is to be asked again; then the attempt is still
+        to be sent.
 
         `facts` is what was read from a reply that has just arrived; None where the record comes from the store.
         """
@@ -230,8 +241,9 @@ class PendingRequests:
         return True
 
     def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
-        """Make the second attempt, by `why` the completion was of no use: a larger limit, no schema, or a repair. It is
-        looked up in the store, and submitted if it is not there.
+        """Make the next attempt, chosen by `why` the completion was of no use: "length": twice the limit; "whitespace"
+        or "empty": no schema; anything else is what is wrong with its form: a request to repair it. The attempt is
+        looked up in the store, unless stored replies are not to be read, and submitted if it is not there.
         """
         body = json.loads(pending.sent)
         attempt = 1
@@ -260,7 +272,9 @@ class PendingRequests:
     # calls
 
     def _calls(self, requests: Sequence[PendingRequest]) -> list[Call]:
-        """One call for each request. Where the endpoint can (`n`), samples with the same body share a call."""
+        """One call for each request. Where the endpoint has the capability `n`, requests with the same body at the
+        same step (samples) share a call, unless the server has once returned too few replies.
+        """
         if "n" not in self._endpoint.capabilities or self.dispatcher.one_by_one:
             return [self._call([each]) for each in requests]
         together: dict[tuple[str, str], list[PendingRequest]] = {}
@@ -269,6 +283,7 @@ class PendingRequests:
         return [self._call(group) for group in together.values()]
 
     def _call(self, group: list[PendingRequest]) -> Call:
+        """The call that sends these requests, which have the same body; with the field `n` if there are several."""
         first, number = group[0], len(group)
         sent = _with_own_seed(first, self._endpoint)
         sent = sent if number == 1 else f'{sent[:-1]},"n":{number}}}'
@@ -283,15 +298,16 @@ class PendingRequests:
             input_bound=upper_bound(sent),
             output_bound=first.limit * number,
             tokens=len(sent) // 4 + first.limit * number,
-            read=_one if number == 1 else lambda body: read_choices(body, number),
+            read=_read_single if number == 1 else lambda body: read_choices(body, number),
             done=lambda result: self._receive(group, result),
             wanted=lambda: any(each.waiters > 0 for each in group),
             again=any(each.replaces for each in group),
         )
 
     def _receive(self, group: list[PendingRequest], result: Result) -> None:
-        """Handle the result of a call. Where it has fewer replies than samples were asked for, each remaining sample is
-        sent in a call of its own, and so are all later ones of this endpoint.
+        """Handle the result of a call for the requests of the group. Where it has fewer replies than samples were
+        asked for, each remaining sample is sent in a call of its own, and from then on so are all samples of this
+        endpoint.
         """
         came = len(result) if isinstance(result, list) else len(group)
         for place, pending in enumerate(group[:came]):
@@ -306,6 +322,10 @@ class PendingRequests:
     def _receive_one(
         self, pending: PendingRequest, result: tuple[Record, ReplyFacts | None] | Fault | LongformError
     ) -> None:
+        """Handle one request's part of a call's result. A record gives its result or leads to the next attempt. A
+        Fault becomes a Failure, an error is the result itself, and for a record that cannot be read the result is
+        Incomplete.
+        """
         if isinstance(result, LongformError):
             self._resolve(pending, result)
         elif isinstance(result, Fault):
@@ -318,8 +338,9 @@ class PendingRequests:
 def judge(
     pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, cached: bool
 ) -> Answer | Failure | str:
-    """An Answer; a Failure that is final; or, where another attempt is due, a string that says what is wrong: "length",
-    "whitespace", "empty", or why the reply cannot be read in its form. `cached`: the reply comes from the store.
+    """An Answer; a Failure that is final; or, where another attempt is due, a string that says what is wrong:
+    "length", "whitespace", "empty", or in a phrase why the reply cannot be read in its form. `cached`: the reply comes
+    from the store. The offline model gets no other attempt.
     """
     request, text = pending.request, completion.text
     retries = pending.step == "first" and not endpoint.offline
@@ -356,8 +377,8 @@ def judge(
 def _judge_cut_off(
     pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, retries: bool
 ) -> Failure | str:
-    """As `judge`, of a reply that reached its token limit: "length" or "whitespace" where another attempt is due
-    (`retries`), else the Failure.
+    """What a reply that reached its token limit leads to. With `retries` "whitespace", if its end is nearly all white
+    space, else "length"; without, or for the offline model, the Failure. See `judge`.
     """
     if endpoint.offline:
         why = f"the reply is cut off at {pending.request.max_tokens} tokens"
@@ -372,8 +393,9 @@ def _judge_cut_off(
 
 
 def _with_own_seed(pending: PendingRequest, endpoint: Endpoint) -> str:
-    """The body as it is sent. Where the endpoint has the capability `n`, all samples share a body; then the number of a
-    sample that is sent by itself is added to the seed, so that samples differ.
+    """The body to send for the request. Where the endpoint has the capability `n`, all samples share a body; then the
+    number of the sample is added to the body's seed, so that samples that are sent by themselves differ. Else, or
+    without a seed, the body is unchanged.
     """
     if not pending.sample or "n" not in endpoint.capabilities:
         return pending.sent
@@ -383,14 +405,16 @@ def _with_own_seed(pending: PendingRequest, endpoint: Endpoint) -> str:
     return canonical({**body, "seed": body["seed"] + pending.sample})
 
 
-def _one(body: bytes) -> Replies | None:
-    """The reply of a call for one sample: its body and completion; None where it is no completion."""
+def _read_single(body: bytes) -> Replies | None:
+    """The parts of the reply to a call for one sample: its body with its completion; None where it is no completion."""
     completion = read_completion(body)
     return None if completion is None else [(body, completion)]
 
 
 class Client:
-    """An endpoint as one stage uses it. `note` is called with the store keys of the responses that were used."""
+    """An endpoint as one stage uses it. `stage` and `recipe` (the fingerprint of its artifact) are written to the
+    ledger. `note` is called with the store keys of the responses that were used.
+    """
 
     def __init__(
         self, models: Shared, endpoint: Endpoint, stage: str, recipe: str, note: Callable[[Iterable[str]], None]
@@ -400,9 +424,9 @@ class Client:
     def ask(self, items: Iterable[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
         """Each item with its answer, in the order of the items; an item comes once for each sample of its request.
 
-        Raises EndpointError where the endpoint refuses to work at all, and BudgetError where the budget is used up. A
-        request that got no answer for a passing reason raises Incomplete, after all others were asked. Replies that
-        arrived until then are stored.
+        Raises EndpointError where the endpoint refuses to work at all, BudgetError where the budget is used up, and
+        UsageError where the endpoint or the offline model cannot do what is asked. A request that got no answer for a
+        passing reason raises Incomplete, after all others were asked. Replies that arrived until then are stored.
         """
         if self.endpoint.offline:
             yield from ((item, self._offline(request, n)) for item, request in items for n in range(request.samples))
@@ -411,8 +435,10 @@ class Client:
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         """One vector for each text, in the order of the texts. Vectors are stored by text; missing ones are requested
-        in calls of at most 64 texts. Raises EndpointError where the texts are refused, UsageError for the offline
-        model.
+        in calls of at most TEXTS_PER_CALL texts.
+
+        Raises EndpointError where the texts or the endpoint are refused, BudgetError where the budget is used up,
+        Incomplete where there was no answer for a passing reason, and UsageError for the offline model.
         """
         if self.endpoint.offline:
             raise UsageError(f"The endpoint {self.endpoint.name} has no embeddings: set one with a base_url for them.")
@@ -440,7 +466,9 @@ class Client:
         return [vectors[text] for text in texts]
 
     def _ask_online(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
-        """As `ask`. Keeps a window of requests submitted ahead of the item whose answer is due."""
+        """`ask` for an endpoint with an address. Requests are submitted ahead of the item whose answer is due: about
+        four times the endpoint's concurrency, and 256 at least.
+        """
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)
         window: deque[tuple[T, PendingRequest]] = deque()
         room = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
@@ -466,8 +494,11 @@ class Client:
         least: int,
         unanswered: list[LongformError],
     ) -> Iterator[tuple[T, Answer | Failure]]:
-        """Take answered requests off the head of the window and yield them, in order. Waits for at least the first
-        `least` of them. Requests without an answer go to `unanswered`; an error that ends everything is raised.
+        """Take answered requests off the head of the window, and yield (item, result) of each, in order. Waits for at
+        least the first `least` of them. Their keys are noted.
+
+        An Incomplete is added to `unanswered` in place of a result; but it is raised if the endpoint was halted. Any
+        other error is raised.
         """
         if least > 0:
             requests.wait(window[min(least, len(window)) - 1][1])
@@ -484,7 +515,9 @@ class Client:
                 yield item, result
 
     def _offline(self, request: Request, sample: int) -> Answer | Failure:
-        """The answer of the offline model's rules to one sample; nothing is stored."""
+        """The answer of the offline model's rules to one sample; nothing is stored or noted. UsageError where no rule
+        answers the prompt.
+        """
         key = chat_key(self.endpoint, canonical(body_of(self.endpoint, request, sample)), sample)
         effort = str(dict(self.endpoint.parameters).get("effort", ""))
         text, finish, input_tokens, output_tokens = offline.respond(self.models.offline, request, sample, effort)
@@ -495,8 +528,8 @@ class Client:
 
 
 class _EmbeddingCall:
-    """One call for the embeddings of `texts`. `keys` and `sent` map a text to its key and its canonical body; they may
-    have other texts as well.
+    """One call for the embeddings of `texts`. `keys` and `sent` map a text to its key and to its canonical body; they
+    may have other texts as well. `wanted` is False once nobody waits for it.
     """
 
     def __init__(
@@ -522,12 +555,13 @@ class _EmbeddingCall:
         )
 
     def _done(self, result: Result) -> None:
+        """Keep the result of the call, and wake the thread that waits for it."""
         self._result = result
         self._event.set()
 
     def result(self) -> dict[str, list[float]]:
-        """Wait for the call; text -> vector. Raises the error that the call ended with; EndpointError where the texts
-        are refused.
+        """Wait for the call, and return text -> vector. Raises the error that the call ended with, and EndpointError
+        where the texts are refused.
         """
         self._dispatcher.wait(self._event)
         result = broken_off() if self._result is None else self._result

@@ -39,8 +39,8 @@ USD = [name for name in FIGURES if name.startswith("usd")]
 
 
 class Estimator:
-    """Adds up the requests of one stage to one endpoint. Without a `store`, or for the offline model, no reply counts
-    as stored. Call `close` at the end.
+    """Adds up the requests of one stage to one endpoint, for an estimate of their cost. Without a `store`, or for the
+    offline model, no reply counts as stored. Call `close` at the end.
     """
 
     def __init__(self, endpoint: Endpoint, store: ResponseStore | None) -> None:
@@ -56,7 +56,7 @@ class Estimator:
         self._seen.close()
 
     def add(self, request: Request) -> None:
-        """Count one request with all its samples. A request that was counted before is skipped (not for the offline
+        """Count one request with all its samples. Samples that were counted before are skipped (not for the offline
         model, of which only calls are counted).
         """
         if self.endpoint.offline:
@@ -71,7 +71,9 @@ class Estimator:
         self._wait(question)
 
     def embed(self, texts: Iterable[str]) -> None:
-        """Count texts to be embedded, in calls of at most 64 texts; texts that were counted before are skipped."""
+        """Count texts to be embedded, in calls of at most AT_ONCE texts. Texts that were counted before are skipped; a
+        call is counted only if it has a text whose vector is not stored.
+        """
         sums = self._tallies["embeddings"].sums
         waiting = iter(dict.fromkeys(texts))
         while chunk := list(islice(waiting, AT_ONCE)):
@@ -84,7 +86,7 @@ class Estimator:
             sums["trips"] += sums["replies"] > missing
 
     def estimate(self) -> Figures:
-        """The figures of all requests and texts added so far."""
+        """The figures of all requests and texts added so far, summed over the tasks."""
         self._flush()
         found = Figures()
         for task, tally in self._tallies.items():
@@ -93,13 +95,15 @@ class Estimator:
         return found
 
     def _wait(self, question: _Question) -> None:
-        """Put a question aside, to be counted with others (see `_flush`)."""
+        """Put a question aside; as soon as AT_ONCE are there, they are counted (see `_flush`)."""
         self._waiting.append(question)
         if len(self._waiting) >= AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        """Look up the questions put aside in the store, and add each to the tally of its task."""
+        """Look up the questions put aside in the store, and add each to the tally of its task, without the samples
+        that were counted before.
+        """
         questions, self._waiting = self._waiting, []
         fresh = [question._replace(keys=self._new(question.keys)) for question in questions]
         keys = [key for question in fresh for key in question.keys]
@@ -109,15 +113,15 @@ class Estimator:
                 self._tallies[question.task].add(question, [found[key] for key in question.keys if key in found])
 
     def _new(self, keys: Sequence[str]) -> list[str]:
-        """Those keys that were not passed here before."""
+        """Those keys that were not passed to this method before."""
         insert = "INSERT OR IGNORE INTO seen VALUES (?)"
         return [key for key in keys if self._seen.execute(insert, (bytes.fromhex(key),)).rowcount]
 
 
 class _Question(NamedTuple):
     """A request, or a text to embed, as it is counted. `bytes` is the length of its body; `keys` has one key a sample;
-    `limit` is the token limit of a reply (0: of a text to embed); `together`: one call asks for all samples;
-    `tokens_at_most` is the upper bound of prompt tokens.
+    `limit` is the token limit of a reply (0: of a text to embed); `together`: one call asks for all samples; `texts`
+    are the contents of its messages; `tokens_at_most` is the upper bound of prompt tokens.
     """
 
     task: str
@@ -147,8 +151,8 @@ class _Line:
         self.xx, self.xy, self.yy = self.xx + x * x, self.xy + x * y, self.yy + y * y
 
     def sum_at(self, number: float, total_x: float) -> tuple[float, float]:
-        """(sum, error): the predicted sum of y for `number` further points whose x add up to `total_x`, and by how much
-        that may be off: at least 2 standard errors.
+        """(sum, error): the predicted sum of y for `number` further points whose x add up to `total_x`, not below 0;
+        and by how much that may be off: at least 2 standard errors. Points of nearly the same x give a level line.
         """
         mean_x, mean_y = self.x / self.n, self.y / self.n
         spread = self.xx - self.n * mean_x**2
@@ -164,12 +168,14 @@ class _Line:
 class _Tally:
     """Sums over the requests of one task.
 
-    Of requests without a stored reply: `calls`, `replies` (one a sample), `trips` (calls for texts to embed, many texts
-    each), `bytes` and `tokens_at_most` of the calls, `reply_bytes` and `limit` of the replies, and `least`, the fewest
-    tokens that the replies may have. `counted_bytes` and `counted_tokens` are of those whose tokens were counted
-    offline. Of stored replies: `cached` (their number), `stored_bytes`, `stored_input`, `stored_cached` (bytes and
-    tokens of their requests), `cut_off`, `checked` (for their form), `invalid`, `milliseconds`, `timed`, and the lines
-    `inputs` and `outputs` of their tokens against bytes.
+    Of requests without a stored reply: `calls`, `replies` (one a sample), `trips` (calls for texts to embed, many
+    texts each), `bytes` and `tokens_at_most` of the calls, `reply_bytes` (of the requests, one for each reply) and
+    `limit` of the replies, and `least`, a low guess at the tokens of the replies. `counted_bytes` and `counted_tokens`
+    are of those calls whose tokens were counted offline.
+
+    Of stored replies: `cached` (their number), `stored_bytes`, `stored_input`, `stored_cached` (bytes and tokens of
+    their requests), `milliseconds` and `timed` (how many have a time), and the lines `inputs` and `outputs` of tokens
+    against bytes; how many are `cut_off`, were `checked` for their form, and are `invalid`.
     """
 
     sums: Counter[str] = field(default_factory=Counter)
@@ -178,8 +184,11 @@ class _Tally:
     outputs: _Line = field(default_factory=_Line)
 
     def add(self, question: _Question, records: list[Record]) -> None:
-        """Count a question, of whose keys `records` are the stored ones. Tokens are counted offline only of some
-        questions.
+        """Count a question. `records` are the stored records under its keys; the samples of other keys are to be
+        asked.
+
+        Tokens are counted offline for the first COUNTED_FIRST calls, then at every COUNTED_THEN-th. Tokens of stored
+        replies are used only if the question has all its replies and no failure is stored.
         """
         missing = len(question.keys) - len(records)
         self.sums["cached"] += len(records)
@@ -202,7 +211,9 @@ class _Tally:
             self._learn(question, records)
 
     def _learn(self, question: _Question, records: list[Record]) -> None:
-        """Add the tokens, times and faults of a question whose replies are all stored."""
+        """Add the tokens, times and faults of a question whose replies are all stored. Whether replies are in the form
+        asked for is checked for about the first CHECKED replies.
+        """
         calls = 1 if question.together else len(records)
         sent = sum(record.input_tokens or 0 for record in records)
         times = [record.milliseconds for record in records if record.milliseconds]
@@ -223,8 +234,9 @@ class _Tally:
 
 
 class _Tokens(NamedTuple):
-    """Estimated tokens of the requests without a stored reply. `input` may be off by the share `error` of itself;
-    `output` is likely between `low` and `high`. `measured`: estimated from stored replies.
+    """Estimated tokens of the requests without a stored reply. `input`: of the prompts, which may be off by the share
+    `error` of itself; `output`: of the replies, likely between `low` and `high`. `measured`: estimated from stored
+    replies.
     """
 
     input: float
@@ -236,7 +248,9 @@ class _Tokens(NamedTuple):
 
 
 def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Figures:
-    """The figures of one task's tally; only the number of calls for the offline model."""
+    """The figures of one task's tally. Only the numbers of calls and of stored replies, without tokens and cost, where
+    no call is left to make or for the offline model. `usage`: of the store's latest answers, None if there are none.
+    """
     sums = tally.sums
     calls = sums["trips"] or sums["calls"]
     if not calls or endpoint.offline:
@@ -259,9 +273,11 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
 
 
 def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
-    """The estimate by the best of the methods that the module describes.
+    """The tokens by the first of these that is possible: a line through the stored replies of the stage, if there are
+    ENOUGH; the averages `usage`; the tokens counted offline, and of replies a quarter of their limit.
 
-    For texts to embed only the sums are used: the tokens of a whole call are in the record of its first text.
+    For texts to embed, tokens per byte of the stage's stored vectors come first; no line is fitted, because the tokens
+    of a whole call are in the record of its first text.
     """
     sums = tally.sums
     if sums["limit"] == 0 and sums["stored_input"]:
@@ -275,8 +291,8 @@ def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
 
 
 def _piloted(tally: _Tally) -> _Tokens:
-    """Estimated from the stored replies of the same stage. The share of replies that were cut off is asked again with
-    twice the limit; the share that was not in the form asked for is sent back once for repair.
+    """The tokens estimated from the stored replies of the same stage. The share of replies that were cut off is asked
+    again with twice the limit; the share that was not in the form asked for is sent back once for repair.
     """
     sums = tally.sums
     sent, sent_error = tally.inputs.sum_at(sums["calls"], sums["bytes"])
@@ -294,7 +310,7 @@ def _piloted(tally: _Tally) -> _Tokens:
 
 
 def _used(sums: Counter[str], usage: Usage) -> _Tokens:
-    """Estimated from the store's latest answers of the same task and model, whatever their prompt was."""
+    """The tokens estimated from the store's latest answers of the same task and model, whatever their prompt was."""
     received = min(usage.output_tokens * sums["replies"], sums["limit"])
     deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
     error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / sums["replies"]) * sums["replies"]
@@ -304,13 +320,17 @@ def _used(sums: Counter[str], usage: Usage) -> _Tokens:
 
 
 def _least(question: _Question) -> float:
-    """A low guess at a reply's tokens: 1/32 of the limit; at most 4 for a structured reply, which may be one word."""
+    """A low guess at a reply's tokens: 1/32 of the limit; for a structured reply, which may be one word, 4 or the
+    limit if that is less.
+    """
     in_form = question.request is not None and question.request.reply is not None
     return min(FORM_TOKENS, question.limit) if in_form else LIMIT_LOW * question.limit
 
 
 def _invalid(request: Request, record: Record) -> bool:
-    """Whether a stored reply cannot be read in the form asked for; False where it is cut off, empty, or in no form."""
+    """Whether a stored reply cannot be read in the form asked for; False where it is cut off, empty or no completion,
+    or no form was asked for.
+    """
     from longform.llm.read.structured import read_reply
     from longform.llm.send.bodies import read_completion
 
@@ -323,6 +343,7 @@ def _invalid(request: Request, record: Record) -> bool:
 def _usd(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens) -> dict[str, float | None]:
     """Each field of Figures that begins with `usd`, in US dollars; all None where the price is unknown. The share of
     cached prompt tokens, which are cheaper, is taken from stored replies; the high figures and the bounds assume none.
+    The figures of a batch are at its price only if the endpoint has the capability `batch`.
     """
     price = price_of(endpoint)
     least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
@@ -344,8 +365,8 @@ def _usd(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens) -> dict[str, f
 
 
 def _seconds(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens, usage: Usage | None) -> float | None:
-    """Seconds that the calls take: the longest of what requests a minute, tokens a minute, and latency at full
-    concurrency allow. None where none of the three is known.
+    """Seconds that the calls take: the longest of what requests a minute, tokens a minute, and the mean time of a
+    stored reply at full concurrency need. None where none of the three is known.
     """
     calls = sums["trips"] or sums["calls"]
     latency = sums["milliseconds"] / sums["timed"] if sums["timed"] else usage.milliseconds if usage else 0.0

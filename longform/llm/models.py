@@ -34,10 +34,11 @@ class Models:
     """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
     PostgreSQL database) and the event loop's thread are opened when first needed.
 
-    `max_cost`: the cap in US dollars. `retry_errors`: questions whose stored result is a failure are asked again. `run`
-    and `dataset` are written to the ledger. `offline`: the rules of the offline model. `transport` replaces the
-    network. `key_of` returns the API key for the name of an environment variable. `close` waits up to `loop_seconds`
-    for calls to end.
+    `max_cost`: the cap in US dollars; None: no cap. `retry_errors`: questions whose stored result is a failure are
+    asked again. `run` and `dataset` are written to the ledger. `offline`: the rules of the offline model. `transport`
+    replaces the network. `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`:
+    the longest pause before a call is sent again for the first time. `close` waits up to `loop_seconds` for calls to
+    end.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Models:
         note: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> Client:
         """A client of the endpoint for one stage. `stage` and `recipe` (the fingerprint of the stage's artifact) are
-        written to the ledger; `note` is called with the store keys of the responses that are used.
+        written to the ledger; `note` is called with the store keys of the responses that are used. Opens nothing.
         """
         from longform.llm.client import Client
 
@@ -98,11 +99,12 @@ class Models:
         folder: Path,
         say: Callable[[str], None],
     ) -> None:
-        """Have the provider's Batch API answer those of these requests that have no stored reply; returns when its jobs
-        have ended.
+        """Have the provider's Batch API answer those of these requests that have no stored reply; returns when its
+        jobs have ended. Requests that get no reply there are left to single calls.
 
         Request files are kept in `folder` until their job has ended. `say` is called with messages for the user.
-        BudgetError where the budget has no room for all requests.
+        BudgetError where the budget has no room for all requests, EndpointError where the key is missing or the
+        endpoint refuses, Incomplete where it gives no answer for an hour or the models are closed.
         """
         from longform.llm.prefetch import prefetch_stage
 
@@ -112,6 +114,7 @@ class Models:
 
     @property
     def store(self) -> ResponseStore:
+        """The response store, opened when first needed. Incomplete once the models are closed."""
         from longform.llm.responses.store import open_responses
 
         with self._open():
@@ -119,8 +122,8 @@ class Models:
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
-        """The dispatcher of the endpoint of this name, made when first needed. UsageError where there is a cap but the
-        price of the model is unknown.
+        """The dispatcher for endpoints of this name, made for the first one that comes. UsageError where there is a
+        cap but the price of its model is unknown; Incomplete once the models are closed.
         """
         from longform.llm.send.dispatch import Dispatcher
 
@@ -145,6 +148,9 @@ class Models:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of all calls, started in a thread of its own when first needed. Incomplete once the models
+        are closed.
+        """
         with self._open():
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -154,15 +160,16 @@ class Models:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """Holds the lock; Incomplete (`broken_off`) once the models are closed."""
+        """Holds the lock of the models during the block. Raises Incomplete once they are closed."""
         with self._lock:
             if self._closed:
                 raise broken_off()
             yield
 
     def status(self) -> dict[str, Any]:
-        """Figures for progress: `answered` replies so far, `in_flight` requests, `waits` (the endpoints that send
-        nothing, and why), and `spent_nano` of `cap_nano` (None: no cap) in billionths of a US dollar.
+        """Figures for progress: `answered` replies so far, `in_flight` requests, `waits` (a text: the endpoints that
+        send nothing, and why; empty if none), and `spent_nano` of `cap_nano` (None: no cap) in billionths of a US
+        dollar.
         """
         dispatchers = list(self._dispatchers.values())
         return {
@@ -174,10 +181,10 @@ class Models:
         }
 
     def close(self) -> None:
-        """End all calls, close connections and the store. Threads that wait for answers, or ask later, get Incomplete
-        (`broken_off`).
+        """End all calls, close connections and the store. Threads that wait for answers, or ask later, get Incomplete.
 
-        Takes at most 10 seconds. If the event loop hangs, it takes `loop_seconds` (20) and leaves its thread running.
+        Takes at most about 10 seconds. If the event loop hangs, it takes `loop_seconds`, and the loop's thread is left
+        running.
         """
         with self._lock:
             self._closed = True
@@ -195,6 +202,7 @@ class Models:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the event loop until it is stopped, then close it."""
     try:
         loop.run_forever()
     finally:
@@ -204,7 +212,9 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 def _end(
     loop: asyncio.AbstractEventLoop, thread: threading.Thread, dispatchers: list[Dispatcher], seconds: float
 ) -> None:
-    """Close the dispatchers, stop the loop and wait for its thread; after so many seconds leave it running."""
+    """Close the dispatchers, stop the loop and wait for its thread; where closing takes more than `seconds`, leave it
+    running.
+    """
     ending = asyncio.run_coroutine_threadsafe(_close_all(dispatchers), loop)
     ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
     if wait([ending], seconds).done:
@@ -212,7 +222,7 @@ def _end(
 
 
 async def _close_all(dispatchers: list[Dispatcher]) -> None:
-    """Close the dispatchers concurrently, then cancel all other tasks of the loop."""
+    """Close the dispatchers concurrently, then cancel all other tasks of the loop and give them a second to end."""
     await asyncio.gather(*(each.close() for each in dispatchers), return_exceptions=True)
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
@@ -222,6 +232,7 @@ async def _close_all(dispatchers: list[Dispatcher]) -> None:
 
 
 def unpriced(endpoint: Endpoint) -> str:
+    """The message for an endpoint whose model has no known price, where a cap on cost is set."""
     return (
         f'The price of model {endpoint.model} of endpoint "{endpoint.name}" is not known, so --max-cost cannot hold: '
         f"set [endpoints.{endpoint.name}.price] input and output, in USD per million tokens (0 for your own model)."

@@ -25,8 +25,8 @@ _NUMBER = re.compile(r" \d.*")
 
 
 class PromptInputs:
-    """The fenced texts in the user message of one prompt (`task`), as (label, text). `effort` "low" asks rules that
-    write drafts for plainer ones.
+    """The fenced texts in the user message of one prompt: `texts`, as (label, text). `task` is the prompt's name.
+    `effort` "low" asks rules that write drafts for plainer ones.
     """
 
     def __init__(self, task: str, message: str, effort: str = "") -> None:
@@ -48,7 +48,9 @@ class PromptInputs:
         return self.numbered("Passage")
 
     def numbered(self, label: str) -> list[tuple[int, str]]:
-        """(number, text) of the texts labelled `<label> 1`, `<label> 2` and so on, in the order of the message."""
+        """(number, text) of the texts labelled `<label> 1`, `<label> 2` and so on, in the order of the message; empty
+        if none.
+        """
         start = f"{label} "
         numbered = ((name.removeprefix(start), text) for name, text in self.texts if name.startswith(start))
         return [(int(number), text) for number, text in numbered if number.isdecimal()]
@@ -72,11 +74,12 @@ Rules = Mapping[str, Rule]
 
 
 def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -> tuple[str, str, int, int]:
-    """(text, finish, input tokens, output tokens): finish is stop, or length where the reply was cut off.
+    """(text, finish, input tokens, output tokens) of the rule for the request's prompt. `finish` is "stop", or
+    "length" where the reply was cut off at the request's `max_tokens`. A token is counted for every four characters.
 
     Another `sample` draws again; a rule that draws nothing says the same again. With `effort` "low" rules that write
-    drafts write plainer ones, so that a weak and a strong writer can be compared without a model.
-    Raises UsageError where no rule answers the prompt.
+    drafts write plainer ones, so that a weak and a strong writer can be compared without a model. Raises UsageError
+    where no rule answers the prompt, or where its message lacks a text that the rule needs.
     """
     if request.task not in rules:
         known = ", ".join(rules) or "none"
@@ -95,8 +98,8 @@ def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -
 
 
 def task_of(rules: Rules, messages: Iterable[tuple[str, str]]) -> str | None:
-    """The name of the rule whose labels match those in the last user message, exactly or without optional ones; None
-    where no rule does.
+    """The name of the rule whose labels are those of the fenced texts in the last user message; else of the first rule
+    of whose labels only optional ones are missing there; None where no rule fits.
     """
     message = next((content for role, content in reversed([*messages]) if role == "user"), "")
     labels = {_NUMBER.sub("", label) for label, _ in unfenced(message)}

@@ -28,11 +28,12 @@ def prefetch_stage(
     folder: Path,
     say: Callable[[str], None],
 ) -> Counts:
-    """Have batch jobs answer the requests that have no stored reply, and wait for the jobs to end. Requests that get no
-    reply there are left to single calls. Returns what was done.
+    """Have batch jobs answer the requests that have no stored reply, wait for the jobs to end, and return what was
+    done. Requests that get no reply there are left to single calls.
 
     `endpoint` is as this stage uses it: the dispatcher's own endpoint may have other parameters. BudgetError where the
-    budget had no room for all requests; the replies until then are stored.
+    budget had no room for all requests; the replies until then are stored. EndpointError where the endpoint refuses,
+    Incomplete where it gives no answer for an hour or the models are closed: the jobs go on at the provider.
     """
 
     work = prefetch(
@@ -40,7 +41,7 @@ def prefetch_stage(
         dispatcher.store,
         endpoint,
         _items(dispatcher, endpoint, requests),
-        partial(_kept, dispatcher),
+        partial(_to_store, dispatcher),
         budget=dispatcher.budget,
         folder=folder,
         context={"stage": stage, "recipe": recipe},
@@ -54,7 +55,9 @@ def prefetch_stage(
 
 
 def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[Item]:
-    """An item for each sample of each request: its key, its body, and the most it can cost in a batch."""
+    """An item for each sample of each request: its key, its body, and the most it can cost in a batch (0 where the
+    price is unknown).
+    """
     for request in requests:
         for sample in range(request.samples):
             sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))
@@ -67,11 +70,15 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
             )
 
 
-def _kept(
+def _to_store(
     dispatcher: Dispatcher, item: Item, context: Mapping[str, Any], reply: Reply
 ) -> tuple[Record | None, Paid | None]:
-    """(record, line of the ledger) to be stored for a batch's reply. A refusal for good gives a tombstone and no line;
-    any other refusal gives neither, and is left to a single call. An unreadable reply gives both.
+    """(record, line of the ledger) to be stored for a batch's reply. `context` has the names `stage` and `recipe` of
+    who pays.
+
+    A refusal for good gives a tombstone and no line; any other refusal gives neither, and is left to a single call. An
+    unreadable reply gives both, the record with the code "unusable". Where the reply does not say its tokens, the
+    item's bound is its cost; the cost is None where the price is unknown.
     """
     base = dispatcher.base(item.sent, item.task, item.prompt, request_id=reply.request_id, batch=True)
     if reply.status != 200:

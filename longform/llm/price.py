@@ -32,7 +32,9 @@ USUAL_TIERS = ("auto", "default", "standard", "standard_only")
 
 
 def price_of(endpoint: Endpoint) -> Price | None:
-    """The price of the endpoint's model, in USD per million tokens; None where unknown; zero for the offline model."""
+    """The price of the endpoint's model, in USD per million tokens: the configured one, else the listed one; None
+    where unknown; zero for the offline model.
+    """
     if endpoint.price is not None:
         return endpoint.price
     if endpoint.base_url is None:
@@ -42,8 +44,8 @@ def price_of(endpoint: Endpoint) -> Price | None:
 
 
 def cost_nano(price: Price, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int:
-    """The cost in billionths of a US dollar, rounded up. `cached_tokens` are part of `input_tokens`. `batch`: at the
-    price of a batch.
+    """The cost of a call in billionths of a US dollar, rounded up. `cached_tokens` are part of `input_tokens`, and
+    count as at most that many. `batch`: at the price of a batch.
     """
     cached = min(cached_tokens, input_tokens)
     cached_price = price.input if price.cached_input is None else price.cached_input
@@ -58,7 +60,9 @@ def cost_nano(price: Price, input_tokens: int, cached_tokens: int, output_tokens
 
 
 def _listed(base_url: str, model: str, tier: Any) -> Price | None:
-    """The price in genai-prices, of a service tier (None: the usual one); None where it is not listed."""
+    """The price in genai-prices of the model at this address, of a service tier (None: the usual one); None where it
+    is not listed.
+    """
     from genai_prices.data_snapshot import get_snapshot
 
     for alias, address in ALIASES.items():
@@ -71,7 +75,9 @@ def _listed(base_url: str, model: str, tier: Any) -> Price | None:
 
 
 def _price(found: ModelInfo, tier: Any) -> Price | None:
-    """A listed model's price now; None where the tier is not listed, or something besides tokens is charged."""
+    """A listed model's price now, with the factor of a batch (0.5 for any but the usual tier). None where the tier is
+    not listed, where prompts have no price, or where something besides tokens is charged.
+    """
     now = datetime.now(UTC)
     if tier is not None and not any(variant.when == {"service_tier": tier} for variant in found.price_variants or ()):
         return None
@@ -97,7 +103,9 @@ def _batch_factor(found: ModelInfo, now: datetime, per_input: float, per_output:
 
 
 def _base(prices: ModelPrice, name: str) -> float | None:
-    """The model's price of this name per million tokens, of several steps the first; None if there is none."""
+    """The model's price of this name per million tokens; where it rises in steps, the lowest step's. None if there is
+    none.
+    """
     value: Any = getattr(prices, name)
     base = getattr(value, "base", value)
     return None if base is None else float(base)
@@ -109,8 +117,8 @@ class Figures:
 
     `calls` is exact or an upper bound, `calls_about` an estimate. `cached`: replies that are stored already. Of tokens
     and USD there is an estimate, a likely range (`_low`, `_high`) and an upper bound (`_at_most`), which assumes a
-    token for each byte of a prompt and replies as long as their limit. `measured`: estimated from stored answers of the
-    same task.
+    token for each byte of a prompt and replies as long as their limit. `usd_batch_`: in batch mode. `measured`:
+    estimated from stored answers of the same task.
     """
 
     calls: int | None = 0
@@ -133,10 +141,11 @@ class Figures:
     measured: bool = True
 
     def __add__(self, other: Figures) -> Figures:
-        """The sum of each figure, also of the seconds; None where one of the two is None."""
+        """The sum of each figure, also of the seconds; None where one of the two is None. `measured` where both are."""
         return Figures(**{name: _sum(getattr(self, name), getattr(other, name)) for name in FIGURES})
 
     def as_fields(self) -> dict[str, Any]:
+        """Name -> figure, in the order of the fields."""
         return {name: getattr(self, name) for name in FIGURES}
 
 
@@ -145,6 +154,7 @@ UNKNOWN_FIGURES: dict[str, Any] = {name: None for name in FIGURES if name != "me
 
 
 def _sum(one: Any, other: Any) -> Any:
+    """The sum of two figures, None where one is None; of two truth values whether both are true."""
     if isinstance(one, bool):
         return one and other
     return None if one is None or other is None else one + other
@@ -152,8 +162,10 @@ def _sum(one: Any, other: Any) -> Any:
 
 class Budget:
     """What a build has spent and reserved, in billionths of a US dollar. `cap_nano`: the most it may spend; None: no
-    limit. It only refuses: longform/llm/send/dispatch.py then ends the stage with a BudgetError. Threads may share it.
-    Functions in `freed` are called once, at the next `settle`.
+    limit.
+
+    It only refuses; the caller of `reserve` then ends the stage with a BudgetError. Threads may share it. `calls`
+    counts the calls that were paid. The functions in the list `freed` are called once, at the next `settle`.
     """
 
     def __init__(self, cap_nano: int | None = None) -> None:
@@ -167,8 +179,8 @@ class Budget:
         self._excess = 1.0
 
     def reserve(self, nano: int) -> int | None:
-        """Reserve money for a request that costs at most `nano`; the amount reserved, None where it does not fit under
-        the cap now.
+        """Reserve money for a request that costs at most `nano`; returns the amount reserved, or None where it does
+        not fit under the cap now.
 
         Once a reply has cost more than was reserved for it, later amounts are raised by the same factor.
         """
@@ -180,8 +192,8 @@ class Budget:
             return wanted
 
     def settle(self, reserved: int, spent: int, *, calls: int = 1, stage: str = "") -> None:
-        """Replace a reserved amount by what was really spent, add it to the stage's total, and call the functions in
-        `freed`.
+        """Replace a reserved amount by what was really spent, add that to the total of `stage`, and call the functions
+        in `freed`. `reserved` is what `reserve` returned; `calls`: how many calls that paid for.
         """
         with self._lock:
             self._by_stage[stage] += spent
@@ -195,7 +207,7 @@ class Budget:
             tell()
 
     def spent_by(self, stage: str) -> int:
-        """What this stage has spent."""
+        """What this stage has spent, in billionths of a US dollar."""
         with self._lock:
             return self._by_stage[stage]
 

@@ -61,7 +61,9 @@ PAGES = ("", ".html", ".htm", ".xhtml")
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A whole file. `new`: this call downloaded it, else it was there already."""
+    """A whole file at `path`: its size in bytes and its SHA-256 (hex). `new`: this call downloaded it, else it was
+    there already.
+    """
 
     path: Path
     new: bool
@@ -70,24 +72,24 @@ class Fetched:
 
 
 class Progress(Protocol):
-    """What shows the progress of downloads; `name` is the name of the file."""
+    """Receives the progress of downloads, to show it. `name` is the name of the file."""
 
     def begin(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
-        """A download has begun, or begun again, with `done_bytes` there already. `total_bytes` None: the size is
-        unknown.
+        """A download has begun, or begun again from its start. `total_bytes`: the size of the file, None if it is
+        unknown; `done_bytes`: how many of them are there already.
         """
 
     def advance(self, name: str, bytes: int) -> None:
         """So many more bytes of the file have arrived."""
 
     def end(self, name: str) -> None:
-        """The file is whole, or its download was given up."""
+        """The file is whole, or this attempt to download it has ended without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of a file before it is fetched: its size in bytes (None: unknown), and its hex digests by
-    algorithm.
+    """What is known of a file before it is downloaded: its size in bytes (None: unknown), and its digests as algorithm
+    -> hex digits. False as a truth value if neither is known.
     """
 
     size: int | None
@@ -97,7 +99,9 @@ class Expected:
         return self.size is not None or bool(self.digests)
 
     def missed(self, size: int, found: Mapping[str, str]) -> str | None:
-        """What differs from what is expected, in words; None where nothing does. `found`: digests by algorithm."""
+        """What differs from what is expected, in words for a message: the size, else the first digest that differs.
+        None if nothing differs. `found`: algorithm -> hex digest, with every expected algorithm.
+        """
         if self.size is not None and size != self.size:
             return f"{size:,} bytes where {self.size:,} are expected"
         for name, expected in self.digests.items():
@@ -108,10 +112,12 @@ class Expected:
 
 @pydantic_dataclass(config=ConfigDict(strict=True, extra="forbid"))
 class Version:
-    """What the server says of the file that a part belongs to, as in `<name>.part.json`, and the state of the part.
+    """What `<name>.part.json` says: the version of the server's file that a part (the unfinished download) belongs to,
+    and the state of the part.
 
-    The first `durable` bytes of the part survive a loss of power; all bytes count if the machine's `boot` id is still
-    the same. `sha256` is that of the part's first `hashed` bytes.
+    `url` is without query; `size` is the size of the whole file in bytes, None if unknown. The first `durable` bytes
+    of the part survive a loss of power; all its bytes count while the machine's `boot` id is still the same. `sha256`
+    is that of the part's first `hashed` bytes.
     """
 
     url: str = ""
@@ -125,14 +131,14 @@ class Version:
 
     @property
     def validator(self) -> str | None:
-        """The value for If-Range: a strong ETag, else Last-Modified; None if there is neither."""
+        """The value for the header If-Range: a strong ETag, else Last-Modified; None if there is neither."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
 
 @contextmanager
 def locked_part(part: Path) -> Iterator[IO[bytes]]:
-    """Opens a part for appending, and locks it as long as the block runs. Waits while another process has the lock.
-    StoreError where the file cannot be written.
+    """Open the file `part` (an unfinished download) for appending, created with its folder if missing; yield it,
+    locked while the block runs. Waits while another process has the lock. StoreError if the file cannot be written.
     """
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +156,7 @@ def locked_part(part: Path) -> Iterator[IO[bytes]]:
 
 
 class Hashes:
-    """Digests of bytes that come block by block: sha256, and the other algorithms in `names`."""
+    """Digests of bytes that come block by block: sha256, and the algorithms in `names` (as in hashlib)."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in ("sha256", *names)}
@@ -160,7 +166,7 @@ class Hashes:
             each.update(block)
 
     def add_file(self, path: Path) -> None:
-        """Add all bytes of a file. StoreError where it cannot be read."""
+        """Add all bytes of a file. StoreError if it cannot be read."""
         try:
             with path.open("rb") as file:
                 while block := file.read(READ_BYTES):
@@ -169,14 +175,17 @@ class Hashes:
             raise StoreError(f"Cannot read {path} ({error.strerror}): make it readable.") from None
 
     def digests(self) -> dict[str, str]:
+        """Algorithm -> hex digest of all bytes added so far, sha256 first."""
         return {name: each.hexdigest() for name, each in self._hashes.items()}
 
 
 class Part:
-    """The part of a file at `place`, its version at the server, its size so far and its hashes.
+    """The part of a download to `place`: its bytes so far in `<name>.part`, how many they are (`size`), their hashes,
+    and the version of the server's file that they belong to. Bytes that an earlier process left are taken up.
 
-    `file` is the open part (see `locked_part`). `digests` are algorithms to compute beside sha256. `expected_size` is
-    the expected size in bytes, if known: replies of another length, and bytes beyond it, are refused.
+    `file` is the open part, locked by `locked_part`. `digests` are algorithms to compute beside sha256.
+    `expected_size`: the size of the whole file in bytes, None if unknown; replies of another length, and bytes beyond
+    it, raise Changed. `complete`: the server said, or its reply showed, that all bytes are there.
     """
 
     def __init__(self, place: Path, file: IO[bytes], digests: Collection[str], expected_size: int | None) -> None:
@@ -186,12 +195,13 @@ class Part:
         self._take_up()
 
     def _empty(self) -> None:
-        """Set version, size and hashes to those of an empty part."""
+        """Set version, size and hashes to those of an empty part; the files on disk stay."""
         self.version, self.size, self.complete, self.hashes = Version(), 0, False, Hashes(self.names)
 
     def _take_up(self) -> None:
-        """Continue with the part that an earlier process left, hashed again. It is cleared where it is damaged, or
-        where it is not known to which version it belongs.
+        """Continue with the bytes that an earlier process left, which are hashed again; after a reboot only with those
+        that were synced to disk. All are deleted if they differ from their noted SHA-256, are more than the file has,
+        or nothing tells to which version of the file they belong.
         """
         length = os.fstat(self.file.fileno()).st_size
         try:
@@ -215,14 +225,17 @@ class Part:
         return self.complete or (self.version.size is not None and self.size == self.version.size)
 
     def clear(self) -> None:
-        """Delete the part's bytes and its version."""
+        """Delete the part's bytes and its `<name>.part.json`; version, size and hashes are those of an empty part
+        again.
+        """
         os.ftruncate(self.file.fileno(), 0)
         remove(self.notes)
         self._empty()
 
     def range_headers(self, url: str) -> dict[str, str]:
-        """The headers Range and If-Range that ask for the rest of the file, beginning with its last bytes that are
-        there. Empty where the whole file must be requested.
+        """The headers Range and, if there is a validator, If-Range that ask for the rest of the file, beginning with
+        the last OVERLAP_BYTES that are there. {} if all of the file must be requested: there is no part, it is of
+        another URL, or neither the file's size nor a validator is known.
         """
         known = self.version.validator or self.version.size is not None
         if self.version.url != url or not self.size or not known:
@@ -231,8 +244,10 @@ class Part:
         return headers | ({"If-Range": self.version.validator} if self.version.validator else {})
 
     def accept(self, response: requests.Response, url: str) -> int | None:
-        """The offset at which the body of this reply (200, 206 or 416) begins; None where the part has the whole file
-        already. A reply of 200 clears the part. Raises Changed where the server's file is another one now.
+        """The offset at which the body of this reply (status 200, 206 or 416) begins; None if the part turns out to be
+        the whole file (416). A reply of 200 empties the part: the offset is 0.
+
+        Changed if the server's file is another one now, or the reply is not the range that was requested.
         """
         asked = response.request.headers.get("Range")
         if response.status_code == 200:
@@ -252,7 +267,11 @@ class Part:
         return self._continued(start, int(asked.removeprefix("bytes=").rstrip("-")), total)
 
     def _continued(self, start: int | None, asked: int, total: int | None) -> int:
-        """As `accept`, of a 206 that begins at `start` where `asked` was requested; `total` is the file's length."""
+        """The offset `asked`, from which bytes were requested, if a reply of 206 begins there (`start`); else Changed.
+        `total`: the size of the whole file by this reply, None if it does not say; it is noted as the version's size.
+        Changed also if `total` is neither the size known so far nor the number of bytes there already, or if no reply
+        has told the size.
+        """
         size = self.version.size
         if start != asked or (total is None and size is None):
             raise Changed("it answers with another part than the one that was asked for")
@@ -262,8 +281,8 @@ class Part:
         return asked
 
     def _begin(self, response: requests.Response, url: str) -> None:
-        """Clear the part, and write down the version of the file that this reply of 200 brings; Changed for an
-        unexpected length.
+        """Empty the part, and write down the version of the file that this reply of 200 brings. Changed if its length
+        differs from the expected size.
         """
         self.clear()
         length = response.raw.length_remaining
@@ -273,11 +292,12 @@ class Part:
         self._note()
 
     def _note(self) -> None:
+        """Write the version to `<name>.part.json`."""
         write_json(self.notes, asdict(self.version))
 
     def add(self, chunk: bytes) -> None:
-        """Append bytes to the part and its hashes; Changed where they exceed the expected size. Syncs to disk every 256
-        MiB.
+        """Append bytes to the part and its hashes, and sync the part to disk every DURABLE_EVERY bytes. Changed, with
+        nothing appended, if the part would exceed the expected size.
         """
         if self.expected_size is not None and self.size + len(chunk) > self.expected_size:
             raise Changed(f"it has more than the {self.expected_size:,} bytes that are expected")
@@ -292,15 +312,17 @@ class Part:
             self._note()
 
     def end(self) -> None:
-        """Note that a reply's body has ended. Then the part is whole, if its size is as announced or no size is known;
-        else raises Dropped.
+        """Note that a reply's body has ended: the part is complete if it has the announced size, or none was
+        announced. Else Dropped.
         """
         self.complete = self.version.size in (None, self.size)
         if not self.complete:
             raise Dropped(f"sent only the bytes up to {self.size:,} of {self.version.size:,}")
 
     def leave(self) -> None:
-        """Write down the SHA-256 of the part, so that the next process can see whether it was changed."""
+        """Write the SHA-256 of the part to `<name>.part.json`, so that the next process can see whether the bytes were
+        changed. Does nothing if the part is empty, and passes over a disk that cannot be written.
+        """
         self.version.hashed, self.version.sha256 = self.size, self.hashes.digests()["sha256"]
         with suppress(StoreError):
             if self.size and self.path.exists():
@@ -308,7 +330,9 @@ class Part:
 
 
 def content_range(response: requests.Response) -> tuple[int | None, int | None]:
-    """(start, total) of the header Content-Range; either is None where the header does not say it."""
+    """(first byte, size of the whole file) from the header Content-Range; either is None if the header does not say
+    it, both if it is missing or ill-formed.
+    """
     found = re.fullmatch(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", response.headers.get("Content-Range", ""))
     if not found:
         return None, None
@@ -316,8 +340,9 @@ def content_range(response: requests.Response) -> tuple[int | None, int | None]:
 
 
 def dated(response: requests.Response) -> str | None:
-    """Last-Modified, if it can serve as a validator: at least one second before Date, so that the file cannot have
-    changed again within that second (RFC 9110, 8.8.2.2). Else None.
+    """The header Last-Modified, if it can serve as a validator: at least one second before the header Date, so that
+    the file cannot have changed again within that second (RFC 9110, 8.8.2.2). Else None, also if one of the headers is
+    missing.
     """
     text = response.headers.get("Last-Modified")
     try:
@@ -347,10 +372,14 @@ class Downloader(Http):
         """Download a file to `place`, unless it is there already. An interrupted download continues where it stopped,
         if the server's file is still the same.
 
-        A callable `url` returns a new link when one has expired: signed links are never written down. `size`, `sha256`
-        and `md5` are what is expected; `facts` are written to `<name>.fetch.json`; `retry_after` reads the pause from a
-        refusal in a server's own way. SourceError where the server has no such file, or it has more than `at_most`
-        bytes; Incomplete where retries are used up; UsageError where another file is at `place`.
+        A callable `url` returns a new link when one has expired: such links may be signed, so they are written down
+        without query. `size` (bytes), `sha256` and `md5` are what is expected; `at_most` is the most bytes the file
+        may have. `facts` are written to `<name>.fetch.json`. `retry_after` reads from a refusal the seconds to wait.
+        While another process downloads the same file, this waits for it.
+
+        SourceError if the server has no such file, or keeps sending another than expected, or more than `at_most`
+        bytes; Incomplete if retries are used up or the server is too slow; UsageError if a file at `place` is not the
+        expected one; StoreError if the disk cannot be written.
         """
         given = {"sha256": sha256, "md5": md5}
         expected = Expected(size, {name: digest.lower() for name, digest in given.items() if digest})
@@ -381,8 +410,9 @@ class Downloader(Http):
 
 
 def already(place: Path, expected: Expected) -> Fetched | None:
-    """The file at `place`, if it is there and whole; None if there is none. UsageError where it is not the expected
-    one, or where nothing tells whether it is whole.
+    """The file at `place`, if it is there and whole; None if there is none. UsageError if it is not the expected one,
+    or if neither `expected` nor a `<name>.fetch.json` tells whether it is whole. A missing `<name>.fetch.json` is
+    written.
     """
     if not place.exists():
         return None
@@ -402,17 +432,20 @@ def already(place: Path, expected: Expected) -> Fetched | None:
 
 
 def side_file(place: Path) -> Path:
+    """The path of the notes on a downloaded file: `<name>.fetch.json` beside it."""
     return place.with_name(place.name + ".fetch.json")
 
 
 def note_fetch(place: Path, url: str, size: int, known: Mapping[str, str | None], facts: Mapping[str, str]) -> None:
-    """Write `<name>.fetch.json` for a file fetched now. `known` are its digests by algorithm, and its ETag."""
+    """Write `<name>.fetch.json` for a file fetched just now: URL, time, `size` in bytes, `known` and `facts`. `known`:
+    its digests as algorithm -> hex digits, and `etag`.
+    """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(side_file(place), {"url": url, "retrieved_at": when, "bytes": size, **known, "facts": dict(facts)})
 
 
 def _noted(side: Path) -> dict[str, Any]:
-    """The content of a `<name>.fetch.json`; an empty dict if there is none. StoreError where it is damaged."""
+    """The content of a `<name>.fetch.json`; {} if there is none. StoreError if it is damaged."""
     noted = read_json(side) or {}
     kinds = {"bytes": int, "sha256": str, "md5": str}
     if not isinstance(noted, dict) or not all(isinstance(noted[name], kinds[name]) for name in kinds if name in noted):
@@ -421,7 +454,9 @@ def _noted(side: Path) -> dict[str, Any]:
 
 
 def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[str, str]:
-    """The file's sha256 and the expected digests: those noted, if all are, else computed from its bytes."""
+    """The sha256 of the file at `place` and its digests by the expected algorithms, as algorithm -> hex digits. They
+    come from `noted` (the content of its `<name>.fetch.json`) if it has all of them, else are computed from the file.
+    """
     hashes = Hashes(expected.digests)
     if all(noted.get(name) for name in hashes.digests()):
         return {name: noted[name] for name in hashes.digests()}
@@ -430,8 +465,8 @@ def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[
 
 
 class _Download:
-    """One download: requests, until the part is whole. Parameters as of `Downloader.download`; `file` is the locked
-    part.
+    """One download: requests, until the part is whole. Parameters as in `Downloader.download`; `file` is the locked
+    `<name>.part`.
     """
 
     def __init__(
@@ -456,10 +491,14 @@ class _Download:
 
     @property
     def where(self) -> str:
+        """The address for messages, without query; the place on disk if no address is known yet."""
         return shown(self.link or self.part.version.url or str(self.place))
 
     def run(self) -> Fetched:
-        """Download, check the size and digests, and move the file to its place. The part is kept if this fails."""
+        """Download the file, check its size and digests, and move it to its place. If they differ it is downloaded
+        again; SourceError at the WRONG_DIGESTS-th restart. After any failure the bytes that arrived are kept for the
+        next run.
+        """
         self._show()
         try:
             while True:
@@ -477,17 +516,18 @@ class _Download:
                 self.progress.end(self.place.name)
 
     def _show(self) -> None:
-        """Tell `progress` that the download has begun, or begun again."""
+        """Tell `progress`, if there is one, that the download has begun, or begun again."""
         if self.progress:
             size = self.part.version.size
             self.progress.begin(self.place.name, self.expected.size if size is None else size, self.part.size)
 
     def _once(self) -> None:
-        """Send one request and append what arrives to the part. After a passing failure sleeps, after Changed clears
-        the part.
+        """Send one request and append what arrives to the part. After a failure that may pass (Dropped) waits for the
+        next attempt, or raises Incomplete if none is left. After Changed empties the part, so that the whole file is
+        requested again; SourceError at the CHANGES-th restart of this download.
         """
         try:
-            with self._answer() as response:
+            with self._open_reply() as response:
                 self._check_kind(response)
                 self._receive(response)
         except Dropped as failure:
@@ -495,9 +535,10 @@ class _Download:
         except Changed as change:
             self._restart(str(change), CHANGES)
 
-    def _answer(self) -> requests.Response:
-        """The head of a reply with status 200, 206 or 416. An expired link is replaced by a new one, but only once
-        until further bytes arrive.
+    def _open_reply(self) -> requests.Response:
+        """A reply with the status 416 or one below 400, its body not yet read. If a link was refused as expired
+        (EXPIRED), `url` is called for a new one, but only once until further bytes arrive; else HttpError. Dropped if
+        another attempt may help.
         """
         while True:
             self.link = self.link or (self.url() if callable(self.url) else self.url)
@@ -510,8 +551,8 @@ class _Download:
                 self.refused, self.link = True, None
 
     def _check_kind(self, response: requests.Response) -> None:
-        """SourceError where the reply is not the bytes of a file: an HTML page, a reply without body, or a compressed
-        one.
+        """SourceError if the reply is not the bytes of a file: a status other than 200, 206 and 416, an HTML page, or
+        a Content-Encoding that the name does not show (as `.gz` shows gzip).
         """
         name, status, kind = self.place.name.lower(), response.status_code, response.headers.get("Content-Type", "")
         if status not in (200, 206, 416):
@@ -525,12 +566,15 @@ class _Download:
             raise self._packed()
 
     def _packed(self) -> SourceError:
+        """The SourceError, for the caller to raise, for a reply that is compressed although this was not asked for."""
         return SourceError(
             f"{self.where} answers packed, although it was asked not to: fetch it from a mirror, or by hand."
         )
 
     def _receive(self, response: requests.Response) -> None:
-        """Append the body of the reply to the part; Dropped or SourceError where its end cannot be told."""
+        """Append the body of the reply to the part. Dropped if it breaks off; SourceError if neither the reply nor
+        what is expected tells where the file ends.
+        """
         start = self.part.accept(response, shown(self.link or ""))
         if start is None:
             return
@@ -548,7 +592,10 @@ class _Download:
         self.part.end()
 
     def _new_bytes(self, response: requests.Response, start: int) -> Iterator[bytes]:
-        """The body's bytes from the end of the part on; Changed where bytes before that differ from the part's."""
+        """The bytes of the reply from the end of the part on. The body begins at offset `start` of the file; its bytes
+        before the end of the part are compared with the part's: Changed if they differ. SourceError for a gzip file
+        compressed once more.
+        """
         there = os.pread(self.part.file.fileno(), self.part.size - start, start)
         for chunk in wire.chunks(response, strict=not self.expected):
             if not self.part.size and packed_twice(response, chunk):
@@ -560,8 +607,8 @@ class _Download:
                 yield chunk
 
     def _paced(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks. Incomplete where fewer than 1,000 bytes a second arrive over some time: without this a very slow
-        server would keep the download running for ever.
+        """The chunks, unchanged. Incomplete if fewer than SLOWEST_BYTES_PER_SECOND arrive on average over
+        `patience_seconds`: without this a very slow server would keep the download running for ever.
         """
         since, came = time.monotonic(), 0
         for chunk in chunks:
@@ -577,8 +624,9 @@ class _Download:
             since, came = time.monotonic(), 0
 
     def _count(self, number: int) -> None:
-        """Note that so many bytes arrived. Retries start anew only when the part is larger than ever before, so that a
-        download that always breaks at the same place ends. SourceError beyond `at_most`.
+        """Note that `number` bytes arrived. Retries are counted anew only when the part is larger than ever before, so
+        that a download that always breaks at the same place ends. SourceError if the part has more than `at_most`
+        bytes.
         """
         self.refused = False
         if self.part.size > self.at_most:
@@ -590,7 +638,9 @@ class _Download:
             self.tries.progress()
 
     def _restart(self, why: str, most: int) -> None:
-        """Clear the part and wait a second, to download all of the file again; SourceError at the `most`-th time."""
+        """Empty the part and wait RESTART_SECONDS, so that all of the file is downloaded again; SourceError instead of
+        waiting at the `most`-th restart of this download. `why`: words for the message.
+        """
         self.restarts += 1
         self.part.clear()
         if self.restarts >= most:
@@ -602,7 +652,9 @@ class _Download:
         self._show()
 
     def _placed(self) -> Fetched:
-        """Move the whole part to its place, after all its bytes and its `<name>.fetch.json` are on disk."""
+        """Move the whole part to its place, after its bytes and its `<name>.fetch.json` are on disk; return
+        the file.
+        """
         part, digests = self.part, self.part.hashes.digests()
         os.fsync(part.file.fileno())
         note_fetch(self.place, part.version.url, part.size, {**digests, "etag": part.version.etag}, self.facts)
@@ -613,15 +665,17 @@ class _Download:
 
 
 def packing_of(response: requests.Response) -> str:
-    """The Content-Encoding of a reply, in lower case; empty if there is none. Servers also name one for files that are
-    themselves compressed and are sent as they are.
+    """The Content-Encoding of a reply in lower case; empty if there is none, or `identity`. Servers also name one for
+    files that are themselves compressed and are sent as they are.
     """
     name = response.headers.get("Content-Encoding", "").strip().lower()
     return "" if name == "identity" else name
 
 
 def packed_twice(response: requests.Response, start: bytes) -> bool:
-    """Whether the reply, which begins with the bytes `start`, is a gzip file compressed with gzip once more."""
+    """Whether the reply, whose body begins with the bytes `start`, is a gzip file compressed with gzip once more.
+    False if `start` is too short to tell.
+    """
     if packing_of(response) not in GZIP or not start.startswith(GZIP_BEGINS):
         return False
     with suppress(zlib.error):

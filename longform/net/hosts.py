@@ -15,8 +15,8 @@ EMBEDDED_V4 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 
 class Refused(SourceError):
-    """An address that this program does not request. `reason` is one of the short phrases above, such as "private
-    address".
+    """Raised for an address that this program does not request. `place` is the address; `reason`: "private address",
+    "unknown host", "robots.txt forbids it" or "no web address".
     """
 
     def __init__(self, place: str, reason: str) -> None:
@@ -25,12 +25,12 @@ class Refused(SourceError):
 
 
 def check_address(url: str, *, private_hosts: bool) -> None:
-    """Raise Refused for a URL that is no http(s) address and, unless `private_hosts`, for a host that is unknown or has
-    an IP address that is not public; Incomplete where the host's name cannot be looked up for now.
+    """Raise Refused for a URL that is no http(s) address and, unless `private_hosts`, for a host that is unknown or
+    has an IP address that is not public; Incomplete if the host's name cannot be looked up for now.
 
     All IP addresses of the host are checked before a connection is made; `check_peer` checks the connected one again,
-    as the name may resolve to another by then. Behind a proxy, which resolves names, only IP addresses written in the
-    URL are checked.
+    as the name may resolve to another by then. Behind a proxy, which resolves names, only an IP address written in the
+    URL is checked.
     """
     try:
         _, host, port = origin(url)
@@ -47,8 +47,8 @@ def check_peer(host: str, address: str) -> None:
 
 
 def _addresses(url: str, host: str, port: int) -> list[str]:
-    """The IP addresses of a host; behind a proxy only one that is written as such in the URL, else []. Refused where
-    the host is unknown, Incomplete where its name cannot be looked up for now.
+    """The IP addresses of the host of `url`. Behind a proxy only an address that is written as such in the URL, else
+    []. Refused if the host is unknown or its name ill-formed, Incomplete if the name cannot be looked up for now.
     """
     proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
     flags = socket.AI_NUMERICHOST if proxy else 0
@@ -67,7 +67,7 @@ def _addresses(url: str, host: str, port: int) -> list[str]:
 
 def public(address: str) -> bool:
     """Whether an IP address belongs to the public internet. An IPv6 address that embeds IPv4 addresses (mapped, 6to4,
-    Teredo, NAT64) is public if these are.
+    Teredo, NAT64) is public if all of these are.
     """
     ip = ip_address(address)
     known = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())] if isinstance(ip, IPv6Address) else []

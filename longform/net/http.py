@@ -60,7 +60,7 @@ class Reply:
     content: bytes
 
     def json(self) -> Any:
-        """The body parsed as JSON. SourceError where it is not JSON."""
+        """The body parsed as JSON. SourceError if it is not JSON."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
@@ -74,9 +74,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, with the rules by which its redirects are followed. `data` is posted as a form, `json` as a JSON
-    document. `credentials` are headers for the host of `url` alone. `check` is called with every address before it is
-    requested and raises to refuse it. `public_only` refuses connections to IP addresses that are not public.
+    """One request to send, with the rules by which its redirects are followed. `data` is posted as a form, `json` as a
+    JSON document. `credentials` are headers that go to the host of `url` alone. `check` is called with every address
+    before it is requested, and raises to refuse it. `public_only` refuses connections to IP addresses that are not
+    public.
     """
 
     method: str
@@ -90,6 +91,7 @@ class Call:
     public_only: bool = False
 
     def request(self) -> requests.Request:
+        """The request for the library requests, its headers with the credentials."""
         return requests.Request(
             self.method,
             self.url,
@@ -100,9 +102,12 @@ class Call:
         )
 
     def moved(self, status: int, location: str) -> Call:
-        """The request after a redirect with this status and Location header. To another host no credentials and no
-        secret headers are sent. A POST becomes a GET after 301, 302 and 303. SourceError for a Location that is no web
-        address, for secrets that would go to plain http, and for posted data that would go to another host.
+        """The request after a redirect with this status and Location header, without `params`. To another origin
+        (scheme, host and port) no credentials and no secret headers are sent. A POST becomes a GET after 301, 302 and
+        303.
+
+        SourceError for a Location that is no http(s) address, for a redirect of secrets from https to plain http, and
+        for a POST that would be sent on to another origin.
         """
         try:
             url = urljoin(self.url, quote(location.encode("latin-1"), safe=punctuation))  # bytes of any encoding
@@ -128,9 +133,10 @@ class Call:
 class Http:
     """An HTTP client that keeps to a rate per host and retries. Threads may share one.
 
-    `per_second` limits requests to each host. `tries` is the most attempts for one request, `patience_seconds` the
-    longest time that retries of one request may wait in sum. `timeout_seconds`: for connecting, and for the head of a
-    reply and single reads of its body. `contact` goes into the User-Agent; default: LONGFORM_CONTACT.
+    `per_second` limits the requests to each host, None: no limit. `tries` is the most attempts for one request,
+    `patience_seconds` the longest time that the waits between them may take in sum. `timeout_seconds`: for connecting,
+    and for the head of a reply and single reads of its body. `contact` goes into the User-Agent; default:
+    LONGFORM_CONTACT.
     """
 
     def __init__(
@@ -150,8 +156,8 @@ class Http:
         self._wire = wire.Wire(user_agent(contact))
 
     def keep_rate(self, url: str, per_second: float) -> None:
-        """From now on request the host of `url` at most `per_second` times a second, and pause (at most 600 s) when the
-        headers of its replies say that its limit is used up.
+        """From now on request the host of `url` at most `per_second` times a second, and pause (at most
+        LONGEST_HOST_PAUSE_SECONDS) when the headers of its replies say that its limit is used up.
         """
         self._rates[origin(url)[1]] = per_second
 
@@ -168,11 +174,11 @@ class Http:
         retry_after: Wait | None = None,
     ) -> Reply:
         """The reply to a GET request, read whole; waits for the host's rate and between attempts. Parameters as in
-        Call; `retry_after` reads from a 429 or 503 reply the seconds to wait, where it has no Retry-After header.
+        Call; `retry_after` reads from a 429 or 503 reply without a usable Retry-After header the seconds to wait.
 
-        HttpError for a status that no retry helps (4xx except 408, 425, 429); Incomplete where the attempts are used up
-        (connection failed, 408, 425, 429, 5xx); SourceError for a body larger than `max_bytes`, a bad certificate, or a
-        redirect that is not followed.
+        HttpError for a status that no retry helps (4xx except 408, 425, 429); Incomplete if the attempts or the time
+        for them are used up (connection failed, 408, 425, 429, 5xx); SourceError for a body larger than `max_bytes`, a
+        bad certificate, or a redirect that is not followed.
         """
         return self._whole(
             Call("GET", url, params, credentials, headers, check=check, public_only=public_only), max_bytes, retry_after
@@ -197,6 +203,9 @@ class Http:
         self._wire.close()
 
     def _whole(self, call: Call, max_bytes: int, retry_after: Wait | None) -> Reply:
+        """The reply to a request, its body read whole; waits and retries after failures that may pass, with the
+        exceptions of `get`.
+        """
         tries = RetryBudget(self, retry_after)
         while True:
             try:
@@ -208,8 +217,10 @@ class Http:
 
     def open(self, call: Call, *, also: Container[int] = ()) -> requests.Response:
         """The reply to one attempt, redirects followed, its body not yet read: the caller reads and closes it. Its
-        status is below 400 or one in `also`. Dropped where another attempt may help (408, 425, 429, 5xx, failed
-        connection); HttpError for any other status; SourceError for a redirect that is not followed.
+        status is below 400 or one in `also`.
+
+        Dropped if another attempt may help (408, 425, 429, 5xx, failed connection); HttpError for any other status;
+        SourceError for a redirect that is not followed, or more than REDIRECTS of them.
         """
         for moved in range(REDIRECTS + 1):
             response = self._send(call, moved=moved > 0)
@@ -221,6 +232,9 @@ class Http:
         raise SourceError(f"{shown(call.url)} is reached by more than {REDIRECTS} redirects: that is not followed.")
 
     def _send(self, call: Call, *, moved: bool) -> requests.Response:
+        """The reply to one request, redirects not followed, after waiting for the host's rate; its body is not yet
+        read. Dropped for a failed connection. `moved`: the request is due to a redirect, which the message then says.
+        """
         _, host, _ = origin(call.url)
         if call.check:
             call.check(call.url)
@@ -252,8 +266,8 @@ class Http:
         return turn - now
 
     def _accepted(self, response: requests.Response, also: Container[int]) -> requests.Response:
-        """The response if its status is below 400, no redirect, or in `also`. Dropped for a status worth a retry, else
-        HttpError.
+        """The response, if its status is in `also`, or below 400 and no redirect. Else its body is read and closed:
+        Dropped for 408, 425, 429 and 5xx, HttpError for any other status.
         """
         status = response.status_code
         if status in also or (status < 400 and status not in MOVED):
@@ -268,7 +282,7 @@ class Http:
         )
 
     def _error_body(self, response: requests.Response) -> bytes:
-        """The body of an error reply; empty where it has more than ERROR_BYTES or cannot be read."""
+        """The body of an error reply; empty if it has more than ERROR_BYTES or cannot be read."""
         try:
             return wire.body(response, limit=ERROR_BYTES, within=self.timeout_seconds[1])
         except (Dropped, SourceError):
@@ -278,7 +292,7 @@ class Http:
 class Login:
     """Credentials that expire: fetched by `log_in` at the first use, and again after a reply of 401.
 
-    `log_in` returns the headers to send, or None where the user has no account: then requests go without.
+    `log_in` returns the headers to send, or None if the user has no account: then requests go without.
     """
 
     def __init__(self, log_in: Callable[[], dict[str, str] | None]) -> None:
@@ -286,7 +300,9 @@ class Login:
         self.credentials: dict[str, str] | None = None
 
     def use(self, ask: Callable[[dict[str, str] | None], T]) -> T:
-        """The result of `ask(credentials)`. Where it raises HttpError 401, logs in again and calls `ask` once more."""
+        """The result of `ask(credentials)`. If it raises HttpError 401 although there are credentials, logs in again
+        and calls `ask` once more. Other errors are passed on.
+        """
         self.credentials = self.credentials or self._log_in()
         try:
             return ask(self.credentials)
@@ -298,19 +314,22 @@ class Login:
 
 
 class RetryBudget:
-    """Counts the attempts for one request and sleeps between them, within the client's limits for both."""
+    """Counts the failed attempts for one request and sleeps between attempts, within the client's limits for both
+    (`tries`, `patience_seconds`). `retry_after` reads the seconds to wait from a 429 or 503 reply.
+    """
 
     def __init__(self, http: Http, retry_after: Wait | None = None) -> None:
         self.http, self.retry_after = http, retry_after
         self.progress()
 
     def progress(self) -> None:
-        """Start counting and waiting afresh, as after bytes arrived."""
+        """Set the failed attempts and the time waited back to zero, as after bytes arrived."""
         self.failed, self.waited = 0, 0.0
 
     def wait(self, failure: Dropped, url: str) -> None:
-        """Sleep before the next attempt: for the seconds that the server asks for, else exponential backoff. Incomplete
-        if no attempt is left or the wait is too long.
+        """Count a failed attempt and sleep before the next: for the seconds that the server asks for, else exponential
+        backoff (at most LONGEST_BACKOFF_SECONDS). Incomplete if no attempt is left, or all waits would exceed
+        `patience_seconds`.
         """
         self.failed += 1
         asked = self._asked_for(failure.reply)
@@ -327,8 +346,8 @@ class RetryBudget:
         raise Incomplete(f"{shown(url)} {failure}: {when}, what is there is kept.") from None
 
     def _asked_for(self, reply: Reply | None) -> float | None:
-        """Seconds that the server asks to wait: by its Retry-After header; for 429 and 503 also by `retry_after` or its
-        rate limit headers. None where it does not say.
+        """The seconds that the server asks to wait: by its Retry-After header; without it for 429 and 503 by
+        `retry_after`, else by its rate limit headers. None if it does not say, or there is no reply.
         """
         if reply is None:
             return None
@@ -341,7 +360,9 @@ class RetryBudget:
 
 
 def retry_after_seconds(text: str) -> float | None:
-    """The seconds in a Retry-After header, which holds a number or an HTTP date; None for any other text."""
+    """The seconds to wait by a Retry-After header, which holds a number or an HTTP date (one in the past: 0); None for
+    any other text.
+    """
     try:
         return float(Retry(retry_after_max=LONGEST_WAIT_SECONDS).parse_retry_after(text))
     except (InvalidHeader, ValueError, OverflowError):
@@ -365,13 +386,15 @@ def limit_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def _used_up(headers: Mapping[str, str]) -> bool:
-    """Whether a reply's headers say that no request is left in the rate limit, such as X-Ratelimit-Remaining: 0.0"""
+    """Whether a reply's headers say that no request is left in the rate limit: the value of X-RateLimit-Remaining,
+    else of RateLimit-Remaining, begins with 0.
+    """
     return headers.get("X-RateLimit-Remaining", headers.get("RateLimit-Remaining", "")).lstrip().startswith("0")
 
 
 def user_agent(contact: str | None = None) -> str:
-    """The User-Agent header: longform/0.1.0 (dataset rebuilding; mail@example.org). UsageError for a contact that is
-    not printable ASCII.
+    """The User-Agent header: longform/0.1.0 (dataset rebuilding; mail@example.org). `contact`: by default
+    LONGFORM_CONTACT, else the words "no contact set". UsageError if it is not printable ASCII.
     """
     known = contact or contact_of() or "no contact set"
     if not (known.isascii() and known.isprintable()):
@@ -380,5 +403,5 @@ def user_agent(contact: str | None = None) -> str:
 
 
 def status_phrase(status: int) -> str:
-    """A status with its standard phrase: 404 (Not Found)"""
+    """A status with its standard phrase, 404 (Not Found); a status that has none alone."""
     return f"{status} ({responses[status]})" if status in responses else str(status)

@@ -76,11 +76,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stored reply, or a stored failure: then `error` is its short reason, `detail` the whole message, `content`
-    empty.
+    """A stored reply, or a stored failure: then `error` is its short reason, `detail` the message, `content` empty.
 
-    `url` is the requested address, `final_url` the address after redirects; `status` is 0 where no server answered;
-    `fetched_at` is in milliseconds since 1970, UTC. Header names are in lower case; only KEPT_HEADERS are kept.
+    `url` is the requested address, `final_url` the address after redirects; `status` is 0 for a failure that is no
+    HTTP error status; `fetched_at` is in milliseconds since 1970, UTC. Header names are in lower case; only
+    KEPT_HEADERS are kept.
     """
 
     url: str
@@ -94,16 +94,16 @@ class Page:
 
 
 def key_of(method: str, place: str, params: Iterable[tuple[str, str]] = (), body: str = "") -> bytes:
-    """The key of a request in the store: a SHA-256 of the arguments, in which credentials have no part. `place` is a
-    URL, or the name of a service.
+    """The key of a request in the store: a SHA-256 of the arguments, which hold no credentials. `place` is a URL, or
+    the name of a service. The order of `params` does not matter.
     """
     request = [KEY_VERSION, method, place, sorted(map(list, params)), body]
     return hashlib.sha256(json.dumps(request, ensure_ascii=True).encode()).digest()
 
 
 class PageStore:
-    """The SQLite file of replies, by request key; created if missing. Threads and processes may share it. StoreError
-    where the file cannot be read or written.
+    """The SQLite file of pages, by request key; created if missing. Threads and processes may share it. StoreError if
+    the file cannot be read or written, or a later version of longform wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -114,6 +114,7 @@ class PageStore:
                 self._database = _opened(path)
 
     def get(self, key: bytes) -> Page | None:
+        """The page or failure stored under this key; None if there is none. StoreError if the file cannot be read."""
         with self._explained(), self._lock:
             row = self._database.execute(_SELECT, (key,)).fetchone()
             return _page(row) if row else None
@@ -133,14 +134,14 @@ class PageStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds the lock file, so that one thread or process at a time writes."""
+        """Hold the lock file for the block, so that one thread or process at a time writes."""
         with self.path.with_suffix(".lock").open("a") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
             yield
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turns errors of SQLite, zstd and the file system into StoreError."""
+        """Turn errors of SQLite, zstd and the file system that the block raises into StoreError."""
         try:
             yield
         except (sqlite3.Error, OSError, zstd.ZstdError, ValueError, EOFError) as error:
@@ -151,6 +152,9 @@ class PageStore:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    """A connection to the SQLite file of pages, which is created if missing. StoreError if a later version of longform
+    wrote it; errors of SQLite are passed on.
+    """
     database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
     try:
         database.execute("PRAGMA journal_mode = WAL")
@@ -167,18 +171,20 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _row(page: Page) -> tuple[Any, ...]:
+    """A page as the values of _COLUMNS, its body compressed."""
     headers, body = json.dumps(page.headers, sort_keys=True), zstd.compress(page.content, level=LEVEL)
     url, final_url, detail = map(_storable, (page.url, page.final_url, page.detail))
     return url, final_url, page.status, page.fetched_at, headers, body, page.error, detail
 
 
 def _page(row: tuple[Any, ...]) -> Page:
+    """The page in a row of _COLUMNS, its body unpacked."""
     page = Page(*row)
     return replace(page, headers=json.loads(row[4]), content=zstd.decompress(page.content))
 
 
 def _storable(text: str | None) -> str | None:
-    """The text with lone surrogates replaced by question marks, as SQLite cannot store them."""
+    """The text with lone surrogates, which SQLite cannot store, as question marks; None for None."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
@@ -193,12 +199,15 @@ class Robots:
         self._rules = lru_cache(HOSTS)(lambda place: _rules(fetch(place)))
 
     def check(self, url: str) -> None:
-        """Raise Refused if the robots.txt of the URL's host forbids the URL to longform."""
+        """Raise Refused if the robots.txt of the URL's host forbids the URL to longform; also what `fetch` raises."""
         if not self._rules(urljoin(url, "/robots.txt")).can_fetch(url, AGENT):
             raise Refused(url, FORBIDDEN)
 
 
 def _rules(page: Page) -> Protego:
+    """The parsed rules of a robots.txt, of its first LINES lines. A page with an error allows everything if its status
+    is 4xx, else forbids everything.
+    """
     lines = page.content.decode("utf-8", "replace").splitlines()[:LINES]
     if page.error is not None:
         lines = [] if 400 <= page.status < 500 else ["User-agent: *", "Disallow: /"]
@@ -207,8 +216,10 @@ def _rules(page: Page) -> Protego:
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How requests are made; no part of a request's key in the store. `at_once`: most requests at a time; `per_second`:
-    most to one host. With `give_up` an unreachable page is stored as a lasting failure instead of raising Incomplete.
+    """How requests are made; no part of a request's key in the store. `at_once`: most requests at a time;
+    `per_second`: most requests to one host, None: no limit; `tries`, `patience_seconds` and `timeout_seconds` as in
+    Http. With `give_up` a page that is still unreachable after the retries is stored as a failure instead of raising
+    Incomplete.
     """
 
     at_once: int = 8
@@ -221,12 +232,12 @@ class Manners:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A GET request. With `service` (the name of a search API) the store's key has this name in place of the URL, so
-    that the API's address may change.
+    """A GET request for a page of the web, or for a search API: then `service` is the API's name, which the store's
+    key has in place of the URL, so that the API's address may change.
 
     A failure of a page is stored; a failure of a service is raised and not stored. Only for pages: `private_hosts`
-    allows addresses that are not public, `robots` checks robots.txt first. Only for services: `is_storable(reply)` is
-    False for a reply that is not to be stored; it raises Incomplete.
+    allows addresses that are not public, `robots` checks robots.txt first. `is_storable(reply)` is False for a reply
+    that must not be stored: it is raised as Incomplete.
     """
 
     url: str
@@ -266,7 +277,9 @@ class Web(AbstractContextManager["Web"]):
             return self._clients[manners]
 
     def close(self) -> None:
-        """End one use of the store; the last one waits for running requests and closes the file."""
+        """End one use of the store. The last user's call waits for running requests, cancels those that have not
+        started, and closes the file.
+        """
         with _opening:
             self.users -= 1
             if self.users:
@@ -283,7 +296,7 @@ _opening = threading.Lock()
 
 def open_web(home: Path) -> Web:
     """The Web of a home folder, shared by all who open it in this process. Close it after use: `with open_web(home) as
-    web`.
+    web`. StoreError if its file cannot be used.
     """
     home = home.resolve()
     with _opening:
@@ -293,8 +306,9 @@ def open_web(home: Path) -> Web:
 
 
 def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, Future[R]]]:
-    """(item, future of `work(item)`) in the order of the items. Up to `ahead` further items are submitted before a pair
-    is yielded; its future may still be running. When the caller stops early, work that has not started is cancelled.
+    """(item, future of `work(item)`) in the order of the items. Up to `ahead` further items are submitted before a
+    pair is yielded; its future may still be running. When the caller stops early, work that has not started is
+    cancelled.
     """
     waiting: deque[tuple[T, Future[R]]] = deque()
     try:
@@ -310,7 +324,7 @@ def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: 
 
 
 class PageClient:
-    """Requests pages with fixed manners, from the store where they are in it. Threads may share it."""
+    """Requests pages with fixed manners; a page that is in the store is not requested. Threads may share it."""
 
     def __init__(self, store: PageStore, manners: Manners) -> None:
         self.store, self.manners = store, manners
@@ -327,8 +341,8 @@ class PageClient:
     def each(self, items: Iterable[T], work: Callable[[T], R]) -> Iterator[tuple[T, R]]:
         """(item, result of `work(item)`) in the order of the items; `at_once` calls run in threads at a time.
 
-        Where `work` raises Incomplete, its item is left out, and Incomplete is raised after all other items; any other
-        exception is raised at once.
+        If `work` raises Incomplete, its item is left out, and Incomplete is raised after all other items; any other
+        exception is raised when its item's turn comes.
         """
         failures: list[Incomplete] = []
         for item, future in in_order(self._pool, work, items, 2 * self.manners.at_once):
@@ -345,25 +359,29 @@ class PageClient:
             )
 
     def get(self, request: PageRequest) -> Page:
-        """The stored page, else the page fetched now, which is then stored. A lasting failure is a page with an
-        `error`. Incomplete where the request failed for a passing reason; SourceError where a service refuses.
+        """The stored page, else the page fetched now, which is then stored. A failure that lasts is a page with an
+        `error`. Incomplete, and nothing stored, if the request failed for a reason that may pass; SourceError if a
+        service refuses.
         """
-        key, lifted = request.key, self._lifted(request)
+        key, lifted = request.key, self._ignored_errors(request)
         with self._locks[request.robots][key[0] % LOCKS]:
             page = self.store.get(key)
             if page is not None and page.error not in lifted:
                 return page
             return self.store.put(key, self._fetched(request), instead_of=lifted)
 
-    def _lifted(self, request: PageRequest) -> list[str]:
-        """The `error` values of stored failures that do not count for this request, which is made again: refused
-        addresses that it allows, and unreachable pages unless `give_up` is set.
+    def _ignored_errors(self, request: PageRequest) -> list[str]:
+        """The `error` values of stored failures that do not count for this request, which is then sent again: "private
+        address" if it allows such hosts, "robots.txt forbids it" if it does not ask robots.txt, "not reachable" unless
+        `give_up` is set.
         """
         lifted = {PRIVATE: request.private_hosts, FORBIDDEN: not request.robots, UNREACHABLE: not self.manners.give_up}
         return [reason for reason, no_longer in lifted.items() if no_longer]
 
     def _fetched(self, request: PageRequest) -> Page:
-        """The page as the server answers now, or the page of a lasting failure. Raises what `get` raises."""
+        """The page as the server answers now, or a page that describes the failure. For a service every failure is
+        raised; for a page only Incomplete, and only without `give_up`.
+        """
         try:
             return self._answered(request)
         except (SourceError, Incomplete) as error:
@@ -374,6 +392,9 @@ class PageClient:
             return Page(request.url, request.url, status, _now(), error=_reason(error), detail=detail)
 
     def _answered(self, request: PageRequest) -> Page:
+        """The page in the server's reply, not yet stored. Raises Incomplete or SourceError if the request fails or is
+        refused, and Incomplete for a reply that is not storable.
+        """
         reply = self.http.get(
             request.url,
             params=dict(request.params) or None,
@@ -389,20 +410,27 @@ class PageClient:
         return Page(request.url, final_url, reply.status, _now(), headers, reply.content)
 
     def _check(self, request: PageRequest, url: str) -> None:
+        """Raise Refused if this address must not be requested: no public web address, or, if the request asks it,
+        forbidden by robots.txt.
+        """
         check_address(url, private_hosts=request.private_hosts)
         if request.robots:
             self._robots[request.private_hosts].check(url)
 
     def _robots_txt(self, private_hosts: bool, url: str) -> Page:
+        """The page at the URL of a robots.txt, from the store or fetched now."""
         return self.get(PageRequest(url, max_bytes=ROBOTS_BYTES, private_hosts=private_hosts, robots=False))
 
     def close(self) -> None:
+        """Wait for running requests, cancel those that have not started, and close all connections."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.http.close()
 
 
 def _reason(error: SourceError | Incomplete) -> str:
-    """The short reason for Page.error: the status, "not reachable", the reason of a Refused, or "no usable reply"."""
+    """The short reason for Page.error: "status 404" and the like, "not reachable" for Incomplete, the reason of a
+    Refused, or "no usable reply".
+    """
     if isinstance(error, HttpError):
         return f"status {error.status}"
     if isinstance(error, Incomplete):
@@ -411,4 +439,5 @@ def _reason(error: SourceError | Incomplete) -> str:
 
 
 def _now() -> int:
+    """Milliseconds since 1970, UTC."""
     return int(time.time() * 1000)

@@ -36,8 +36,8 @@ READ_ERRORS = (requests.RequestException, Urllib3Error, OSError, ValueError)
 
 
 class Dropped(Exception):
-    """An attempt failed for a reason that may pass, given as the message. `reply` is the error reply (an http.Reply),
-    if there was one.
+    """Raised for an attempt that failed for a reason that may pass, given as the message. `reply` is the error reply
+    (an http.Reply), None if there was none.
     """
 
     def __init__(self, why: str, reply: Any = None) -> None:
@@ -46,32 +46,34 @@ class Dropped(Exception):
 
 
 class Changed(Exception):
-    """The bytes sent are not of the expected file, or not of the file whose download had begun; the message says why.
-    The file has to be downloaded again from its start.
+    """Raised if the bytes sent are not of the expected file, or not of the file whose download had begun; the message
+    says why. The file has to be downloaded again from its start.
     """
 
 
 class _Connection(HTTPConnection):
-    """A connection that times out where connecting (name lookup included) or receiving the head of a reply takes longer
+    """A connection that times out if connecting (name lookup included) or receiving the head of a reply takes longer
     than its timeout in all.
     """
 
     reply: HTTPResponse | None = None
 
     def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
-        """The HTTPResponse that http.client is about to read, also kept as `reply` so that `_waiting` can see bytes
-        after its body.
+        """The HTTPResponse that http.client is about to read. It is also kept as `reply`, so that `_waiting` can see
+        bytes after its body.
         """
         self.reply = HTTPResponse(*args, **options)
         return self.reply
 
     def connect(self) -> None:
+        """Connect; ConnectTimeoutError if this took longer than the timeout."""
         end = time.monotonic() + (self.timeout or 0)
         super().connect()
         if time.monotonic() > end:
             raise ConnectTimeoutError(self, "connected too late")
 
     def getresponse(self) -> Any:
+        """The reply, its head read, its body not. TimeoutError if the head has not arrived within the timeout."""
         late = threading.Event()
         timer = threading.Timer(self.timeout or 0, _cut, [self.sock, late])
         timer.daemon = True
@@ -92,11 +94,12 @@ def _cut(sock: socket.socket, late: threading.Event) -> None:
 
 
 class _PublicConnection(_Connection):
-    """A connection that is refused, before anything is sent, where the IP address connected to is not public; not
+    """A connection that raises Refused, before anything is sent, if the IP address connected to is not public; not
     checked behind a proxy.
     """
 
     def connect(self) -> None:
+        """Connect; Refused if the IP address connected to is not public and no proxy is used."""
         super().connect()
         if not self.proxy:
             check_peer(self.host, self.sock.getpeername()[0])
@@ -128,8 +131,9 @@ class Wire:
     def send(
         self, request: requests.Request, timeout: tuple[float, float], *, public_only: bool = False
     ) -> requests.Response:
-        """The reply to one attempt, redirects not followed, its body not yet read. Dropped where the connection failed
-        or timed out; SourceError for an invalid address or certificate; UsageError for a header that cannot be sent.
+        """The reply to one attempt, redirects not followed, its body not yet read. Dropped if the connection failed or
+        timed out; SourceError for an invalid address or certificate; UsageError for a header that cannot be sent; with
+        `public_only` Refused if the IP address connected to is not public.
 
         `timeout`: seconds until connected; seconds until the head has arrived and between reads of the body.
         """
@@ -152,6 +156,9 @@ class Wire:
             raise Dropped(_connection_words(error)) from None
 
     def _prepared(self, request: requests.Request) -> requests.PreparedRequest:
+        """The request as it is sent, with User-Agent and Accept-Encoding (which its own headers override). UsageError
+        for a header that cannot be sent, SourceError for an invalid address.
+        """
         try:
             request.headers = self._headers | request.headers
             prepared = request.prepare()
@@ -170,7 +177,9 @@ class Wire:
 
 
 def _without_queries(record: logging.LogRecord) -> bool:
-    """A logging filter that keeps every record and removes query strings from its message, as they may hold a key."""
+    """A logging filter that keeps every record and removes query strings, which may hold a key, and the traceback from
+    it.
+    """
     record.msg, record.args, record.exc_info = re.sub(r"\?[^\s\"')]*", "?…", record.getMessage()), (), None
     return True
 
@@ -186,11 +195,12 @@ def _connection_words(error: BaseException) -> str:
 
 
 def chunks(response: requests.Response, *, decode: bool = False, strict: bool = False) -> Iterator[bytes]:
-    """The body in chunks of at most CHUNK bytes, as they arrive. Dropped where it ends before its Content-Length or its
+    """The body in chunks of at most CHUNK bytes, as they arrive. Dropped if it ends before its Content-Length or its
     last HTTP chunk, or a read times out.
 
-    `decode` unpacks a body whose Content-Encoding is gzip or deflate; SourceError where it is not. `strict` raises
-    Changed, after the body, where the server sends more than its Content-Length; without it such bytes stay unread.
+    `decode` unpacks a body whose Content-Encoding is gzip or deflate; SourceError if it is not packed so. `strict`
+    raises Changed, after the body, if the server sends more than its Content-Length; without it such bytes stay
+    unread.
     """
     raw, more = response.raw, False
     try:
@@ -212,8 +222,8 @@ def chunks(response: requests.Response, *, decode: bool = False, strict: bool = 
 
 
 def _waiting(raw: Any) -> int:
-    """How many bytes have arrived and were not read, counted when one byte of the body is left: more than 1 means that
-    the server sends more than it announced.
+    """How many bytes have arrived and were not read, at least as far as 2 of them; 1 if this cannot be seen. Asked
+    when one byte of the body is left: more than 1 means that the server sends more than it announced.
     """
     reply = getattr(raw.connection, "reply", None)
     return len(reply.peek(2)) if reply is not None else 1
@@ -227,8 +237,8 @@ def delimited(response: requests.Response) -> bool:
 
 
 def body(response: requests.Response, *, limit: int, within: float) -> bytes:
-    """The whole body, decoded. SourceError where it is larger than `limit` bytes or in an encoding that was not asked
-    for; Dropped where it is incomplete or takes longer than `within` seconds.
+    """The whole body, unpacked if it is gzip or deflate. SourceError if it is larger than `limit` bytes (packed or
+    unpacked) or in another encoding; Dropped if it is incomplete or takes longer than `within` seconds.
     """
     end, content = time.monotonic() + within, bytearray()
     encoding = response.headers.get("Content-Encoding", "").strip().lower()

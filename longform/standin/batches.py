@@ -43,8 +43,9 @@ _UNANSWERED = {
 
 
 class Line(NamedTuple):
-    """The answer to one request of a batch, and its token usage. `body` is JSON text, written to the file unchanged;
-    None: the answer is lost and written nowhere.
+    """The answer to one request of a batch: HTTP status, body and token usage (OpenAI's usage object, {} if no model
+    was asked). `body` is JSON text, written to the result file unchanged; None: the answer is lost and written
+    nowhere.
     """
 
     status: int
@@ -57,7 +58,7 @@ AnswerLine = Callable[[str, dict[str, Any]], Line]
 
 @dataclass(slots=True)
 class File:
-    """A stored file: OpenAI's file object, and the bytes."""
+    """A stored file: OpenAI's file object (`document`), and the bytes."""
 
     document: dict[str, Any]
     content: bytes
@@ -65,8 +66,9 @@ class File:
 
 @dataclass(slots=True)
 class Batch:
-    """A batch in progress or ended. `document` is OpenAI's batch object; `content` its input file; `end` the final
-    status chosen for it, None: completed. `output` and `errors` collect the lines of its two result files.
+    """A batch in progress or ended. `document` is OpenAI's batch object; `content` the bytes of its input file,
+    emptied when they are read; `end` the final status chosen for it, None: completed. `output` and `errors` collect
+    the lines of its two result files, `tokens` the token counts of its answers by name (TOKENS).
     """
 
     document: dict[str, Any]
@@ -77,15 +79,17 @@ class Batch:
     tokens: Counter[str] = field(default_factory=Counter)
 
     def set_status(self, status: str) -> None:
+        """Set the status in the batch object, and the time of it in seconds since 1970 (`<status>_at`)."""
         self.document["status"] = status
         self.document[f"{status}_at"] = int(time.time())
 
 
 class Batches:
-    """All files and batches of a server. A batch takes about `seconds`. `answer_line(url, body)` answers one request of
-    a batch; `draw_end` returns the final status of a new batch, None: completed.
+    """All files and batches of a server, in memory. A batch takes about `seconds`. `answer_line(url, body)` answers
+    one request of a batch; `draw_end` returns the final status of a new batch, None: completed.
 
-    Methods answer one API call each; they raise ErrorReply for an unknown id or an invalid request.
+    Public methods answer one API call each; they raise ErrorReply for an unknown id or an invalid request. `created`
+    counts the created batches by the `job` of their metadata ("" without one).
     """
 
     def __init__(self, seconds: float, answer_line: AnswerLine, draw_end: Callable[[], str | None]) -> None:
@@ -98,32 +102,43 @@ class Batches:
     # files
 
     def upload(self, name: str, content: bytes, purpose: str) -> web.Response:
+        """The file object of a new file with this name and content. ErrorReply (400) for a purpose other than
+        `batch`.
+        """
         if purpose != "batch":
             raise refusal(400, "Only files of purpose 'batch' are taken here.", "purpose")
         return as_json(self._keep(name, content, purpose).document)
 
     def files(self, query: Mapping[str, str]) -> web.Response:
+        """One page of the file objects, newest first unless `order` is asc, only those of a `purpose` that is given.
+        `query`: `after`, `limit`, `order`, `purpose`. ErrorReply (400) for an invalid query.
+        """
         request = checked(FileListRequest, dict(query))
         rows = [f.document for f in self._files.values() if request.purpose in (None, f.document["purpose"])]
         return _page(rows if request.order == "asc" else rows[::-1], request)
 
     def file(self, name: str) -> web.Response:
+        """The file object with the id `name`. ErrorReply (404) if there is none."""
         return as_json(self._file(name).document)
 
     def content(self, name: str) -> web.Response:
+        """The bytes of the file with the id `name`. ErrorReply (404) if there is none."""
         return web.Response(body=self._file(name).content, content_type="application/octet-stream")
 
     def delete(self, name: str) -> web.Response:
+        """Delete the file with the id `name`; the reply says so. ErrorReply (404) if there is none."""
         self._file(name)
         del self._files[name]
         return as_json({"id": name, "object": "file", "deleted": True})
 
     def _file(self, name: str) -> File:
+        """The file with the id `name`. ErrorReply (404) if there is none."""
         if name not in self._files:
             raise refusal(404, f"No such File object: {name[:100]}", "id")
         return self._files[name]
 
     def _keep(self, name: str, content: bytes, purpose: str) -> File:
+        """A new file with this file name, content and purpose, stored under a new id."""
         now, key = int(time.time()), _id("file-")
         document = {
             "id": key,
@@ -141,7 +156,9 @@ class Batches:
     # batches
 
     def create(self, body: Any) -> web.Response:
-        """The new batch object; the batch is answered in the background from now on."""
+        """The batch object of a new batch, which is answered in the background from now on; it must be called in a
+        running event loop. ErrorReply (400) for an invalid body or an unknown input file.
+        """
         request = checked(BatchRequest, body)
         name = request.input_file_id
         if name not in self._files:
@@ -155,13 +172,20 @@ class Batches:
         return as_json(batch.document)
 
     def batches(self, query: Mapping[str, str]) -> web.Response:
+        """One page of the batch objects, newest first. `query`: `after` and `limit`. ErrorReply (400) for an invalid
+        query.
+        """
         rows = [batch.document for batch in self._batches.values()]
         return _page(rows[::-1], checked(ListRequest, dict(query)))
 
     def batch(self, name: str) -> web.Response:
+        """The batch object with the id `name`. ErrorReply (404) if there is none."""
         return as_json(self._batch(name).document)
 
     def cancel(self, name: str) -> web.Response:
+        """The batch object with the id `name`, now `cancelling`; the background work ends it soon. ErrorReply (404) if
+        there is none, (409) if the batch has ended.
+        """
         batch = self._batch(name)
         if batch.document["status"] in FINAL_STATUSES:
             raise refusal(409, f"Cannot cancel a batch with status '{batch.document['status']}'.")
@@ -175,6 +199,7 @@ class Batches:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _batch(self, name: str) -> Batch:
+        """The batch with the id `name`. ErrorReply (404) if there is none."""
         if name not in self._batches:
             raise refusal(404, f"No batch found with id '{name[:100]}'.", "batch_id")
         return self._batches[name]
@@ -182,7 +207,9 @@ class Batches:
     # the work
 
     async def _work(self, batch: Batch) -> None:
-        """Take a batch from `validating` to its final status, which takes about the configured seconds."""
+        """Take a batch from `validating` to its final status, which takes about the configured seconds. It fails,
+        early and with nothing answered, if its input file is ill-formed or its drawn end is `failed`.
+        """
         started = asyncio.get_running_loop().time()
         await asyncio.sleep(self._seconds / 10)
         lines, problems = _read_lines(batch.content, batch.document["endpoint"])
@@ -199,8 +226,9 @@ class Batches:
         self._finish(batch, unanswered)
 
     async def _answer(self, batch: Batch, lines: list[dict[str, Any]], started: float) -> list[dict[str, Any]]:
-        """Answer the lines, evenly spread over the batch's seconds. Returns the lines left unanswered: the second half
-        where the batch is to expire or be cancelled, the rest once a client cancels it, else [].
+        """Answer the lines, evenly spread over the batch's seconds from `started` (the event loop's time). Returns the
+        lines left unanswered: the second half if the batch is to expire or be cancelled, the rest once a client
+        cancels it, else [].
         """
         loop = asyncio.get_running_loop()
         last = len(lines) // 2 if batch.end in _UNANSWERED else len(lines)
@@ -214,6 +242,9 @@ class Batches:
         return []
 
     def _answer_one(self, batch: Batch, line: dict[str, Any]) -> None:
+        """Answer one line: count it as completed or failed, and append the answer to the batch's output (status 200)
+        or errors. A lost answer counts as failed and is written nowhere.
+        """
         answer = self._answer_line(line["url"], line["body"])
         counts = batch.document["request_counts"]
         counts["completed" if answer.status == 200 and answer.body is not None else "failed"] += 1
@@ -222,16 +253,18 @@ class Batches:
         batch.tokens.update({name: answer.usage.get(name, 0) for name in TOKENS})
         response = b'{"status_code": %d, "request_id": "%b", "body": %b}'
         written = response % (answer.status, _id("req_").encode(), answer.body)
-        (batch.output if answer.status == 200 else batch.errors).append(_line(line["custom_id"], written, b"null"))
+        (batch.output if answer.status == 200 else batch.errors).append(
+            _result_line(line["custom_id"], written, b"null")
+        )
 
     def _finish(self, batch: Batch, unanswered: list[dict[str, Any]]) -> None:
-        """Write the batch's result files and usage, then set its final status. `unanswered` lines get an error line
-        each.
+        """Write the batch's result files (none without lines) and usage, then set its final status. If it expired or
+        was cancelled, each of the `unanswered` lines gets an error line.
         """
         status = "cancelled" if batch.document["status"] == "cancelling" else batch.end or "completed"
         if status in _UNANSWERED:
             error = json.dumps(_UNANSWERED[status]).encode()
-            batch.errors += [_line(line["custom_id"], b"null", error) for line in unanswered]
+            batch.errors += [_result_line(line["custom_id"], b"null", error) for line in unanswered]
         batch.set_status("finalizing")
         for kind, written in (("output", batch.output), ("error", batch.errors)):
             if written:
@@ -247,7 +280,8 @@ class Batches:
 
 def _read_lines(content: bytes, url: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(lines, problems) of an input file. `problems` are OpenAI's error objects, at most one for each line and
-    MAX_PROBLEMS in all; a batch with any problem fails. `url` is the endpoint that all lines must name.
+    MAX_PROBLEMS in all; a batch with any problem fails. `url` is the endpoint that all lines must name. Without a
+    line, or with more than MAX_LINES, there is one problem and no lines. Blank lines are skipped and not counted.
     """
     texts = list(filter(bytes.strip, content.split(b"\n")))
     if not texts:
@@ -275,8 +309,8 @@ def _read_line(text: bytes) -> dict[str, Any]:
 
 
 def _broken_rules(line: dict[str, Any], url: str, seen: set[str], models: set[str]) -> list[tuple[str, str]]:
-    """(code, message) of each rule that the line breaks. `seen` and `models` are the custom_ids and models of the lines
-    before it.
+    """(code, message) of each rule that the line breaks. `url` is the endpoint that it must name; `seen` and `models`
+    are the custom_ids and models of the lines before it.
     """
     name, body = line.get("custom_id"), line.get("body")
     rules = [
@@ -292,20 +326,26 @@ def _broken_rules(line: dict[str, Any], url: str, seen: set[str], models: set[st
 
 
 def _model(line: dict[str, Any]) -> str:
+    """The model that the request in a line of the input names; "" if it has no body, "None" if the body names none."""
     body = line.get("body")
     return str(body.get("model")) if isinstance(body, dict) else ""
 
 
 def _problem(code: str, message: str, line: int | None) -> dict[str, Any]:
+    """OpenAI's error object for line number `line` of an input file (from 1, blank ones not counted); None: for all of
+    it.
+    """
     return {"code": code, "message": message, "param": None, "line": line}
 
 
-def _line(custom_id: str, response: bytes, error: bytes) -> bytes:
+def _result_line(custom_id: str, response: bytes, error: bytes) -> bytes:
+    """One line of a result file, as JSON without a line break, with a new id. `response` and `error` are JSON text."""
     names = json.dumps({"id": _id("batch_req_"), "custom_id": custom_id}).encode()
     return b'%b, "response": %b, "error": %b}' % (names[:-1], response, error)
 
 
 def _batch_document(request: BatchRequest) -> dict[str, Any]:
+    """OpenAI's batch object for a new batch, in status `validating`."""
     now = int(time.time())
     moments = ("in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled")
     return {
@@ -328,8 +368,8 @@ def _batch_document(request: BatchRequest) -> dict[str, Any]:
 
 
 def _page(rows: list[dict[str, Any]], request: ListRequest) -> web.Response:
-    """One page of a list, as OpenAI returns it: at most `limit` rows after the row with the id `after`, in the order of
-    `rows`. ErrorReply (400) for an unknown `after`.
+    """One page of a list, as OpenAI returns it: at most `limit` rows after the row with the id `after`, in the order
+    of `rows`. ErrorReply (400) for an unknown `after`.
     """
     after, names = request.after, [row["id"] for row in rows]
     if after is not None and after not in names:
@@ -341,4 +381,5 @@ def _page(rows: list[dict[str, Any]], request: ListRequest) -> web.Response:
 
 
 def _id(prefix: str) -> str:
+    """A new random id: the prefix and 24 hex digits."""
     return f"{prefix}{random.getrandbits(96):024x}"

@@ -94,7 +94,7 @@ REFUSALS = frozenset((*_ERRORS, "401-echo", "502"))
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault by its name in FAULTS. `seconds`: how long a `drip` or `slow` answer takes, None: the default of that
-    fault. `retry_after`: seconds in the Retry-After header.
+    fault. `retry_after`: seconds in the Retry-After header of the faults 429 and 503.
     """
 
     name: str
@@ -103,7 +103,10 @@ class Fault:
 
 
 class Faults:
-    """Chooses the fault of each request: by script while lines are left, then at random by share."""
+    """Chooses the fault of each request: by script while lines are left, then at random by share, drawn by `seed`.
+    `shares`: fault name -> share of requests; `batches`: final status -> share of batches. UsageError as in
+    `set_shares`.
+    """
 
     def __init__(self, shares: Mapping[str, float], batches: Mapping[str, float], seed: int) -> None:
         self.set_shares(shares)
@@ -112,17 +115,19 @@ class Faults:
         self._script = defaultdict[str | None, deque[dict[str, Any]]](deque)
 
     def set_shares(self, shares: Mapping[str, float]) -> None:
-        """Set the shares of requests, by fault name. UsageError for an unknown fault or shares that add up to more than
-        1.
+        """Set the shares of requests, by fault name. UsageError for an unknown fault, a share outside [0, 1], or
+        shares that add up to more than 1.
         """
         self._shares = checked_shares(shares, FAULTS)
 
     def set_batch_shares(self, shares: Mapping[str, float]) -> None:
-        """Set the shares of batches that end as expired, failed or cancelled. UsageError as for `set_shares`."""
+        """Set the shares of batches that end as expired, failed or cancelled. UsageError as in `set_shares`."""
         self._batch_shares = checked_shares(shares, BATCH_FAULTS)
 
     def add_script(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Append lines to the script; the module's docstring shows them. UsageError for an ill-formed one."""
+        """Append lines to the script, such as {"fault": "429", "path": "POST /v1/batches"} or {}; the module's
+        docstring describes them. UsageError for the first ill-formed line, before which the others are appended.
+        """
         for number, line in enumerate([*lines], 1):
             checked = _checked_line(number, dict(line))
             self._script[checked.pop("path", None)].append(checked)
@@ -158,7 +163,9 @@ def _drawn(shares: Mapping[str, float], dice: random.Random) -> str | None:
 
 
 def error_reply(fault: Fault, authorization: str) -> web.Response:
-    """The error response of a fault in REFUSALS. `authorization` is the request's header, which "401-echo" repeats."""
+    """The error response of a fault in REFUSALS. `authorization` is the request's Authorization header, which
+    "401-echo" repeats in its message.
+    """
     if fault.name == "502":
         return web.Response(body=_HTML, status=502, content_type="text/html")
     if fault.name == "401-echo":
@@ -172,22 +179,24 @@ def error_reply(fault: Fault, authorization: str) -> web.Response:
 
 
 def slow_seconds(fault: Fault | None, latency_seconds: float) -> float:
-    """The least seconds that a reply takes under the fault `slow`; 0 without a fault or under another."""
+    """The least seconds that a reply takes under the fault `slow`: those of the fault, by default SLOW_FACTOR times
+    the usual `latency_seconds` and at least SLOW_SECONDS. 0 without a fault or under another.
+    """
     if fault is None or fault.name != "slow":
         return 0.0
     return max(SLOW_FACTOR * latency_seconds, SLOW_SECONDS) if fault.seconds is None else fault.seconds
 
 
 def unreadable(name: str, body: Any) -> bytes:
-    """The bytes sent in place of `body` under a fault in UNREADABLE: its first half for "broken", JSON of another shape
-    for "shape".
+    """The bytes sent in place of `body` under a fault in UNREADABLE: its first half for "broken", JSON of another
+    shape for "shape".
     """
     return bytes(body[: len(body) // 2]) if name == "broken" else json.dumps(_WRONG_SHAPE).encode()
 
 
 def with_fault(fault: Fault | None, request: web.Request, response: web.Response) -> web.StreamResponse:
     """The response as the fault lets it through: the connection reset, the body unreadable, truncated or sent slowly;
-    unchanged without a fault or under any other.
+    unchanged without a fault or under any other. `response` itself is changed.
     """
     name = fault.name if fault else ""
     body: Any = response.body
@@ -215,7 +224,9 @@ def reset(request: web.Request) -> web.Response:
 
 
 async def _drops(body: bytes, seconds: float) -> AsyncIterator[bytes]:
-    """The body in small pieces, about one every 0.2 s for `seconds`, so that no single read of the client times out."""
+    """The body in small pieces, about one every PAUSE_SECONDS for `seconds`, so that no single read of the client
+    times out.
+    """
     size = math.ceil(len(body) / max(1, round(seconds / PAUSE_SECONDS))) or 1
     starts = range(0, len(body), size)
     for start in starts:
@@ -225,7 +236,7 @@ async def _drops(body: bytes, seconds: float) -> AsyncIterator[bytes]:
 
 def faulty_message(name: str, text: str, limit: int) -> tuple[dict[str, Any], str]:
     """(fields that replace those of the completion's message, finish reason) under the fault `name` of REPLY_FAULTS.
-    `limit`: the request's token limit.
+    `text` is the reply without the fault; `limit` the request's token limit, up to which "whitespace" writes.
     """
     messages: dict[str, tuple[dict[str, Any], str]] = {
         "length": ({"content": text[: len(text) // 2]}, "length"),
@@ -251,7 +262,9 @@ def checked_shares(shares: Mapping[str, float], known: Mapping[str, str]) -> dic
 
 
 def shares_of(words: Iterable[str]) -> dict[str, float]:
-    """The shares in words of the form NAME=SHARE, such as 429=0.05, by name. UsageError for a word without a number."""
+    """The shares in words of the form NAME=SHARE, such as 429=0.05, by name; the last one for a name given twice.
+    UsageError for a word without a number. Names and sums are not checked.
+    """
     shares = {}
     for word in words:
         name, _, share = word.partition("=")
@@ -263,7 +276,7 @@ def shares_of(words: Iterable[str]) -> dict[str, float]:
 
 
 def read_script(path: Path) -> list[dict[str, Any]]:
-    """The lines of a script file (JSON lines), parsed. UsageError where it cannot be read, or with the number of the
+    """The lines of a script file (JSON lines), parsed. UsageError if it cannot be read, or with the number of the
     first ill-formed line.
     """
     try:

@@ -14,7 +14,9 @@ from collections.abc import Callable
 
 
 class Bucket:
-    """A token bucket: starts full with `capacity`, refills by `per_minute` a minute. `clock` returns seconds."""
+    """A token bucket: starts full with `capacity`, refills by `per_minute` a minute up to it. `clock` returns
+    seconds.
+    """
 
     def __init__(self, per_minute: float, capacity: float, clock: Callable[[], float]) -> None:
         self.capacity, self._rate, self._clock = float(capacity), per_minute / 60, clock
@@ -28,14 +30,17 @@ class Bucket:
         return self._level
 
     def take(self, amount: float) -> None:
+        """Take this amount out, also if less is there."""
         self._level -= amount
 
     def seconds_until(self, amount: float) -> float:
-        """Seconds until the bucket has `amount` or more; infinite if its capacity is smaller."""
+        """Seconds until the bucket has `amount` or more, 0 if it has now; infinite if its capacity is smaller."""
         return math.inf if amount > self.capacity else max(0.0, (amount - self.level()) / self._rate)
 
     def headers(self, name: str) -> dict[str, str]:
-        """The x-ratelimit headers of this bucket; `name` is requests or tokens."""
+        """The x-ratelimit headers of this bucket: limit, what remains (rounded down), and the time until it is full
+        again. `name` is requests or tokens.
+        """
         level = self.level()
         return {
             f"x-ratelimit-limit-{name}": f"{self.capacity:.0f}",
@@ -46,7 +51,7 @@ class Bucket:
 
 class Limits:
     """Rate limits: `rpm` requests and `tpm` tokens a minute, None or 0: unlimited. `burst` is how many requests may
-    come at once, by default `rpm`.
+    come at once, by default `rpm`; for tokens this is `tpm`. `clock` returns seconds.
     """
 
     def __init__(self, rpm: float | None, tpm: float | None, burst: float | None, clock: Callable[[], float]) -> None:
@@ -54,7 +59,7 @@ class Limits:
         self._buckets = {name: Bucket(rate, size, clock) for name, (rate, size) in given.items() if rate and size}
 
     def admit(self, tokens: int) -> tuple[str, float] | None:
-        """Charge one request of so many tokens and return None; or, where a limit is used up, charge nothing and return
+        """Charge one request of so many tokens and return None; or, if a limit is used up, charge nothing and return
         (`requests` or `tokens`, seconds until there is enough; infinite if there never is).
         """
         costs = {"requests": 1, "tokens": tokens}
@@ -66,6 +71,7 @@ class Limits:
         return None
 
     def headers(self) -> dict[str, str]:
+        """The x-ratelimit headers of each limit that is set; {} if none is."""
         return {name: value for kind, bucket in self._buckets.items() for name, value in bucket.headers(kind).items()}
 
 

@@ -36,6 +36,7 @@ class ErrorReply(Exception):
 
 
 def as_json(document: Any, status: int = 200) -> web.Response:
+    """A JSON response with this document and status."""
     return web.Response(body=orjson.dumps(document), status=status, content_type="application/json")
 
 
@@ -52,7 +53,9 @@ def refusal(status: int, message: str, parameter: str | None = None, code: str |
 
 
 def checked(model: type[M], body: Any) -> M:
-    """The body of a request validated as `model`. ErrorReply (400), naming the first invalid field."""
+    """The body of a request validated as `model`. ErrorReply (400), which names the first invalid field, if it is not
+    valid.
+    """
     try:
         return model.model_validate(body)
     except ValidationError as error:
@@ -62,23 +65,32 @@ def checked(model: type[M], body: Any) -> M:
 
 
 class Part(BaseModel):
+    """One part of a message's content; only text is accepted."""
+
     text: str
 
 
 class Message(BaseModel):
+    """A chat message; `content` is a text or a list of text parts."""
+
     role: str
     content: str | list[Part]
 
     @property
     def text(self) -> str:
+        """The content as one text, parts joined without anything between them."""
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
 class JsonSchema(BaseModel):
+    """The `json_schema` of a response format; only its `schema` is read."""
+
     document: dict[str, Any] = Field(alias="schema")
 
 
 class ResponseFormat(BaseModel):
+    """The form of reply that a request asks for. `json_schema` must be given for the type json_schema."""
+
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
@@ -90,7 +102,9 @@ class ResponseFormat(BaseModel):
 
 
 class Question(BaseModel):
-    """A chat completion request. With `effort` "low" the offline model writes plainer drafts."""
+    """A chat completion request; fields that are not listed are ignored. With `effort` "low" the offline model writes
+    plainer drafts. `top_logprobs` is refused unless `logprobs` is true.
+    """
 
     model: Text
     messages: list[Message] = Field(min_length=1)
@@ -111,11 +125,12 @@ class Question(BaseModel):
 
     @property
     def limit(self) -> int:
-        """The most tokens of one choice."""
+        """The most tokens of one choice: max_completion_tokens, else max_tokens, else DEFAULT_LIMIT."""
         return self.max_completion_tokens or self.max_tokens or DEFAULT_LIMIT
 
     @property
     def choices(self) -> int:
+        """How many choices are asked for: `n`, by default 1."""
         return self.n or 1
 
     @property
@@ -130,6 +145,7 @@ class Question(BaseModel):
 
     @cached_property
     def prompt_tokens(self) -> int:
+        """The tokens of all messages' texts, counted by the offline model: one for each 4 characters, rounded up."""
         return offline.tokens(sum(len(message.text) for message in self.messages))
 
     @property
@@ -148,6 +164,7 @@ class Texts(BaseModel):
 
     @property
     def texts(self) -> list[str]:
+        """The texts to embed, in order."""
         is_one = isinstance(self.input, str) or isinstance(self.input[0], int)
         return [_text(each) for each in ([self.input] if is_one else self.input)]
 
@@ -158,6 +175,7 @@ class Texts(BaseModel):
 
 
 def _text(words: Any) -> str:
+    """A text as it is; token ids written as words, with blanks between them."""
     return words if isinstance(words, str) else " ".join(map(str, words))
 
 
@@ -184,6 +202,10 @@ class ListRequest(BaseModel):
 
 
 class FileListRequest(ListRequest):
+    """The query of a list of files: as in ListRequest, newest first (`desc`) or last, only those of `purpose`, None:
+    all.
+    """
+
     limit: Annotated[int, Field(ge=1, le=10_000)] = 10_000
     order: Literal["asc", "desc"] = "desc"
     purpose: str | None = None

@@ -40,9 +40,9 @@ _WORDS = ("grey", "seven", "harbour", "paper", "slow", "river", "window", "early
 def complete(
     question: Question, digest: bytes, rules: Rules, fault: str | None = None, say: str | None = None
 ) -> dict[str, Any]:
-    """The completion object for a request, in OpenAI's shape. `digest`: sha256 of the request, from which made-up text
-    is drawn. `fault`: one of REPLY_FAULTS replaces the message, others change nothing. `say`: the text of every reply,
-    in place of the rules'. ErrorReply (400) for a JSON schema that cannot be read.
+    """The completion object for a request, in OpenAI's shape, with a new random id. `digest`: sha256 of the request,
+    from which made-up text is drawn. `fault`: one of REPLY_FAULTS replaces the message, others change nothing. `say`:
+    the text of every reply, in place of the rules'. ErrorReply (400) for a JSON schema that cannot be read.
     """
     choices, tokens = [], 0
     for sample in range(question.choices):
@@ -79,7 +79,10 @@ def usage(prompt: int, completion: int) -> dict[str, Any]:
 
 
 def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple[str, str]:
-    """(text, finish reason) of one choice, the one numbered `sample`; cut off at the request's token limit."""
+    """(text, finish reason) of the choice with the index `sample`: by the offline model's rule for this request, as
+    JSON if the request has a schema; without a rule a text that says so. Cut off at the request's token limit, with
+    the finish reason length, else stop.
+    """
     request, schema = _known_request(question, rules), question.schema_asked
     if schema is not None:
         text = _json_text(question, digest, rules, schema, request, sample)
@@ -94,8 +97,8 @@ def _text(question: Question, digest: bytes, rules: Rules, sample: int) -> tuple
 
 
 def _known_request(question: Question, rules: Rules) -> Request | None:
-    """The request up to its last user message that a rule answers; None if there is no such message. Messages after it,
-    such as a faulty reply and the request to repair it, are left out.
+    """The request up to its last user message that a rule answers; None if there is no such message. Messages after
+    it, such as a faulty reply and the request to repair it, are left out.
     """
     messages = tuple((message.role, message.text) for message in question.messages)
     for end in range(len(messages), 0, -1):
@@ -108,8 +111,8 @@ def _known_request(question: Question, rules: Rules) -> Request | None:
 def _json_text(
     question: Question, digest: bytes, rules: Rules, schema: dict[str, Any], request: Request | None, sample: int
 ) -> str:
-    """A reply as JSON text: the rule's reply where its fields are those of the schema, else made-up values. `request`
-    is None where there is no rule. ErrorReply (400) for a schema that cannot be read.
+    """A reply as JSON text, not cut off: the rule's reply if its fields are those of the schema, else made-up values.
+    `request` is None if there is no rule. ErrorReply (400) for a schema that cannot be read.
     """
     found = None
     if request is not None:
@@ -124,14 +127,14 @@ def _json_text(
 
 
 def _from_json(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The JSON object in a rule's reply; None where its fields are not those of the schema."""
+    """The JSON object at the beginning of a rule's reply; None if its fields are not those of the schema."""
     found: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
     return found if found.keys() == schema.get("properties", {}).keys() else None
 
 
 def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The fields of the schema, read from tags of the same names in a rule's reply; None where a tag is missing or all
-    are empty. Array fields collect all tags of the name.
+    """The fields of the schema, read from tags of the same names in a rule's reply; None if a tag is missing or all
+    are empty. Array fields collect all tags of the name, and may have none.
     """
     found: dict[str, Any] = {}
     for name, field in schema.get("properties", {}).items():
@@ -147,8 +150,10 @@ def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int) -> Any:
-    """A made-up value that fits a JSON schema; `whole` is the schema that its $refs point into. Types, enums, and
-    bounds of numbers, lengths and items are kept; patterns and formats are not.
+    """A made-up value for a JSON schema; `whole` is the schema that its $refs point into. Types, enums, and bounds of
+    numbers, lengths and items are kept; patterns and formats are not. Of anyOf, oneOf and allOf one branch is drawn.
+    Deeper than MAX_DEPTH levels (`depth`) null and the shortest lists are chosen, so that recursive schemas end. None
+    for a schema that is no object.
     """
     if not isinstance(schema, dict):
         return None
@@ -174,7 +179,9 @@ def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int)
 
 
 def _plain(kind: Any, schema: dict[str, Any], dice: random.Random) -> Any:
-    """A made-up number, boolean, null or string."""
+    """A made-up integer (also for the type number), boolean, null or, for any other type, text of a few words, within
+    the schema's bounds.
+    """
     if kind in ("integer", "number"):
         least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
         most = schema.get("maximum", max(least, schema.get("exclusiveMaximum", least + 10) - 1))
@@ -199,7 +206,8 @@ def _referred(name: str, whole: dict[str, Any]) -> Any:
 
 def _logprobs(text: str, alternatives: int) -> dict[str, Any]:
     """The logprobs object of a text: one entry for each CHARACTERS_PER_TOKEN characters, counted as a token, with
-    made-up log probabilities drawn from the text. `alternatives` is the request's top_logprobs.
+    made-up log probabilities drawn from the text. `alternatives` is the request's top_logprobs; the token itself is
+    the first of them.
     """
     dice = random.Random(text)
     size = offline.CHARACTERS_PER_TOKEN
@@ -213,10 +221,14 @@ def _logprobs(text: str, alternatives: int) -> dict[str, Any]:
 
 
 def _logprob(token: str, logprob: float) -> dict[str, Any]:
+    """OpenAI's entry for one token: its text, log probability and UTF-8 bytes."""
     return {"token": token, "logprob": logprob, "bytes": [*token.encode("utf-8", "surrogatepass")]}
 
 
 def embed(request: Texts) -> dict[str, Any]:
+    """The reply to an embeddings request, in OpenAI's shape: a vector for each text, in order, as numbers or in
+    base64.
+    """
     vectors = [vector(text, request.dimensions or DIMENSIONS) for text in request.texts]
     encode = _base64 if request.encoding_format == "base64" else list
     data = [{"object": "embedding", "index": at, "embedding": encode(each)} for at, each in enumerate(vectors)]
@@ -225,8 +237,8 @@ def embed(request: Texts) -> dict[str, Any]:
 
 
 def vector(text: str, dimensions: int) -> list[float]:
-    """An embedding of length 1: the normalized sum of pseudo-random vectors of the words, so that texts with common
-    words are similar.
+    """An embedding of length 1: the normalized sum of pseudo-random vectors of the words, in lower case, so that texts
+    with common words are similar. The same text always gets the same embedding.
     """
     sums = [0.0] * dimensions
     for word in re.findall(r"\w+", text.lower()) or [text]:
@@ -240,11 +252,14 @@ def vector(text: str, dimensions: int) -> list[float]:
 
 @lru_cache(maxsize=50_000)
 def _signs(word: str, dimensions: int) -> list[tuple[int, float]]:
-    """The vector of a word as its non-zero entries: (index, +1 or -1), drawn from the word's hash."""
+    """The vector of a word as SIGNS_PER_WORD entries (index, +1 or -1), drawn from the word's hash. An index may occur
+    twice: then its entries are added.
+    """
     digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
     numbers = struct.unpack(f">{SIGNS_PER_WORD}I", digest)
     return [((number >> 1) % dimensions, 1.0 if number & 1 else -1.0) for number in numbers]
 
 
 def _base64(numbers: list[float]) -> str:
+    """The numbers as little-endian 32-bit floats, in base64."""
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()

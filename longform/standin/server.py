@@ -79,9 +79,11 @@ class Settings:
     """Settings of the stand-in. `faults` and `batch_faults` map names to shares; `script` holds lines as described in
     longform/standin/faults.py.
 
-    `burst` is how many requests may come at once under `rpm`, by default `rpm`. `headers`: whether replies have rate
-    limit headers. With `model` only this model is served, with `key` only this API key accepted; None: any. `say` is
-    the reply to every question in place of the offline model's, for measuring clients. `rules` are the offline model's.
+    `rpm`, `tpm`: requests and tokens a minute, None: unlimited. `burst` is how many requests may come at once under
+    `rpm`, by default `rpm`. `headers`: whether replies have rate limit headers. With `model` only this model is
+    served, with `key` only this API key accepted; None: any. `seed` is for the draw of faults. `batch_seconds`: how
+    long a batch takes. `say` is the reply to every question in place of the offline model's, for measuring clients.
+    `rules` are the offline model's.
     """
 
     latency_seconds: float = 0.0
@@ -103,7 +105,10 @@ class Settings:
 class Counts:
     """The counters of a stand-in since its start or last reset.
 
-    `answers` counts usable answers by request: the key is the sha256 of the request's JSON with sorted fields.
+    `requests` are counted by route. `outcomes` count completion and embedding requests by the fault's name,
+    `answered`, `limited`, `refused` or `invalid`, and other requests only if they get a fault; `batch_lines` the
+    requests in batches in the same way. `answers` counts usable answers by request: the key is the sha256 of the
+    request's JSON with sorted fields.
     """
 
     def __init__(self) -> None:
@@ -125,8 +130,9 @@ class Counts:
             self._seconds[int(time.monotonic())] += 1
 
     def document(self, in_flight: int, jobs: Counter[str]) -> dict[str, Any]:
-        """The counters as GET /standin/counters returns them. `jobs`: batches created by job name; `repeated`: requests
-        that were answered more than once, by sha256.
+        """The counters as GET /standin/counters returns them. `in_flight`: requests in progress now; `jobs`: batches
+        created by job name. In the document, `repeated` are the requests that were answered more than once, by sha256;
+        `last_second` and `best_second` count completion and embedding requests in one second.
         """
         return {
             "requests": dict(self.requests),
@@ -144,7 +150,9 @@ class Counts:
 
 
 class Standin:
-    """The application of the stand-in server with its state. Not thread-safe: it is used in one event loop."""
+    """The application of the stand-in server with its state. Not thread-safe: it is used in one event loop. UsageError
+    for settings with unknown faults, ill-formed shares or an ill-formed script.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -156,6 +164,7 @@ class Standin:
         self._others = self._file_routes()
 
     def counters(self) -> dict[str, Any]:
+        """The counters, as GET /standin/counters returns them."""
         return self._counts.document(self._in_flight, self.batches.created)
 
     def reset(self) -> None:
@@ -164,6 +173,7 @@ class Standin:
         self.batches.created.clear()
 
     def application(self) -> web.Application:
+        """The aiohttp application with all routes of the server."""
         app = web.Application(client_max_size=JSON_BYTES, middlewares=[_errors_as_json])
         app.router.add_get("/standin/counters", self._show_counters)
         app.router.add_post("/standin/reset", self._reset_counters)
@@ -174,9 +184,11 @@ class Standin:
         return app
 
     async def _show_counters(self, request: web.Request) -> web.StreamResponse:
+        """The response to GET /standin/counters."""
         return as_json(self.counters())
 
     async def _reset_counters(self, request: web.Request) -> web.StreamResponse:
+        """The response to POST /standin/reset: the counters after the reset."""
         self.reset()
         return await self._show_counters(request)
 
@@ -184,7 +196,7 @@ class Standin:
         """The routes for files, batches and models: "METHOD path" -> function of (request, body) that returns the
         response.
 
-        The body of an upload is (file name, content, purpose).
+        The body is bytes; that of an upload is (file name, content, purpose).
         """
         batches = self.batches
         return {
@@ -202,7 +214,9 @@ class Standin:
         }
 
     def _counted(self, name: str) -> Handler:
-        """A handler for the route `name` ("METHOD path"), which counts its requests and their outcomes."""
+        """A handler for the route `name` ("METHOD path"), which counts its requests and, of completion and embedding
+        requests, those refused with an error.
+        """
 
         async def handle(request: web.Request) -> web.StreamResponse:
             self._in_flight += 1
@@ -219,7 +233,9 @@ class Standin:
         return handle
 
     async def _respond(self, name: str, request: web.Request) -> web.StreamResponse:
-        """The response to a request on the route `name`, under the fault drawn for it. ErrorReply for a wrong key."""
+        """The response to a request on the route `name`, under the fault drawn for it. ErrorReply for a body that
+        cannot be read, a wrong key, or any other request that is refused.
+        """
         fault = self.faults.draw(name, asks_model=name in ASKS_MODEL)
         if fault and fault.name == "reset-early":
             self._counts.outcomes[fault.name] += 1
@@ -234,7 +250,9 @@ class Standin:
         return with_fault(fault, request, reply)
 
     async def _respond_files(self, name: str, request: web.Request, body: Any, fault: Fault | None) -> web.Response:
-        """The response to a request for files, batches or models, under this fault."""
+        """The response to a request for files, batches or models, under this fault. `body` as in `_file_routes`.
+        ErrorReply for an unknown id or an invalid request.
+        """
         if fault:
             self._counts.outcomes[fault.name] += 1
             await asyncio.sleep(slow_seconds(fault, 0.0))
@@ -245,8 +263,9 @@ class Standin:
     async def _ask(
         self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request
     ) -> web.Response:
-        """The response to a completion or embedding request, under this fault, after the configured latency. ErrorReply
-        (429) where a rate limit is used up.
+        """The response to a completion or embedding request, under this fault, after the configured latency.
+        ErrorReply (429) if a rate limit is used up, (400) for an invalid body, (404) for another model than the one
+        served.
         """
         started = time.monotonic()
         question, digest = self._read_question(kind, body)
@@ -260,6 +279,7 @@ class Standin:
         return self._with_limits(reply)
 
     def _with_limits(self, reply: web.Response) -> web.Response:
+        """The reply, to which rate limit headers are added unless the setting `headers` is off."""
         if self._settings.headers:
             reply.headers.update(self._limits.headers())
         return reply
@@ -267,8 +287,9 @@ class Standin:
     def _answer(
         self, question: Question | Texts, digest: bytes, fault: Fault | None, authorization: str
     ) -> tuple[str, web.Response, Mapping[str, Any]]:
-        """(name of the fault or `answered`, response, token usage); counts tokens and usable answers. Faults of
-        REPLY_FAULTS do not apply to embeddings.
+        """(name of the fault or `answered`, response, token usage: {} for an error); counts tokens and usable answers.
+        Only faults that change the answer's content or status apply here: REFUSALS, and for completions REPLY_FAULTS.
+        `authorization` is the request's Authorization header. ErrorReply (400) for a JSON schema that cannot be read.
         """
         name = fault.name if fault else None
         if name in REPLY_FAULTS and isinstance(question, Texts):
@@ -286,8 +307,8 @@ class Standin:
         return name or "answered", as_json(document), usage
 
     def _batch_line(self, url: str, body: dict[str, Any]) -> Line:
-        """The answer to one request of a batch: faults are drawn by the same shares, rate limits and latency do not
-        apply.
+        """The answer to one request of a batch, `url` such as "/v1/embeddings": faults are drawn by the same shares;
+        rate limits, latency and key do not apply. An invalid request is an answer with an error status.
         """
         fault = self.faults.draw_line()
         try:
@@ -312,15 +333,20 @@ class Standin:
         return question, digest
 
     def _check_key(self, request: web.Request) -> None:
+        """ErrorReply (401) if the setting `key` is given and the request has another API key, in Api-Key or
+        Authorization.
+        """
         key = request.headers.get("Api-Key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
         accepted = key if self._settings.key is None else self._settings.key
         if not hmac.compare_digest(key.encode("utf-8", "surrogateescape"), accepted.encode("utf-8", "surrogateescape")):
             raise refusal(401, "Incorrect API key provided.", None, "invalid_api_key")
 
     def _model(self) -> dict[str, Any]:
+        """OpenAI's model object of the model that is served."""
         return {"id": self._settings.model or MODEL, "object": "model", "created": 0, "owned_by": "longform"}
 
     def _one_model(self, name: str) -> web.Response:
+        """The model object of the model with this name. ErrorReply (404) if it is not the one served."""
         if name != self._model()["id"]:
             raise refusal(404, f"The model '{name[:100]}' does not exist.", "model", "model_not_found")
         return as_json(self._model())
@@ -342,8 +368,8 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 
 async def _read(request: web.Request, *, is_upload: bool) -> Any:
-    """The body as bytes, or for an upload (file name, content, purpose). ErrorReply (400) where it cannot be read,
-    (413) where it is too large.
+    """The body as bytes, or for an upload (file name, content, purpose). ErrorReply (400) if it cannot be read, (413)
+    if it is larger than JSON_BYTES, an upload than MAX_FILE_BYTES.
     """
     limit = MAX_FILE_BYTES + UPLOAD_FRAME_BYTES if is_upload else JSON_BYTES
     try:
@@ -357,6 +383,9 @@ async def _read(request: web.Request, *, is_upload: bool) -> Any:
 
 
 async def _form(request: web.BaseRequest) -> tuple[str, bytes, str]:
+    """(file name, content, purpose) of an uploaded multipart form; purpose is "" if there is none. ErrorReply (400) if
+    it has no file.
+    """
     form = await request.post()
     file = form.get("file")
     if not isinstance(file, web.FileField):
@@ -366,6 +395,7 @@ async def _form(request: web.BaseRequest) -> tuple[str, bytes, str]:
 
 
 def _digest(body: Any) -> bytes:
+    """The sha256 of a JSON document with sorted fields. ErrorReply (400) if it is nested too deeply."""
     try:
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
     except RecursionError:
@@ -373,6 +403,7 @@ def _digest(body: Any) -> bytes:
 
 
 def _json(body: bytes) -> Any:
+    """The body parsed as JSON. ErrorReply (400) if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -380,8 +411,8 @@ def _json(body: bytes) -> Any:
 
 
 def _limited(name: str, seconds: float) -> web.Response:
-    """The 429 response for a used-up limit of `name` (requests or tokens), with the seconds to wait; infinite: it can
-    never be granted.
+    """The 429 response for a used-up limit of `name` (requests or tokens), with the seconds to wait; infinite: the
+    response says that the request is too large.
     """
     if math.isinf(seconds):
         message = f"Request too large: it needs more {name} than are allowed a minute."
@@ -406,29 +437,32 @@ class Server:
         return self._portal.call(self._standin.counters)
 
     def reset(self) -> None:
+        """Set all counters to zero; files and batches are kept."""
         self._portal.call(self._standin.reset)
 
     def set_faults(self, shares: Mapping[str, float]) -> None:
         """Set the shares of requests that get each fault from now on; {} for none. Lines left in a script still apply
-        first.
+        first. UsageError for an unknown fault, or shares that are not in [0, 1] or add up to more than 1.
         """
         self._portal.call(self._standin.faults.set_shares, shares)
 
     def set_batch_faults(self, shares: Mapping[str, float]) -> None:
-        """Set the shares of batches, of those created from now on, that end as expired, failed or cancelled."""
+        """Set the shares of batches, of those created from now on, that end as expired, failed or cancelled.
+        UsageError as in `set_faults`.
+        """
         self._portal.call(self._standin.faults.set_batch_shares, shares)
 
     def script(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append lines to the script, which says what happens to the next requests one by one; faults.py describes
-        them.
+        them. UsageError for an ill-formed line.
         """
         self._portal.call(self._standin.faults.add_script, lines)
 
 
 @contextmanager
 def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterator[Server]:
-    """Runs a stand-in in a thread of this process for the `with` block. `settings` are the fields of Settings; port 0
-    chooses a free port. UsageError where it cannot listen.
+    """Run a stand-in in a thread of this process for the `with` block, which gets the Server. `settings` are the
+    fields of Settings; port 0 chooses a free port. UsageError if it cannot listen or a setting does not fit.
     """
     standin = Standin(Settings(**settings))
     with (
@@ -439,11 +473,14 @@ def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterato
 
 
 def run(settings: Settings, host: str, port: int) -> None:
-    """Serve until the process gets SIGINT or SIGTERM; prints how to use it. UsageError where it cannot listen."""
+    """Serve until the process gets SIGINT or SIGTERM; prints the URL and an endpoint for a configuration file.
+    UsageError if it cannot listen or a setting does not fit.
+    """
     asyncio.run(_run(Standin(settings), settings, host, port))
 
 
 async def _run(standin: Standin, settings: Settings, host: str, port: int) -> None:
+    """Serve with these settings until the process gets SIGINT or SIGTERM."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -471,7 +508,9 @@ def usage_lines(settings: Settings, url: str) -> str:
 
 @asynccontextmanager
 async def _listening(standin: Standin, host: str, port: int) -> AsyncIterator[str]:
-    """Yields the server's URL while it listens; afterwards all connections are closed and all batches cancelled."""
+    """Yield the server's URL (which ends in /v1) while it listens; afterwards close all connections and cancel all
+    batches. UsageError if it cannot listen.
+    """
     runner = web.AppRunner(
         standin.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
     )
@@ -489,6 +528,7 @@ async def _listening(standin: Standin, host: str, port: int) -> AsyncIterator[st
 
 
 def _cannot_listen(host: str, port: int, error: OSError | OverflowError) -> str:
+    """The message of a UsageError: why the server cannot listen there, and what to choose."""
     if getattr(error, "errno", None) == errno.EADDRINUSE:
         return f"Port {port} of {host} is taken by another program: choose another one with --port."
     why = getattr(error, "strerror", None) or str(error)

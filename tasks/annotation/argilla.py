@@ -37,7 +37,9 @@ COLUMNS = TypeAdapter(dict[str, list[Any]])
 
 
 def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
-    """The files of a data set folder: path within it -> content. `records`: those of `sheets.records` for this part."""
+    """The files of a data set folder for Argilla: path within it -> content. `records`: those of `sheets.records` for
+    this part.
+    """
     name = "-".join(filter(None, (part.form.name, part.folder)))
     dataset = {"name": name, "guidelines": part.form.guidance, "allow_extra_metadata": False}
     return {
@@ -48,7 +50,7 @@ def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
 
 
 def _record(row: Row) -> Row:
-    """A record to import, without fields whose text is empty."""
+    """A record to import, without fields whose text is empty. `row`: one of `sheets.records`."""
     texts = {name: text for name, text in row["texts"].items() if text}
     return {"id": row["id"], "fields": texts, "metadata": row["ids"], "suggestions": {}, "responses": {}, "vectors": {}}
 
@@ -71,11 +73,14 @@ def _settings(part: Part) -> Row:
 
 
 def _text(name: str, title: str, required: bool) -> Row:
+    """Argilla's object for a field or question of plain text."""
     return {"name": name, "title": title, "required": required, "settings": {"type": "text", "use_markdown": False}}
 
 
 def _question(field: Field, required: bool) -> Row:
-    """Argilla's question for a field of the form: selection, rating or text."""
+    """Argilla's question for a field of the form: a selection if choices are offered, a rating if its scale lies
+    within 0 to 10, else a text.
+    """
     asked = {**_text(field.name, field.question, required), "description": field.guidance or None}
     options = [{"value": value, "text": value} for value in field.offered]
     if options:
@@ -88,6 +93,7 @@ def _question(field: Field, required: bool) -> Row:
 
 
 def _metadata(name: str) -> Row:
+    """Argilla's metadata property for an id column, hidden from annotators."""
     kind = {"type": "terms", "visible_for_annotators": False}
     return {"name": name, "title": name, **kind, "settings": {**kind, "values": None}}
 
@@ -114,8 +120,11 @@ def is_record(record: Row) -> bool:
 
 
 def read_record(form: Form, record: Row, raw: str) -> Found:
-    """One Labelling for each user who responded to a record, or a Rejected where the responses are ill-formed; one
-    Rejected if nobody responded. Unfit for a record without a task id. `raw`: the record's text in its file.
+    """One Labelling for each user who responded to a record, or a Rejected if the responses of this user do not fit
+    the form; one Rejected ("not labelled") if nobody responded. `raw`: the record's text in its file.
+
+    Unfit for a record without a task id or with lists of responses that differ in length, ValidationError for
+    responses of another form than Argilla's.
     """
     fields = record["fields"] if isinstance(record.get("fields"), dict) else record
     metadata = record["metadata"] if isinstance(record.get("metadata"), dict) else record
@@ -134,7 +143,8 @@ def read_record(form: Form, record: Row, raw: str) -> Found:
 def _read(
     form: Form, task: str, item: str | None, user: Any, responses: list[Response], shown: Cells, alone: bool
 ) -> Labelling:
-    """The labelling by one user. `alone`: this is the only user of a completed record, so that responses without a
+    """The labelling by one user, void unless all its responses are submitted. `item`: the id of the item that the
+    record is about, None: the task. `alone`: this is the only user of a completed record, so that responses without a
     status count as submitted. `shown`: the texts of the record.
     """
     values = answers(form, ((response.question, response.value) for response in responses), item)
@@ -143,21 +153,23 @@ def _read(
 
 
 def _void(states: set[str | None]) -> str | None:
-    """Why responses with these statuses do not count; None where all are submitted."""
+    """Why responses with these statuses do not count: one is discarded or a draft, or a status is missing or unknown.
+    None if all are submitted.
+    """
     if unfinished := next((state for state in ("discarded", "draft") if state in states), None):
         return f"{unfinished} by its annotator"
     return None if states <= {"submitted"} else UNKNOWN_STATE
 
 
 def _nested(record: Row) -> list[Row]:
-    """The responses of a nested record, each with its question."""
+    """The responses of a nested record, each with its question. ValidationError if they have another form."""
     responses = OF_QUESTIONS.validate_python(record["responses"] or {})
     return [{**each, "question": question} for question, of in responses.items() for each in of or []]
 
 
 def _flattened(record: Row) -> list[Row]:
-    """The responses of a flattened record, each with its question. Unfit where the lists of values, users and statuses
-    differ in length.
+    """The responses of a flattened record, each with its question; without a list of statuses the status is None.
+    Unfit if the lists of values, users and statuses differ in length, ValidationError if they are no lists.
     """
     found = []
     for column, values in record.items():

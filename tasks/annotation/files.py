@@ -47,8 +47,8 @@ Rejectable = Iterator[Row | Rejected]
 
 
 def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, bytes]:
-    """The files of these tasks for annotators: name -> content. Texts and fields for other roles than annotator are
-    left out.
+    """The files of these tasks for annotators: name -> content. Texts and fields that only other roles than annotator
+    see are left out.
     """
     form = form.seen_by("annotator")
     if format == "jsonl":
@@ -69,11 +69,12 @@ def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, 
 def open_sheets(
     paths: Iterable[Path | str], digest: Callable[[Path], str], *, group: str, accounts: Mapping[str, Mapping[str, str]]
 ) -> list[Source]:
-    """The files at `paths`, and in folders among them, that end like JSON, JSON lines or CSV, compressed or not; equal
-    files once, Argilla's settings not. `digest` returns the SHA-256 of a file.
+    """The files at `paths`, and in folders among them, that end like JSON, JSON lines or CSV, compressed or not; of
+    equal files the first, Argilla's settings not. `digest` returns the SHA-256 of a file. SourceError for a path that
+    is missing or holds no such file; UsageError without a path.
 
-    `accounts`: a file or folder as written in `paths` -> account in the tool -> annotator id. It becomes the `facts` of
-    these files.
+    `accounts`: a file or folder as written in `paths` -> account in the tool -> annotator id. The accounts become the
+    `facts` of these files.
     """
     found: dict[str, Source] = {}
     names = {Path(place): tuple(sorted(of.items())) for place, of in accounts.items()}
@@ -87,10 +88,10 @@ def open_sheets(
 def read_sheets(
     form: Form, file: Shard, known: Mapping[str, Task], rows: Callable[[Iterator[Checked | Rejected]], Rejectable]
 ) -> Rejectable:
-    """The rows that the function `rows` makes of the labellings in a file, among them a Rejected for each label that is
-    not accepted. `known`: the tasks of this build by id.
+    """The rows that the function `rows` makes of the checked labellings in a file, among them a Rejected for each
+    label that is not accepted. `known`: the tasks of this build by id.
 
-    SourceError, at the end, for a file that yields no row but rejected ones.
+    SourceError, after the last row, for a file that yields no row but rejected ones.
     """
     reasons, accepted = Counter[str](), 0
     for found in rows(read_file(form, file, known)):
@@ -104,7 +105,9 @@ def read_sheets(
 
 
 def yields_no_label(path: str, reasons: Mapping[str, int]) -> SourceError:
-    """The error for a file that is named and yields no label. `reasons`: reason -> number of rejected rows."""
+    """The error, for the caller to raise, for a file that the configuration names and that yields no label. `reasons`:
+    reason -> number of rejected rows; the three most frequent are in the message.
+    """
     most = sorted(reasons.items(), key=lambda entry: -entry[1])[:3]
     why = ", ".join(f"{reason}: {number:,}" for reason, number in most) or "it has no record"
     return SourceError(
@@ -115,7 +118,8 @@ def yields_no_label(path: str, reasons: Mapping[str, int]) -> SourceError:
 
 def read_file(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
     """The checked labellings in a file, and a Rejected for each labelling or label that is not accepted. `known`: the
-    tasks of this build by id.
+    tasks of this build by id. The file's `facts` are its accounts in a tool, with their annotator ids. SourceError for
+    a file without records or that cannot be parsed as a whole.
     """
     accounts = {account: str(name) for account, name in file.source.facts}
     records = read_records(form, read_lines(file), file.source.path)
@@ -127,7 +131,8 @@ def read_file(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Ch
 
 def read_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
     """(record or Rejected, its name such as "line 3", its text) for each record of a CSV file, of JSON lines or of one
-    JSON array. SourceError for a file without records, CSV without a needed column, or an array that cannot be parsed.
+    JSON array. The Rejected is for a line that is not JSON or CSV. SourceError for a file without records, CSV without
+    a needed column, or an array that cannot be parsed. `path`: its ending tells CSV from JSON.
     """
     if ".csv" in Path(path.lower()).suffixes[-2:]:
         yield from _csv_records(form, lines, path)
@@ -153,8 +158,8 @@ def _of_line(line: bytes, key: str) -> tuple[Any, str, str]:
 
 
 def _of_array(lines: Iterable[bytes], path: str, most_bytes: int = MOST_ARRAY_BYTES) -> Records:
-    """(record, "record 3", text) for each element of a JSON array. SourceError if it has more than `most_bytes` or
-    cannot be parsed.
+    """(record, "record 3", text) for each element of a JSON array that the lines form. SourceError if it has more than
+    `most_bytes` or cannot be parsed.
     """
     held = bytearray()
     for line in lines:
@@ -172,8 +177,9 @@ def _of_array(lines: Iterable[bytes], path: str, most_bytes: int = MOST_ARRAY_BY
 
 
 def _csv_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
-    """Each row of CSV that is not blank, as a record like those of JSON lines. Columns may be in any order. SourceError
-    without an id or annotator column.
+    """(record, "record 3", text) for each row of CSV that is not blank; the record has the form of a JSON line's.
+    Columns may be in any order. A Rejected in place of a record that cannot be read. SourceError if the column of the
+    task's id, the item's id (in a form with items) or the annotator's id is missing.
     """
     first = next(lines, b"")
     rows = csv_rows(chain([first], lines), path)
@@ -207,8 +213,9 @@ def _instead(first: bytes, names: Sequence[str], missing: str) -> str:
 
 
 def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw: str) -> Row | Rejected:
-    """A row of CSV as a record, its item in a list as in JSON; Rejected for cells that are not UTF-8 or beyond the
-    columns.
+    """A row of CSV as a record: `names` -> cells, None for a blank cell, the cells of an item in a list as in JSON,
+    and `source`: csv. A Rejected, with `key` and `raw`, for cells that are not UTF-8 or beyond the columns. Unless a
+    column says that the file is plain CSV, apostrophes that protect a spreadsheet from formulas are removed.
     """
     text = "".join(cells)
     if text != text.encode("utf-8", "replace").decode():
@@ -227,7 +234,9 @@ def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw:
 
 
 def labellings(form: Form, records: Records) -> Iterator[tuple[Labelling | Rejected, str]]:
-    """(Labelling or Rejected, text of its record) for each annotator of each record, in any format."""
+    """(Labelling or Rejected, text of its record) for each annotator of each record, in any format. A Rejected also
+    for a record of no known form; those in `records` are passed on.
+    """
     for record, key, raw in records:
         try:
             yield from ((each, raw) for each in _labellings(form, record, raw))
@@ -236,7 +245,9 @@ def labellings(form: Form, records: Records) -> Iterator[tuple[Labelling | Rejec
 
 
 def _labellings(form: Form, record: Any, raw: str) -> Found:
-    """The labellings in one record. Unfit for a record that is no JSON object or of an unsupported export."""
+    """The labellings in one record of any format; a Rejected is passed on. Unfit for a record that is no JSON object
+    or of an unsupported export; Unfit or ValidationError if it is ill-formed.
+    """
     if isinstance(record, Rejected):
         yield record
     elif not isinstance(record, dict):
@@ -252,8 +263,9 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
 
 
 def _read_sheet(form: Form, record: Row) -> Labelling:
-    """The labelling in one filled-in sheet, a line of our own JSON or CSV format. Unfit for a key that is nearly a
-    field's name, and for an ill-formed id or time.
+    """The labelling in one filled-in sheet, a record of our own JSON or CSV format. Unfit for an unknown key that is
+    nearly a field's name, for a missing task id or an item id given twice, and for an ill-formed time; ValidationError
+    for an ill-formed list of items.
     """
     task, ids = task_id(form, record), item_ids(form, record)
     values: Cells = {}

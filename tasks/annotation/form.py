@@ -34,8 +34,8 @@ NEITHER = "neither"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A plain text that is shown: of the task, or of each of its items. `seen_by`: the first role in ROLES that sees
-    it; later roles see it too.
+    """A plain text that is shown: of the task, or of each of its items (`of_item`). `required`: Argilla refuses a
+    record without it. `seen_by`: the first role in ROLES that sees it; later roles see it too.
     """
 
     name: str
@@ -46,11 +46,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A question to annotators. `choices`: in the order shown; `also`: another accepted spelling -> choice; `scale`:
-    (least, greatest) whole number; `seen_by` as for Shown.
+    """A question to annotators, about the task or each of its items (`of_item`). `choices`: in the order shown;
+    `also`: another accepted spelling -> choice; `scale`: (least, greatest) whole number, None: any number; `seen_by`:
+    the first role in ROLES that sees it.
 
-    `kind`: `choice` is one of the choices, `choices` any of them, `texts` any number of texts, `pairwise` A, B or
-    neither. `blank`: in JSON an empty text is an answer, unlike null.
+    `kind`: `choice` is one of the choices, `choices` any of them, `text` one text, `texts` any number of texts,
+    `number` a number, `pairwise` A, B or neither. `blank`: in JSON an empty text is an answer, unlike null.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Field:
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The choices, A, B and neither for a pairwise field; empty for texts and numbers."""
+        """The choices; A, B and neither for a pairwise field; () for texts and numbers."""
         return ("A", "B", NEITHER) if self.kind == "pairwise" else self.choices
 
 
@@ -75,7 +76,7 @@ class Field:
 class Form:
     """What is shown and asked. `key`, `item_key`, `annotator`: the columns of the task's id, the item's id and the
     annotator's id; `context`: further id columns written into the sheets. `items`: the key of the list of items in
-    JSON. `ordered`: items keep their order instead of being shuffled.
+    JSON; "" if tasks have no items. `ordered`: items keep their order instead of being shuffled.
     """
 
     name: str
@@ -106,8 +107,8 @@ class Form:
         return {each.name for each in self.fields if each.kind == "pairwise"}
 
     def sides(self) -> tuple[str, ...]:
-        """The names of the two texts that a pairwise field compares, in the form's order; () if the form has no such
-        field.
+        """The names of the two texts that a pairwise field compares (they end in `_a` and `_b`), in the form's order;
+        () if the form has no such field.
         """
         if not self.pairwise():
             return ()
@@ -122,7 +123,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a task; `texts` by the names of the form's texts."""
+    """An item of a task; `texts`: name of one of the form's texts -> text."""
 
     id: str
     texts: Mapping[str, str]
@@ -130,8 +131,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one sheet is about. `annotator`: the id of the annotator it is meant for, None: anybody. `context`: values
-    of the form's context columns. `group` and `stratum` are for `draw`, which draws whole groups from each stratum.
+    """What one sheet is about. `texts`: name of one of the form's texts -> text. `annotator`: the id of the annotator
+    it is meant for, None: anybody. `context`: values of the form's context columns. `group` and `stratum` are for
+    `draw`, which draws whole groups from each stratum.
     """
 
     id: str
@@ -172,8 +174,9 @@ def draw(tasks: Iterable[Task], most: int | None, seed: int) -> list[Task]:
 
 
 def arranged(form: Form, tasks: Iterable[Task], seed: int) -> list[Task]:
-    """The tasks as annotators are shown them: sorted by annotator, those for anybody last; within these, tasks, items
-    and sides are shuffled by `seed`.
+    """The tasks in the order and form in which annotators are shown them: sorted by annotator, those for anybody last;
+    within these, tasks, the items of each task (unless the form is `ordered`) and its two sides are shuffled by
+    `seed`. Of tasks with the same id only the last is kept.
 
     The sheets do not record which side is which: when they are read, their texts are compared with the task's.
     """
@@ -183,7 +186,9 @@ def arranged(form: Form, tasks: Iterable[Task], seed: int) -> list[Task]:
 
 
 def _shuffled(form: Form, task: Task, seed: int) -> Task:
-    """The task with its items and, in a pairwise form, its two sides shuffled."""
+    """The task with its items (unless the form is `ordered`) and, in a form with a pairwise field, the texts of its
+    two sides in an order drawn by `seed`.
+    """
     of = {item.id: item for item in task.items}
     items = task.items if form.ordered else tuple(of[name] for name in _ranked(of, f"item\x1f{task.id}", seed))
     sides = form.sides()[:: -1 if _rank("side", seed, task.id) & 1 else 1]
@@ -197,4 +202,5 @@ def _ranked(names: Iterable[str], what: str, seed: int) -> list[str]:
 
 
 def _rank(what: str, seed: int, name: str) -> int:
+    """The hash of a name by which it is ordered: 64 bits that depend on all three arguments."""
     return key_hash(f"{what}\x1f{seed}\x1f{name}")

@@ -43,8 +43,8 @@ _VALUES = ("choices", "text", "number", "rating")
 
 
 def files(part: Part, records: Iterable[Row]) -> dict[str, bytes]:
-    """The files of a project: name -> content, of the tasks to import and the labelling configuration. `records`: those
-    of `sheets.records` for this part.
+    """The files of a project for Label Studio: name -> content, of the tasks to import and the labelling
+    configuration. `records`: those of `sheets.records` for this part.
     """
     tasks = [{"data": {**record["ids"], **record["texts"]}} for record in records]
     return {"tasks.json": as_json(tasks), "config.xml": _configuration(part).encode()}
@@ -68,7 +68,9 @@ def _configuration(part: Part) -> str:
 
 
 def _control(view: ElementTree.Element, field: Field, to: str) -> None:
-    """Append the control of a field to `view`; `to` is the name of the text it refers to."""
+    """Append the control of a field to `view`, with a name that is the field's; `to` is the name of the text it refers
+    to.
+    """
     named = {"name": field.name, "toName": to, "required": str(field.required).lower()}
     if field.offered:
         choice = "multiple" if field.kind == "choices" else "single"
@@ -112,8 +114,10 @@ class Exported(BaseModel):
 
 
 def read_task(form: Form, record: Row, raw: str) -> Found:
-    """One Labelling for each annotation of an exported task, or a Rejected where it is ill-formed; one Rejected if
-    there is no annotation. Unfit for a task without our task id. `raw`: the task's text in its file.
+    """One Labelling for each annotation of an exported task, or a Rejected if the annotation is ill-formed; one
+    Rejected ("not labelled") if there is no annotation. `raw`: the task's text in its file.
+
+    Unfit for a task without a task id of ours or with an item listed twice, ValidationError for an ill-formed one.
     """
     exported = Exported.model_validate(record)
     task = task_id(form, exported.data)
@@ -125,14 +129,14 @@ def read_task(form: Form, record: Row, raw: str) -> Found:
 
 
 def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -> Labelling:
-    """The labelling of one annotation; void if its annotator skipped the task. `items`: the item ids in `data`, if it
-    is of an older configuration.
+    """The labelling of one annotation; void if its annotator skipped the task. `items`: the ids of the items that
+    `data` lists, as only our older configurations do, else []. Unfit or ValidationError for an ill-formed annotation.
     """
     given = Annotation.model_validate(annotation)
     who = given.completed_by
     item = data.get(form.item_key) if form.item_key else None
     values = answers(form, ((each.from_name, _value(each)) for each in given.result), item)
-    shown = texts(form, data, item) | _listed(form, items, data)
+    shown = texts(form, data, item) | _texts_of_listed_items(form, items, data)
     return Labelling(
         SOURCE,
         task,
@@ -145,14 +149,16 @@ def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -
     )
 
 
-def _listed(form: Form, items: list[str], data: Row) -> Cells:
-    """The texts of the items in a task of an older configuration, by item id and text name; else {}."""
+def _texts_of_listed_items(form: Form, items: list[str], data: Row) -> Cells:
+    """(item id, text name) -> text, for a task that lists its items in one field, as our older configurations did; {}
+    for any other. `items`: the ids of the listed items.
+    """
     listed = zip(items, data[form.items] if items else [], strict=True)
     return {(name, each.name): item.get(each.name) for name, item in listed for each in form.texts(of_item=True)}
 
 
 def _at(items: list[str], place: Place) -> Place:
-    """The item id for an index into `items`, an id as it is; the index as text if it is out of range."""
+    """The item id for an index into `items`, the index as text if it is out of range; an id as it is."""
     if isinstance(place, str):
         return place
     return items[place] if place < len(items) else str(place)

@@ -42,9 +42,10 @@ Cells = dict[tuple[Place, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """What one annotator entered for a task, not yet checked. `values`: (item, field name) -> value; `shown`: (item,
-    text name) -> text. An item is given by its id, by its index in the sheet from 0, or WHOLE for the task itself.
-    `void`: why the labelling does not count, such as skipped. `at`: milliseconds since 1970. `seconds`: time taken.
+    """What one annotator entered for a task, not yet checked. `source`: the format it was read from. `values`: (item,
+    field name) -> value; `shown`: (item, text name) -> text. An item is given by its id, by its index in the task from
+    0, or WHOLE for the task itself. `at`: milliseconds since 1970. `seconds`: time taken. `void`: why the labelling
+    does not count, such as skipped; None if it does.
     """
 
     source: str
@@ -58,17 +59,18 @@ class Labelling:
 
     @property
     def key(self) -> str:
-        """A name for reports: task/annotator; only the task where the annotator is missing or may be a mail address."""
+        """A name for reports: task/annotator; only the task if the annotator is missing or may be a mail address."""
         named = isinstance(self.annotator, int | str) and is_answered(self.annotator) and "@" not in str(self.annotator)
         return f"{self.task}/{self.annotator}" if named else self.task
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A labelling that fits form and build. `values`: (item id or WHOLE, field name) -> value, choices in the form's
-    spelling; `as_written`: the choice as the annotator wrote it, where it differs. `items`: ids of the items in the
-    sheet. `swapped`: the sheet shows the two sides in the opposite order of the task's. `wrong`: values that are no
-    labels. `raw`: its text in the file.
+    """A labelling of a known task, checked against form and build. `values`: (item id, or WHOLE for the task itself;
+    field name) -> valid value, choices in the form's spelling; `as_written`: the choice as the annotator wrote it,
+    only if it differs. `items`: ids of the items that the sheet shows or labels. `swapped`: the sheet shows the two
+    sides in the opposite order of the task's. `seconds`: time taken, None if not given or invalid. `wrong`: an Unfit
+    for each value that was left out as invalid. `raw`: the labelling's text in its file.
     """
 
     labelling: Labelling
@@ -84,10 +86,11 @@ class Checked:
 
     @property
     def key(self) -> str:
+        """A name for reports: task/annotator."""
         return f"{self.task.id}/{self.annotator}"
 
     def rejected(self, why: Unfit) -> Rejected:
-        """The rejected row for one value in `wrong`."""
+        """The rejected row for one of the Unfit in `wrong`."""
         return Rejected(self.key, "defect", why.reason, why.detail, self.raw)
 
 
@@ -100,7 +103,7 @@ def noun(column: str) -> str:
 
 
 def task_id(form: Form, record: Mapping[str, Any]) -> str:
-    """The task id in a record; Unfit if it has none."""
+    """The task id in a record; Unfit if it has none, or one that is no text."""
     found = record.get(form.key)
     if not isinstance(found, str) or not found:
         raise Unfit(f"no {form.key}")
@@ -108,7 +111,9 @@ def task_id(form: Form, record: Mapping[str, Any]) -> str:
 
 
 def item_ids(form: Form, record: Mapping[str, Any]) -> list[str]:
-    """The ids of the items that a record lists, in its order; [] if it lists none. Unfit if an id occurs twice."""
+    """The ids of the items that a record lists, in its order; [] if it lists none. Unfit if an id occurs twice,
+    ValidationError if the list is ill-formed or an item has no id.
+    """
     listed = ITEMS.validate_python((record.get(form.items) if form.items else None) or [])
     found = IDS.validate_python([item.get(form.item_key) for item in listed])
     if len({*found}) < len(found):
@@ -118,10 +123,12 @@ def item_ids(form: Form, record: Mapping[str, Any]) -> list[str]:
 
 def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> Cells:
     """(item, field name) -> value, from the (control name, value) pairs of a tool's record; blank values are left out.
-    `item`: the id of the item that the record is about, None: the task. A value of () means that none was found.
+    `item`: the id of the item that the record is about, None: the task. A value of () means that none was found in the
+    control.
 
-    A control whose name ends in a number belongs to the item with that index. Controls that the form does not have are
-    ignored. Unfit for one whose name is nearly a field's, for a field given twice, and for ().
+    A control whose name ends in a number belongs to the item with that index. Controls that the form does not have, or
+    that are asked about an item when none is known, are ignored. Unfit for a name that is nearly a field's, for a
+    field given twice, and for a value of ().
     """
     values: Cells = {}
     asked = {each.name: each.of_item for each in form.fields}
@@ -137,8 +144,9 @@ def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> C
 
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
-    """(item, text name) -> text, for the form's texts in a tool's record. `item`: the id of the item that the record is
-    about, None: the task.
+    """(item, text name) -> text, for the form's texts in a tool's record; null ones are left out. `item`: the id of
+    the item that the record is about, None: the task. A name that ends in a number belongs to the item with that
+    index.
     """
     shown = {each.name: each.of_item for each in form.shown}
     cells = ((_cell(shown, name, item), text) for name, text in record.items())
@@ -146,8 +154,9 @@ def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
 
 
 def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Place, str] | None:
-    """(item, name) for the name of a control or text. `of_item`: name in the form -> whether it belongs to items. None
-    for a name that the form does not have, or that belongs to an item where neither `item` nor the name says which.
+    """(item, name) for the name of a control or text: (`item` or WHOLE, name), or (2, "support") for support_2.
+    `of_item`: name in the form -> whether it belongs to items. None for a name that the form does not have, or that
+    belongs to an item if neither `item` nor the name says which.
     """
     if not isinstance(name, str):
         return None
@@ -164,9 +173,10 @@ def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Pla
 def check(
     form: Form, labelling: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str
 ) -> Checked:
-    """The labelling checked against form and build. Unfit for one that is void or empty, of an unknown task or item,
-    without a valid annotator, or whose sheet shows other texts than the build. `known`: tasks of the build by id;
-    `accounts`: account in a tool -> annotator id; `raw`: the labelling's text in its file.
+    """The labelling checked against form and build; single invalid values are left out and listed in its `wrong`.
+    Unfit for one that is void or empty, of an unknown task or item, without a valid annotator, or whose sheet shows
+    other texts than the build. `known`: tasks of the build by id; `accounts`: account in a tool -> annotator id;
+    `raw`: the labelling's text in its file.
     """
     if labelling.void or not labelling.values:
         raise Unfit(labelling.void or NOT_LABELLED, kind="filtered")
@@ -174,7 +184,7 @@ def check(
     if task is None:
         raise Unfit(f"unknown {noun(form.key)}")
     annotator, items = annotator_name(labelling.annotator, accounts), _items(form, task, labelling)
-    swapped = _compare(form, task, labelling.shown, items)
+    swapped = _is_swapped(form, task, labelling.shown, items)
     wrong: list[Unfit] = []
     fields = {each.name: each for each in form.fields}
     values, as_written = {}, {}
@@ -190,8 +200,8 @@ def check(
 
 
 def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:
-    """Item as the labelling gives it (id, index or WHOLE) -> item id, for each item that is shown or labelled. Unfit
-    for one that the task does not have.
+    """Item as the labelling gives it (id, index or WHOLE) -> item id (WHOLE for the task itself), for each item that
+    is shown or labelled. Unfit for one that the task does not have.
     """
     ids = [item.id for item in task.items]
     of: dict[Place, str] = {WHOLE: WHOLE, **dict(enumerate(ids)), **{name: name for name in ids}}
@@ -203,9 +213,10 @@ def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:
     return {place: of[place] for place in places}
 
 
-def _compare(form: Form, task: Task, shown: Cells, items: Mapping[Place, str]) -> bool:
-    """Whether the sheet shows the two sides in the opposite order of the task's. Unfit where a shown text is not that
-    of the build, white space aside. `items`: as returned by `_items`.
+def _is_swapped(form: Form, task: Task, shown: Cells, items: Mapping[Place, str]) -> bool:
+    """Whether the sheet shows the two sides in the opposite order of the task's; False for a form without sides. Unfit
+    if a shown text is not that of the build, white space aside; only sides must be shown. `items`: as returned by
+    `_items`.
     """
     sides = form.sides()
     ours = {item.id: item.texts for item in task.items} | {WHOLE: task.texts}
@@ -233,8 +244,9 @@ def or_rejected(key: str, raw: str, read: Callable[..., Made], *what: Any) -> Ma
 
 
 def rejected_for(key: str, raw: str, error: Unfit | ValidationError) -> Rejected:
-    """The rejected row for a record that does not fit: with the reason of an Unfit, or for a ValidationError with the
-    path in the record and what is expected there.
+    """The rejected row for a record or labelling that does not fit: with the reason of an Unfit, or for a
+    ValidationError "ill-formed record", with the path in the record and what is expected there. For an ill-formed
+    annotator, which may be a name, `raw` is left out.
     """
     if isinstance(error, Unfit):
         return Rejected(key, error.kind, error.reason, error.detail, None if error.reason == ILL_FORMED else raw)
@@ -248,8 +260,9 @@ def check_all(
     known: Mapping[str, Task],
     accounts: Mapping[str, str],
 ) -> Iterator[Checked | Rejected]:
-    """A Checked for each labelling with at least one valid label; before it, a Rejected for each of its values that is
-    none. A Rejected also for each labelling that does not fit; those in `found` are passed on.
+    """A Checked for each labelling with at least one valid value; before it, a Rejected for each of its invalid
+    values. A labelling without a valid value yields only these. A Rejected also for each labelling that does not fit;
+    those in `found` are passed on.
 
     `found`: (labelling or Rejected, its text in the file). `accounts`: account in a tool -> annotator id; if there are
     any, labellings of other accounts are rejected.

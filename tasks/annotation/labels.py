@@ -25,8 +25,8 @@ _OTHER = {"A": "B", "B": "A", NEITHER: NEITHER}
 
 
 def table(form: Form, found: Iterable[Checked]) -> pd.DataFrame:
-    """The table of these labellings' labels. Where an annotator labelled a field of the same task or item twice, the
-    label with the later `labelled_at` counts; where one has no date, the first.
+    """The table of these labellings' labels (its columns: COLUMNS). If an annotator labelled a field of the same task
+    or item twice, the label with the later `labelled_at` counts; if one has no date or both are equal, the first.
     """
     import pandas as pd
 
@@ -46,7 +46,9 @@ def later(first: Row, second: Row) -> Row:
 
 
 def _rows(form: Form, found: Checked) -> Iterator[Row]:
-    """The rows of one labelling. Where it shows the sides swapped, its values are turned back to the task's order."""
+    """The rows of one labelling. If it shows the two sides swapped, values and fields of sides are turned back to the
+    task's order.
+    """
     common = {"annotator_id": found.annotator, "labelled_at": found.labelling.at, "source": found.labelling.source}
     for (item, name), value in found.values.items():
         if found.swapped:
@@ -57,14 +59,15 @@ def _rows(form: Form, found: Checked) -> Iterator[Row]:
 
 
 def _other_side(form: Form, name: str) -> str:
-    """The name of this field for the other side (quality_a -> quality_b); unchanged if the field is of neither side."""
+    """The name of this field for the other side (quality_a -> quality_b); unchanged if the form has no such field."""
     other = {"_a": "_b", "_b": "_a"}.get(name[-2:])
     return f"{name[:-2]}{other}" if other and any(each.name == f"{name[:-2]}{other}" for each in form.fields) else name
 
 
 def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
-    """The joint label of each unit and field: task_id, item_id, field, value, votes, labels, tied. `votes` is the
-    highest number of equal labels, `labels` the number of all; `tied`: several values have that many.
+    """The joint label of each task or item and field: task_id, item_id, field, value, votes, labels, tied. `votes` is
+    the number of labels with the most frequent value, `labels` the number of all; `tied`: several values are that
+    frequent.
 
     `value` is null unless it has the votes that the rule asks for: majority, more than half of the labels; plurality,
     more than any other value; unanimous, all of them.
@@ -83,8 +86,8 @@ def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
 
 
 def decision_counts(together: pd.DataFrame) -> pd.DataFrame:
-    """One row a field: `units` with two labels or more, how many of them are `decided` (`aggregate` has a value), how
-    many `tied`. `together` is a result of `aggregate`.
+    """One row a field: `units` (tasks or items) with two labels or more, how many of them are `decided` (`value` is
+    not null), and how many `tied`. `together` is a result of `aggregate`.
     """
     labelled_twice = together[together["labels"] > 1].assign(units=1, decided=lambda rows: rows["value"].notna())
     by_field: pd.DataFrame = labelled_twice.groupby("field", sort=False)[["units", "decided", "tied"]].sum()
@@ -92,13 +95,13 @@ def decision_counts(together: pd.DataFrame) -> pd.DataFrame:
 
 
 def reasons(found: Iterable[Checked | Rejected]) -> dict[str, int]:
-    """How many labels were rejected, by reason, the most frequent reason first."""
+    """Reason -> how many labels or labellings were rejected for it, the most frequent reason first."""
     return dict(Counter(each.reason for each in found if isinstance(each, Rejected)).most_common())
 
 
 def progress(form: Form, tasks: Iterable[Task], labels: pd.DataFrame) -> pd.DataFrame:
-    """How much of each field is labelled, one row a field in the order of the form: `units` (tasks, or their items),
-    those labelled `by one` annotator and `by more`, and the number of `labels`.
+    """How much of each field is labelled, one row a field in the order of the form: `field`, `units` (tasks, or their
+    items), those labelled `by one` annotator and `by more`, and the number of `labels`. `labels`: the table of labels.
     """
     import pandas as pd
 
@@ -113,5 +116,7 @@ def progress(form: Form, tasks: Iterable[Task], labels: pd.DataFrame) -> pd.Data
 
 
 def by_annotator(labels: pd.DataFrame) -> pd.DataFrame:
-    """One row an annotator, ordered by id: the number of tasks with a label of theirs, and of their labels."""
+    """One row an annotator, ordered by id: annotator_id, the number of `tasks` with a label of theirs, and of their
+    `labels`.
+    """
     return labels.groupby("annotator_id").agg(tasks=("task_id", "nunique"), labels=("value", "size")).reset_index()

@@ -33,8 +33,8 @@ TIMES = ("annotation_time", "labelled_at")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The texts and fields of one project of a tool, whose records are either tasks or items. `folder`: where its files
-    go; "" for a form without items, which has one part.
+    """The texts and fields of one project of a tool, whose records are either tasks or items. `folder`: where its
+    files go; "" for a form without items, which has one part.
     """
 
     form: Form
@@ -45,8 +45,8 @@ class Part:
 
 
 def parts(form: Form) -> list[Part]:
-    """One Part for the fields asked about the task as a whole and one for those about items; a part without fields is
-    left out.
+    """One Part for the fields asked about the task as a whole and one for those about items, which also shows the
+    task's texts; a part without fields is left out.
     """
     whole = form.texts(of_item=False)
     shown = ((False, form.key, whole), (True, form.item_key, whole + form.texts(of_item=True)))
@@ -58,8 +58,8 @@ def parts(form: Form) -> list[Part]:
 
 
 def records(part: Part, tasks: Sequence[Task]) -> Iterator[Row]:
-    """The records of a part for a tool, one for each task or item: {"id", "ids": id columns -> values, "texts": name ->
-    text}.
+    """The records of a part for a tool, one for each task or, in a part of items, for each item: {"id", "ids": id
+    column -> value that is not null, "texts": name -> text, "" if it has none}.
     """
     form = part.form
     for task in tasks:
@@ -93,11 +93,13 @@ def sheet(form: Form, task: Task) -> Row:
 
 
 def _item(form: Form, item: Item) -> Row:
+    """The JSON object of an item, with null for every value to fill in."""
     texts = {each.name: item.texts.get(each.name) for each in form.texts(of_item=True)}
     return {form.item_key: item.id, **texts, **dict.fromkeys(each.name for each in form.asked(of_item=True))}
 
 
 def jsonl(form: Form, tasks: Sequence[Task]) -> bytes:
+    """The sheets of these tasks as JSON lines."""
     return b"".join(orjson.dumps(sheet(form, task)) + b"\n" for task in tasks)
 
 
@@ -108,15 +110,17 @@ def columns(form: Form) -> list[str]:
 
 
 def rows(form: Form, tasks: Sequence[Task]) -> Iterator[Row]:
-    """The rows of the CSV file, as column -> text: one for each item of a task, one for a task without items."""
+    """The rows of the CSV file, as column -> text: one for each item of a task, one for a task without items. Columns
+    that have nothing to show, such as those to fill in, are missing or null.
+    """
     for task in tasks:
         whole = {form.key: task.id, **task.context, form.annotator: task.annotator, **task.texts}
         yield from ({**whole, form.item_key: item.id, **item.texts} for item in task.items or (Item("", {}),))
 
 
 def csv_file(form: Form, tasks: Sequence[Task], *, spreadsheet: bool) -> bytes:
-    """A CSV file. `spreadsheet`: with a byte order mark and cells that a spreadsheet would run as formulas made
-    harmless; else cells are unchanged, and a column `plain_csv` says so.
+    """A CSV file of these tasks, in UTF-8. `spreadsheet`: with a byte order mark, and with an apostrophe before each
+    cell that a spreadsheet would run as a formula; else cells are unchanged, and a column `plain_csv` says so.
     """
     names = columns(form) + ([] if spreadsheet else [PLAIN])
     written = io.StringIO(newline="")
@@ -133,4 +137,5 @@ def title(name: str) -> str:
 
 
 def as_json(document: Any) -> bytes:
+    """The document as indented JSON with a line break at its end."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -22,8 +22,8 @@ _WHOLE = re.compile(r"([+-]?[0-9]+)[.,]0+")
 
 
 class Unfit(ValueError):
-    """A labelling or value that does not fit the form or the build. `reason`: a fixed phrase; `detail`: the words in
-    question; `kind` as in Rejected.
+    """Raised for a labelling or a value that does not fit the form or the build. `reason`: a fixed phrase; `detail`:
+    the name, text or id that does not fit, if any; `kind`: "defect" or "filtered", as in Rejected.
     """
 
     def __init__(self, reason: str, detail: str | None = None, kind: Literal["filtered", "defect"] = "defect") -> None:
@@ -46,13 +46,15 @@ def is_answered(value: Any) -> bool:
 
 
 def folded(text: str) -> str:
-    """The text with white space collapsed, to compare texts that a spreadsheet may have changed."""
+    """The text with each run of white space as one blank and none at its ends, to compare texts that a spreadsheet may
+    have changed.
+    """
     return " ".join(text.split())
 
 
 def spelled(name: str, value: Any, choices: Iterable[str], also: Mapping[str, str], of: str) -> str:
-    """The choice that a value names, ignoring case and white space; Unfit if there is none. `also`: another accepted
-    spelling -> choice. `name` and `of` (an id) are for the message.
+    """The choice that a value names, ignoring case and white space; Unfit if there is none or the value is no text.
+    `also`: another accepted spelling -> choice. `name` and `of` (an id) are for the message.
     """
     known = {folded(each).casefold(): ours for each, ours in [*also.items(), *((each, each) for each in choices)]}
     ours = known.get(folded(value).casefold()) if isinstance(value, str) else None
@@ -65,7 +67,8 @@ def read_value(field: Field, value: Any, of: str) -> Any:
     """The value of a field in the form's type and spelling; Unfit if the field does not accept it. `of` is an id for
     the message.
 
-    A list of one value is that value; numbers may be text, with a point or a comma as decimal mark.
+    For a field of one value, a list of one value is that value. Numbers may be text, with a point or a comma as
+    decimal mark. Several choices or texts may be one text, divided by lines of `---`; blank ones are left out.
     """
     if field.kind in ("choices", "texts"):
         texts = texts_of(value)
@@ -84,12 +87,13 @@ def read_value(field: Field, value: Any, of: str) -> Any:
 
 
 def _choice(field: Field, value: Any, of: str) -> str:
+    """The choice of this field that a value names; Unfit if there is none. `of` is an id for the message."""
     return spelled(field.name, value, field.offered, field.also, of)
 
 
 def _number(field: Field, value: Any, of: str) -> float:
-    """The number, an int if it is whole. Unfit for another value, one outside the field's scale, or a fraction on a
-    scale.
+    """The number, an int if it is whole; text is read with a point or a comma as decimal mark. Unfit for any other
+    value, one outside the field's scale, or a fraction on a scale.
     """
     least, most = field.scale or (-math.inf, math.inf)
     try:
@@ -116,16 +120,18 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def as_shown(value: Any) -> str:
-    """A value as JSON for a message, cut to 80 characters."""
+    """A value as JSON for a message, cut to SHOWN_CHARS characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
 
 
 def annotator_name(value: Any, accounts: Mapping[str, str]) -> str:
-    """The id of an annotator, a number or a pseudonym; whole numbers lose the .0 that pandas adds to a column with
-    empty cells. Unfit for a blank value, a mail address or a long text.
+    """The id of an annotator as text: a number or a pseudonym. Whole numbers lose the .0 that pandas adds to a column
+    with empty cells. Unfit for a blank value, a mail address, a text longer than LONGEST_NAME, or any other type of
+    value.
 
-    `accounts`: account in a tool -> annotator id; if there are any, Unfit for any other account.
+    `accounts`: account in a tool -> annotator id, which then is the result; if there are any, Unfit for any other
+    account.
     """
     if not is_answered(value):
         raise Unfit("no annotator")
@@ -142,7 +148,7 @@ def annotator_name(value: Any, accounts: Mapping[str, str]) -> str:
 
 
 def seconds(value: Any, of: str) -> float | None:
-    """A duration in seconds, None if it was not given. Unfit for anything but a number from 0 to LONGEST_TIME; `of` is
+    """A duration in seconds, None if `value` is null. Unfit for anything but a number from 0 to LONGEST_TIME; `of` is
     an id for the message.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | None) or not 0 <= (value or 0) <= LONGEST_TIME:
@@ -151,8 +157,8 @@ def seconds(value: Any, of: str) -> float | None:
 
 
 def moment(name: str, value: Any) -> int | None:
-    """An ISO 8601 text as milliseconds since 1970, in UTC if it names no time zone; None for a blank value. Unfit for
-    any other value, named `name` in the message.
+    """An ISO 8601 date, with or without a time, as milliseconds since 1970, in UTC if it names no time zone; None for
+    a blank value. Unfit for any other value, named `name` in the message.
     """
     try:
         when = datetime.fromisoformat(value) if is_answered(value) else None
@@ -163,7 +169,7 @@ def moment(name: str, value: Any) -> int | None:
 
 def refuse_near_misses(names: Iterable[Any], known: Collection[str], asked: Sequence[str], of: str) -> None:
     """Unfit if one of `names` is not in `known` but is almost one of `asked`: probably a misspelt field, whose labels
-    would be lost. Other unknown names are ignored. `of` is an id for the message.
+    would be lost. A number at its end is ignored, and so are other unknown names. `of` is an id for the message.
     """
     for name in names:
         if isinstance(name, str) and name not in known:

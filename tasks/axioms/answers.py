@@ -31,8 +31,9 @@ TEXT_OF_PASSAGES = "passages.list.element.text"
 
 
 def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -> list[Request]:
-    """The longest request that a stage may send, in a list: with the question and the prompt's inputs named in `texts`
-    at their maximal length. It bounds the cost before a run. `reply`: the class of a structured reply.
+    """The longest request that a stage may send, in a list, by which its cost is bounded before a run: with the
+    question and the prompt's inputs named in `texts` at their maximal length, and as many passages as the stage that
+    found them keeps. `reply`: the class of a structured reply.
     """
     inputs: dict[str, Any] = {name: longest(MOST_CHARACTERS[name]) for name in ("question", *texts)}
     if "passages" in inputs:
@@ -44,7 +45,9 @@ def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -
 def answer_open_book(
     context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM(P+, q): answers written from numbered passages, which they cite."""
+    """LLM(P+, q): an answer to each question, written from numbered passages, which it cites. A Rejected for a
+    question without a passage or without a usable reply. `passages`: a row for each of `threads`, in the same order.
+    """
     items = []
     evidence = passages.as_dicts("question_id", TEXT_OF_PASSAGES)
     for thread, row in zip(threads.as_dicts(*ASKED), evidence, strict=True):
@@ -64,7 +67,9 @@ def answer_open_book(
 def answer_closed_book(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM(q): answers written from the question alone."""
+    """LLM(q): an answer to each question, written from the question alone. A Rejected for a question without a usable
+    reply.
+    """
     rows = threads.as_dicts(*ASKED)
     requests = ((thread["question_id"], prompt.request(model, question=question_for_prompt(thread))) for thread in rows)
     for question, answer in context.ask(model, requests):
@@ -72,8 +77,8 @@ def answer_closed_book(
 
 
 def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """A row of ANSWERS from the model's reply, or the rejected row. `question` is the question's id, `kind` open_book
-    or closed_book.
+    """A row of ANSWERS from the model's reply; a Rejected if there is no reply, or it is cut off or empty. `question`
+    is the question's id, `kind` open_book or closed_book.
     """
     if isinstance(answer, Failure):
         return unanswered(question, answer)
@@ -98,7 +103,10 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
 def corrupt_answers(
     context: StageContext, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites the answer."""
+    """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites the answer. A
+    Rejected for an answer without a usable reply, without claims, or in which nothing was corrupted. `threads` and
+    `passages` have a row for the question of every answer in `open_book`.
+    """
     questions = {thread["question_id"]: question_for_prompt(thread) for thread in threads.as_dicts(*ASKED)}
     evidence = {
         row["question_id"]: passages_for_prompt(row["passages"])
@@ -122,8 +130,8 @@ def corrupt_answers(
 
 
 def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """A row of CORRUPTED from the model's reply, or the rejected row. `answer` is the open-book row that was to be
-    corrupted.
+    """A row of CORRUPTED from the model's reply; a Rejected if there is no usable reply, it lists no claim, or nothing
+    was corrupted. `answer` is the open-book row that was to be corrupted.
     """
     key = answer["answer_id"]
     if isinstance(reply, Failure):
@@ -146,7 +154,7 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
 
 
 def _one_line_each(claims: list[str]) -> list[str]:
-    """The claims with white space collapsed, empty ones left out."""
+    """The claims with each run of white space as one blank, empty ones left out."""
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
@@ -154,8 +162,11 @@ def _one_line_each(claims: list[str]) -> list[str]:
 def combine_answers(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:
-    """LLM-Combine(q, A', A''): one answer written from a question's two answers with most votes, kept where `above` <
+    """LLM-Combine(q, A', A''): one answer written from a question's two answers with most votes, kept if `above` <
     utilization < `below`. `n` is the length in words of the n-grams that utilization counts (C.4).
+
+    A Rejected for a question whose second answer has no positive votes, without a usable reply, or with a utilization
+    outside these limits. Every thread has at least two answers, sorted by votes.
     """
     pairs = []
     for thread in threads:
@@ -191,8 +202,8 @@ def _combined(
     below: float,
     n: int,
 ) -> Row | Rejected:
-    """A row of COMBINED from the model's reply, or the rejected row. `above` and `below` are exclusive bounds of its
-    utilization, measured by n-grams of `n` words.
+    """A row of COMBINED from the model's reply; a Rejected if there is no usable reply, or its utilization (measured
+    by n-grams of `n` words) is not between the exclusive bounds `above` and `below`.
     """
     question = thread["question_id"]
     if isinstance(answer, Failure):
@@ -220,12 +231,12 @@ def question_text(thread: Row) -> str:
 
 
 def question_for_prompt(thread: Row) -> str:
-    """A question's text cut to 8,000 characters, as prompts get it."""
+    """A question's text (title, blank line, body) cut to QUESTION_CHARACTERS, as prompts get it."""
     return question_text(thread)[:QUESTION_CHARACTERS]
 
 
 def passages_for_prompt(passages: list[Row]) -> list[str]:
-    """The texts of passages, each cut to 12,000 characters, as prompts get them."""
+    """The texts of passages, each cut to PASSAGE_CHARACTERS, as prompts get them."""
     return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
 
 

@@ -56,7 +56,7 @@ _INVERSE: dict[str, str] = {
 
 
 class Edit(NamedTuple):
-    """A replacement in a sentence: `text` takes the place of the characters from `start` to `end`."""
+    """A replacement in a sentence: `text` takes the place of the characters from `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -64,11 +64,11 @@ class Edit(NamedTuple):
 
 
 def corrupt(answer: str, evidence: str, random_bytes: bytes, *, read: int) -> tuple[list[str], list[str], str]:
-    """(all claims, the changed claims after the change, the answer with these changes).
+    """(all claims, the changed claims after the change, the answer with these changes); claims are on one line each.
 
-    About half of the claims are changed, by `random_bytes`. Claims are sentences of the first `read` characters of the
-    answer, at most 12. `evidence` provides names and terms to replace others. An answer without claims is returned
-    unchanged.
+    Claims are statements (`is_claim`) among the sentences of the first `read` characters of the answer, at most
+    MAX_CLAIMS. At most half of them (rounded up) are changed, as far as a rule applies; `random_bytes` draw which, and
+    how. `evidence` provides names and terms to replace others. An answer without claims is returned unchanged.
     """
     claims = [span for span in sentences(answer[:read]) if is_claim(answer[span.start : span.end])]
     claims = claims[:MAX_CLAIMS]
@@ -107,8 +107,9 @@ def _order(claims: int, start: int) -> Iterator[int]:
 
 
 def _edit(sentence: str, replacements: _Replacements, random_bytes: bytes, number: int) -> Edit | None:
-    """The edit by the first of the three rules that applies to the sentence, beginning with a rule chosen by the random
-    bytes; None if none applies. `number` is the claim's index.
+    """The edit by the first of the three rules (another number, the opposite meaning, another name) that applies to
+    the sentence, beginning with a rule chosen by the random bytes; None if none applies. `number` is the claim's
+    index.
     """
     protected = [Span(*match.span()) for match in _PROTECTED.finditer(sentence)]
     drawn = random_bytes[(number + 1) % len(random_bytes)]
@@ -120,8 +121,8 @@ def _edit(sentence: str, replacements: _Replacements, random_bytes: bytes, numbe
 
 
 def _other_number(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
-    """An edit of the first unprotected number: changes its first digit, or the third digit of a year, so that it stays
-    a year. None if there is none. `drawn` chooses the digit.
+    """An edit of the first number that is not in a protected span: it changes the first digit, or the third digit of a
+    year, so that it stays a year. None if there is no such number. `drawn` chooses the digit.
     """
     for match in _NUMBER.finditer(sentence):
         if _is_unprotected(match.start(), protected):
@@ -136,8 +137,8 @@ def _other_number(sentence: str, protected: list[Span], replacements: _Replaceme
 
 
 def _opposite(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
-    """An edit that adds or removes a negation or replaces a word by its opposite; `drawn` chooses one of the first
-    three possible. None if there is none.
+    """An edit that adds or removes a negation or replaces a word by its opposite, outside the protected spans; `drawn`
+    chooses one of the first three possible. None if there is none.
     """
     candidates: list[Edit] = []
     for match in _TOKEN.finditer(sentence):
@@ -148,8 +149,9 @@ def _opposite(sentence: str, protected: list[Span], replacements: _Replacements,
 
 
 def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
-    """The edit that puts `inverse` in place of the matched word, in a list; [] if it does not fit there. An empty
-    `inverse` removes the word.
+    """The edit that puts `inverse` in place of the matched word, in a list; [] if it does not fit there: a negation
+    that would be doubled or split a word, or a word to remove with no blank before it. An empty `inverse` removes the
+    word.
     """
     start, end = match.span()
     if not inverse:
@@ -162,8 +164,9 @@ def _inverted(sentence: str, match: re.Match[str], inverse: str) -> list[Edit]:
 
 
 def _other_name(sentence: str, protected: list[Span], replacements: _Replacements, drawn: int) -> Edit | None:
-    """An edit that replaces a name by another from the evidence or the answer; where no name can be replaced, a word by
-    one of the evidence with the same last three letters. None if neither is possible. `drawn` chooses the replacement.
+    """An edit that replaces a name by another from the evidence or the answer; if no name can be replaced, a word of 6
+    to 20 lower-case letters by one of the evidence with the same last three letters. None if neither is possible.
+    Protected spans stay. `drawn` chooses the replacement.
     """
     for pattern, pool, ending in ((_NAME, "names", 0), (_TERM, "words", 3)):
         for match in pattern.finditer(sentence):
@@ -186,15 +189,17 @@ class _Replacements:
 
     @cached_property
     def names(self) -> list[str]:
+        """The names in the evidence, then those in the answer, at most MAX_TERMS of each."""
         return _distinct(_NAME, self._evidence) + _distinct(_NAME, self._answer)
 
     @cached_property
     def words(self) -> list[str]:
+        """The words of 6 to 20 lower-case letters in the evidence, at most MAX_TERMS."""
         return _distinct(_TERM, self._evidence)
 
 
 def _distinct(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The first 40 distinct matches of a pattern in a text, in order."""
+    """The first MAX_TERMS distinct matches of a pattern in a text, in order."""
     found: dict[str, None] = {}
     for match in pattern.finditer(text):
         found[match[0]] = None
@@ -209,7 +214,9 @@ def _is_unprotected(position: int, protected: list[Span]) -> bool:
 
 
 def _rewritten(answer: str, claims: list[Span], edits: dict[int, Edit]) -> str:
-    """The answer with the edits applied; `edits` are by the index of their claim in `claims`."""
+    """The answer with the edits applied. `claims`: the spans of the claims in the answer; `edits`: index of a claim ->
+    the edit of this sentence.
+    """
     for number in sorted(edits, reverse=True):
         start, end = claims[number]
         answer = answer[:start] + _apply(answer[start:end], edits[number]) + answer[end:]
@@ -222,10 +229,12 @@ def _apply(sentence: str, edit: Edit) -> str:
 
 
 def _text(answer: str, span: Span) -> str:
+    """The text of a span of the answer."""
     return answer[span.start : span.end]
 
 
 def _one_line(claim: str) -> str:
+    """The claim with each run of white space as one blank."""
     return " ".join(claim.split())
 
 

@@ -51,7 +51,9 @@ _ENDINGS = (
 
 
 def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """At most five sentences of the passages that share most words with the question, each with its passage number."""
+    """At most QUOTED_SENTENCES sentences of the passages that share most words with the question, each with its
+    passage number, after a fixed phrase; a fixed sentence if nothing can be quoted.
+    """
     question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
     chosen = _quotable(inputs.passages(), question_words)
     if not chosen:
@@ -61,8 +63,11 @@ def _open_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -
 
 
 def _quotable(passages: list[tuple[int, str]], question_words: set[str]) -> list[tuple[int, str]]:
-    """(passage number, sentence) of at most five sentences that share most words with the question, in the order of the
-    passages; from at least two passages if possible.
+    """(passage number, sentence) of at most QUOTED_SENTENCES sentences that share most words with the question, in the
+    order of the passages; [] if there are none. Only whole sentences of 30 to 350 characters that can stand alone.
+
+    A sentence that shares no word with the question is chosen only if it is the best, or if all others are of one
+    passage: then the best sentence of another passage is added, or replaces the last one.
     """
     ranked = [
         (shared_words(question_words, text[start:end]), number, text[start:end])
@@ -81,7 +86,7 @@ def _quotable(passages: list[tuple[int, str]], question_words: set[str]) -> list
 
 
 def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """A hedged answer that uses the question's own words and states no facts."""
+    """A hedged answer that uses words of the question's first line and states no facts."""
     title = inputs.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]
     keywords = [word for word in re.findall(r"[^\W\d_]{4,30}", title) if word.lower() not in COMMON]
     subjects = list(dict.fromkeys(keywords)) or ["this"]
@@ -93,7 +98,7 @@ def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int)
 
 def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The reply in the prompt's tags: the answer's claims, the claims that were corrupted by rule, and the answer with
-    these changes.
+    these changes. Without claims one empty claim tag and the answer unchanged.
     """
     answer = inputs.one("Answer")
     evidence = "\n".join(text[:READ_CHARACTERS] for _, text in inputs.passages())
@@ -104,8 +109,10 @@ def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 
 
 def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The first answer, followed by the half of the second answer's sentences that shares most words with the question;
-    near-repeats are left out.
+    """The first answer, followed by the half of the second answer's sentences that shares most words with the
+    question, and its other blocks (lists, code, headings). Parts that repeat or nearly repeat another, or no longer
+    fit into `max_characters`, are left out, also in the first answer; that answer as it is if nothing fits. Both are
+    read only up to READ_CHARACTERS.
     """
     question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
     first, second = (inputs.one(f"{name} answer")[:READ_CHARACTERS] for name in ("First", "Second"))
@@ -118,8 +125,9 @@ def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 
 
 class _NewParts:
-    """A filter for parts of a text: keeps those that nearly repeat no part kept before and fit, all together, into
-    `max_characters`.
+    """A filter for parts of a text. It drops a part that equals a kept one, nearly repeats one of the last
+    COMPARED_PARTS kept ones (a Jaccard similarity of words of at least NEAR_REPEAT), or no longer fits into
+    `max_characters` (all kept parts together, with two characters between them).
     """
 
     def __init__(self, max_characters: int) -> None:
@@ -128,7 +136,7 @@ class _NewParts:
         self._parts: set[str] = set()
 
     def __call__(self, part: str) -> bool:
-        """Whether to keep a part: it is new and fits. A kept part counts for later calls."""
+        """Whether to keep a part. A kept part counts for later calls."""
         own = words(part)
         most = len(own) / NEAR_REPEAT + 1e-9  # words of what can be a near-repeat, which spares most comparisons
         near = (other for other in self._kept if len(other) <= most and len(own) <= len(other) / NEAR_REPEAT + 1e-9)
@@ -141,8 +149,9 @@ class _NewParts:
 
 
 def _pieces(text: str) -> list[tuple[str, list[str]]]:
-    """(kind, parts) of each block of a Markdown text. The parts of a paragraph are its sentences, unless one has code,
-    emphasis or a bracket cut off; any other block is one part.
+    """(kind, parts) of each block of a Markdown text, in order; `kind` is prose, list, code or other. The parts of a
+    paragraph (prose) are its sentences, unless one has code, emphasis or a bracket cut off; any other block is one
+    part. A code fence that is not closed is closed.
     """
     found = []
     for kind, start, end in blocks(text):
@@ -158,7 +167,9 @@ def _pieces(text: str) -> list[tuple[str, list[str]]]:
 
 
 def _best_half(pieces: list[tuple[str, list[str]]], question_words: set[str]) -> set[str]:
-    """The half of the prose sentences, rounded up, that shares most words with the question."""
+    """The half of the prose sentences, rounded up, that shares most words with the question. `pieces`: as returned by
+    `_pieces`.
+    """
     prose = [part for kind, block in pieces if kind == "prose" for part in block]
     ranked = sorted(prose, key=lambda part: -shared_words(question_words, part))
     return set(ranked[: (len(prose) + 1) // 2])
@@ -166,7 +177,7 @@ def _best_half(pieces: list[tuple[str, list[str]]], question_words: set[str]) ->
 
 def _closed(code: str) -> str:
     """The code block, with a closing fence appended if it is fenced and not closed, so that later text stays outside
-    it.
+    of it.
     """
     bare = code.lstrip()
     if not bare.startswith(("```", "~~~")):
@@ -176,7 +187,7 @@ def _closed(code: str) -> str:
 
 
 def _jaccard(a: set[str], b: set[str]) -> float:
-    """The Jaccard similarity of two sets of words, from 0 to 1."""
+    """The Jaccard similarity of two sets of words, from 0 to 1; 0 if they share none."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 

@@ -24,7 +24,7 @@ Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | No
 
 def _vote_pairs_at_most(sizes: Sizes) -> float:
     """Upper bound of the number of pairs: `pairs_per_question` for each thread, but no more than all pairs of two
-    posts.
+    posts. Infinite if neither is known.
     """
     return min(float(sizes["threads"] * bound_by(sizes["pairs_per_question"])), sizes.records * (sizes.records - 1) / 2)
 
@@ -45,7 +45,7 @@ def pair_by_votes(
 
 
 def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
-    """All pairs of axiom 0 of one question, ordered as in `ordered_pairs`."""
+    """All pairs of axiom 0 (the answer with more votes is preferred) of one question, ordered as in `ordered_pairs`."""
     votes, ids = ([answer[name] for answer in answers] for name in ("votes", "answer_id"))
     return [
         _pair(
@@ -57,7 +57,7 @@ def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
 
 def ordered_pairs(votes: Sequence[int]) -> list[tuple[int, int]]:
     """(position of the preferred answer, position of the rejected one) of every two answers whose votes differ (axiom
-    0).
+    0: the one with more votes is preferred). `votes`: of each answer, in order.
 
     Ordered by the lower of the two positions, then by the higher one.
     """
@@ -66,8 +66,8 @@ def ordered_pairs(votes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def margin(preferred: int, rejected: int) -> float:
-    """log10 of (votes of the preferred answer / votes of the rejected one). Votes below 1 count as 1, so that it is
-    finite.
+    """log10 of (votes of the preferred answer / votes of the rejected one). Votes below 1 count as 1, so that the
+    result is finite.
     """
     return math.log10(max(preferred, 1) / max(rejected, 1))
 
@@ -84,8 +84,8 @@ def cap(pairs: list[Pair], max_pairs: int | None, seed: int) -> list[Pair]:
 
 
 def _related_pairs_at_most(sizes: Sizes) -> float:
-    """Upper bound of the number of pairs: one for each hard negative; UNKNOWN if every answer of a question is
-    paired.
+    """Upper bound of the number of pairs: for each question as many as the hard negatives that the stage before keeps.
+    Infinite if their number is not limited, or if every answer of a question is paired (`with_all_answers`).
     """
     most = bound_by(sizes.arguments_of("related").get("negatives"))
     return UNKNOWN if sizes["with_all_answers"] else float(sizes["related"] * most)
@@ -117,7 +117,10 @@ def pair_with_related(
 def _related_pairs(
     question: str, answers: list[Row], negatives: list[Row], with_all_answers: bool, seed: int
 ) -> list[Pair]:
-    """The pairs of axiom 1 of one question, in the order of its hard negatives."""
+    """The pairs of axiom 1 of one question, in the order of its hard negatives: an answer is preferred to an answer to
+    a related question. `answers`: at least one, of this question; `negatives`: the answers to related questions. With
+    `with_all_answers` every answer is preferred to each, else one drawn by `seed`.
+    """
     votes = {answer["answer_id"]: answer["votes"] for answer in answers}
     ids = sorted(votes)
     pairs = []
@@ -172,7 +175,8 @@ def pair_generated(
 
 
 def _generated_pairs(question: str, ids: dict[str, dict[str, str]]) -> list[Pair]:
-    """The pairs of axioms 2 and 3 of one question, for those of its generated answers that exist.
+    """Pairs of one question's generated answers, for those that exist: open_book over closed_book (axiom 2), and each
+    of these over corrupted (axiom 3); [] if none or only one exists.
 
     `ids`: kind of answer (open_book, closed_book, corrupted) -> question id -> answer id.
     """
@@ -207,7 +211,10 @@ def pair_combined(
 
 
 def _combined_pairs(answers: list[Row], combined: Row, test: bool) -> list[Pair]:
-    """The pairs of axiom 5 of one question. `test`: whether the question is in the test split."""
+    """The pairs of axiom 5 of one question: the combined answer is preferred. In the test split (`test`) to its two
+    parents, else to each of `answers` (the question's human answers) with fewer votes than both parents; [] if there
+    is none.
+    """
     parents = [answer for answer in answers if answer["answer_id"] in (combined["first_id"], combined["second_id"])]
     lowest = min(answer["votes"] for answer in parents)
     ids = combined["question_id"], combined["combined_id"]
@@ -244,7 +251,7 @@ def _pair(
 
 
 def _batches(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.RecordBatch | Rejected]:
-    """The pairs as record batches of at most 10,000 rows, then a Rejected for each question without a pair.
+    """The pairs as record batches of at most BATCH_ROWS rows, then a Rejected for each question without a pair.
 
     `questions`: (question id, its pairs, reason of its Rejected if it has no pair).
     """

@@ -36,8 +36,8 @@ THREADS = ["site", "answers.list.element.text", "answers.list.element.votes"]
 
 
 def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
-    """Tables 7 (questions and added answers by axiom and split) and 10 (sites), from the threads and the published
-    pairs.
+    """The two tables of a version's report, with the paper's figures beside ours: table 7 (questions and answers
+    added, by axiom and split) from the published `pairs`, then table 10 (sites) from the `threads`.
     """
     return [
         ReportTable(
@@ -54,10 +54,10 @@ def tables(threads: Rows, pairs: Rows) -> list[ReportTable]:
 
 
 def questions_and_answers(threads: Rows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(a frame with a row for each question: site, number of answers; a frame with a row for each answer: site, words,
-    votes).
+    """(a frame with a row for each question, columns `site` and `answers`, the number of its answers; a frame with a
+    row for each answer, columns `site`, `words` and `votes`).
 
-    Threads are read batch by batch; texts are counted and not kept.
+    `words` counts runs between white space. Threads are read batch by batch; texts are counted and not kept.
     """
     counted = [(_questions(batch), _answers(batch)) for batch in threads.batches(THREADS)]
     questions, answers = (
@@ -73,7 +73,7 @@ def _questions(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _answers(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A row for each answer of the batch: its site, number of words and votes."""
+    """A row for each answer of the batch: its site, number of words (runs between white space) and votes."""
     threads = batch.column("answers")
     answers, sites = threads.flatten(), batch.column("site").take(pc.list_parent_indices(threads))
     words = pa.array([len(text.split()) for text in answers.field("text").to_pylist()], pa.int32())
@@ -81,12 +81,13 @@ def _answers(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
-    """Table 7: by axiom and split, the number of questions, and mean and standard deviation of the answers that the
-    axiom adds to a question. The paper's figures stand beside ours.
+    """Table 7: a row for each axiom and split with the number of questions that have a pair of this axiom, and mean
+    and standard deviation of the answers that the axiom adds to such a question, rounded to two decimals. Beside each
+    figure stand the paper's and the difference (columns `… paper` and `… difference`).
 
-    An axiom adds those answers of a question's pairs that are in no pair of a lower axiom. `pairs`: Parquet files with
-    split, question_id, axiom, preferred_id and rejected_id. DuckDB counts in these files and spills to disk, as the ids
-    of all pairs may not fit in memory.
+    An axiom adds those answers of a question's pairs that are in no pair of a lower axiom; it may add 0. `pairs`:
+    Parquet files with split, question_id, axiom, preferred_id and rejected_id. DuckDB counts in these files and spills
+    to disk, as the ids of all pairs may not fit in memory.
     """
     from tasks.publishing.printed import beside, printed
 
@@ -116,9 +117,11 @@ def table_7_questions_by_axiom(pairs: Iterable[str | Path]) -> pd.DataFrame:
 
 def table_10_sites(questions: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Table 10: by site, the number of questions; mean and standard deviation of the answers to a question, and of the
-    words and votes of an answer. The paper's figures stand beside ours.
+    words and votes of an answer, rounded to two decimals. Beside each figure stand the paper's and the difference
+    (columns `… paper` and `… difference`).
 
-    The largest site comes first, ties by name. `questions`, `answers`: the frames of `questions_and_answers`.
+    The site with most questions comes first, ties by name. `questions`, `answers`: the frames of
+    `questions_and_answers`.
     """
     import pandas as pd
 

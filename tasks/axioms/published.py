@@ -63,10 +63,10 @@ def assemble_pairs(
     site: PerGroup,
 ) -> Iterator[pa.RecordBatch]:
     """The published rows: all pairs of a part, each with the texts, authors, licences and model calls of its question
-    and answers.
+    and answers; nothing if the part has no pair.
 
-    In the order of the questions, then by axiom and pair id. `site`: all threads of the site, in which answers from
-    other threads than those of the part are looked up.
+    In the order of the questions, then by axiom and pair id. `site`: all threads of the site, in which human answers
+    from outside the part are looked up.
     """
     pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
     if not pairs.num_rows:
@@ -102,7 +102,9 @@ def assemble_pairs(
 
 
 def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
-    """All pairs in one table: in the order of the threads, within a question by axiom, then by pair id."""
+    """All pairs of these inputs in one table: in the order of the threads, within a question by axiom, then by pair
+    id.
+    """
     table = pa.concat_tables([rows.table() for rows in inputs])
     order = threads.table(["question_id"])["question_id"].combine_chunks()
     positions = pc.index_in(table["question_id"], value_set=order)
@@ -113,8 +115,10 @@ def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
 def _answers_of_other_threads(
     context: StageContext, pairs: pa.Table, passages: Rows, threads_by_id: dict[str, Row], site: PerGroup
 ) -> list[Row]:
-    """The human answers outside `threads_by_id` that a pair (as rejected answer) or a passage refers to, read from all
-    threads of the site.
+    """The human answers outside `threads_by_id` that a pair has as its rejected answer, or that a passage was cut
+    from, read from all threads of the site.
+
+    `passages`: a row for each question, with a list of passages. `threads_by_id`: question id -> thread.
     """
     own_ids = {answer["answer_id"] for thread in threads_by_id.values() for answer in thread["answers"]}
     wanted = {value for value in pairs["rejected_id"].to_pylist() if "/" in value}
@@ -133,11 +137,11 @@ def _answers_of_other_threads(
 def _generated(
     row: Row, key: str, threads_by_id: dict[str, Row], evidence: dict[str, list[Row]], human: dict[str, Row]
 ) -> Row:
-    """A row of ANSWER for a generated answer. `key`: the column of `row` with its id. `evidence`: question id ->
-    passages. `human`: answer id -> human answer.
+    """A row of ANSWER for a generated answer; the columns url, author, author_url and scrubbed are left out.
 
-    Its licence is the newest of those of the question and of the human answers it was made from, as share-alike lets an
-    adaptation take a later version.
+    `key`: the column of `row` that holds its id. `threads_by_id`: question id -> thread. `evidence`: question id ->
+    passages. `human`: answer id -> human answer. The licence is the newest of those of the question and of the human
+    answers it was made from, as share-alike lets an adaptation take a later version.
     """
     parents = _parents(row, evidence)
     licences = [threads_by_id[row["question_id"]]["licence"], *(human[parent]["licence"] for parent in parents)]
@@ -151,8 +155,8 @@ def _generated(
 
 
 def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
-    """The ids of the human answers that a generated answer was made from, without repeats: the two it combines, or
-    those of its evidence passages; none for a closed-book answer.
+    """The ids of the human answers that a generated answer was made from: the two that it combines; none for a
+    closed-book answer; for any other those that the passages of its question were cut from, each once.
 
     `evidence`: question id -> passages.
     """
@@ -164,7 +168,9 @@ def _parents(row: Row, evidence: dict[str, list[Row]]) -> list[str]:
 
 
 def _question(thread: Row, evidence: list[Row], split: str) -> Row:
-    """A row of QUESTION for a thread. `evidence`: the passages retrieved for its question."""
+    """A row of QUESTION for a thread: its text, credit and split, and texts and ids of `evidence`, the passages
+    retrieved for it.
+    """
     key = thread["question_id"]
     return {
         "question_id": key,
@@ -178,7 +184,8 @@ def _question(thread: Row, evidence: list[Row], split: str) -> Row:
 
 
 def _batch(pairs: pa.Table, questions: pa.Table, sides: dict[str, pa.Table]) -> pa.RecordBatch:
-    """The published rows of these pairs. Row n of `questions`, and of both tables of `sides`, belongs to pair n.
+    """The published rows (PAIRS) of these pairs. Row n of `questions`, and of both tables of `sides`, belongs to pair
+    n.
 
     `sides`: `preferred` and `rejected` -> rows of ANSWER. Evidence is empty unless the preferred answer is open-book.
     """

@@ -15,8 +15,8 @@ from tasks.sources.permalinks import permalink, profile
 
 
 def _kept_at_most(sizes: Sizes) -> float:
-    """Upper bound of the number of questions kept: all threads, the cap of a site, or as many as the posts read could
-    make if each had just `min_answers` answers; the least of the three.
+    """Upper bound of the number of questions kept: the least of the number of threads, the cap of a site, and the
+    number of questions that all posts read would make if each question had just `min_answers` answers.
     """
     return float(min(sizes["threads"], sizes["questions_per_site"], sizes.records / (1 + sizes["min_answers"])))
 
@@ -32,12 +32,12 @@ def select_questions(
     wiki: bool,
     questions_per_site: int,
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """The questions with enough answers and a clear difference of votes, at most `questions_per_site` of a site; a
-    Rejected for each other question.
+    """The questions with enough answers and a clear difference of votes (see `rejection_reason`), at most
+    `questions_per_site` of a site; a Rejected, with the reason, for each other question.
 
-    The cap is divided evenly among the parts of a site. Each part keeps the questions with the lowest hashes, so that a
-    site that grows keeps the questions it had. `closed`: whether closed questions are kept. `wiki`: whether community
-    wiki questions and answers are kept; such answers, if left out, are counted but not rejected.
+    The cap is divided evenly among the parts of a site. Each part keeps the first ones in its order, which is by hash,
+    so that a site that grows keeps the questions it had. `closed`: whether closed questions are kept. `wiki`: whether
+    community wiki questions and answers are kept; such answers, if left out, are counted but not rejected.
     """
     remaining = share(questions_per_site, threads.parts[0].key if threads.parts else "-/0-00000")
     for batch in threads.batches():
@@ -56,9 +56,10 @@ def select_questions(
 
 
 def share(cap: int, key: str) -> int:
-    """How many of the `cap` questions of a site one part of the site may keep; over all parts they sum to `cap`.
+    """How many of the `cap` questions of a site one part of the site may keep; nearly as many as any other part, and
+    over all parts they sum to `cap`.
 
-    `key`: the part's key `<site>/<bits>-<index>`, part number `index` of 2**bits parts.
+    `key`: the part's key `<site>/<bits>-<index>`, part number `index`, from 0, of 2**bits parts.
     """
     bits, index = map(int, key.split("/")[1].split("-"))
     return (cap * (index + 1) >> bits) - (cap * index >> bits)
@@ -67,9 +68,9 @@ def share(cap: int, key: str) -> int:
 def rejection_reason(votes: Sequence[int], *, min_answers: int, min_vote_ratio: float) -> str | None:
     """Why a question whose answers have these votes is left out; None if it is kept.
 
-    A kept question has at least `min_answers` answers and one with positive votes. Its highest votes exceed its lowest
-    and are at least `min_vote_ratio` times the lowest (negative ones count as 0 there). The ratio is used as a decimal,
-    as it is written: 55 is 1.1 times 50.
+    A kept question has at least `min_answers` answers and one with positive votes. Its highest votes exceed its
+    lowest, and are at least `min_vote_ratio` times the lowest (a negative lowest counts as 0 here). The ratio is taken
+    as the decimal that it is written as: 55 is 1.1 times 50.
     """
     if len(votes) < min_answers:
         return f"fewer than {min_answers} answers"
@@ -90,7 +91,9 @@ def _flags_and_votes(batch: pa.RecordBatch) -> tuple[list[bool], list[bool], lis
 
 
 def without_wiki_answers(context: StageContext, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The threads without their community wiki answers. `context` counts the answers left out."""
+    """The threads of the batch without their community wiki answers, whose number is added to a counter of `context`.
+    A thread may be left with no answer.
+    """
     rows = batch.to_pylist()
     for row in rows:
         kept = [answer for answer in row["answers"] if not answer["wiki"]]
@@ -106,8 +109,8 @@ CREDIT = ("url", "author", "author_url", "licence", "scrubbed")
 
 @stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda sizes: sizes.records))
 def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
-    """A row for every question and answer that the dataset may contain, with its author and licence, as CC BY-SA
-    demands.
+    """A row for every question and answer of the threads, with its author and licence, as CC BY-SA demands; a question
+    comes right before its answers.
     """
     of_answers = (f"answers.list.element.{name}" for name in ("answer_id", *OF_POST))
     for thread in threads.as_dicts(*SHARED, *OF_POST, *of_answers):
@@ -119,9 +122,11 @@ def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
 
 
 def credit(post_id: str, kind: str, post: Row) -> Row:
-    """The columns CREDIT of a post: its permalink, author, address of the author's profile, licence, and `scrubbed`.
+    """The columns CREDIT of a post: its permalink, author, address of the author's profile (None for a deleted user),
+    licence, and `scrubbed`, how many mail addresses, phone numbers and handles were replaced in it.
 
-    `kind`: question or answer.
+    `post_id`: `<site>/<number>`. `kind`: question or answer. `post`: a row with author, author_id, licence and
+    scrubbed.
     """
     site = post_id.split("/", 1)[0]
     return {

@@ -41,11 +41,12 @@ def find_related(
     seed: int,
 ) -> Iterator[pa.RecordBatch]:
     """For each question the k nearest questions of its site that are no paraphrases of it, and hard negatives drawn
-    from the answers to these.
+    from the answers to these. Both lists may be shorter or empty.
 
-    Nearest by cosine of the embeddings of title and first 400 characters of text (of TF-IDF vectors if `embedding` is
-    "tfidf"). Questions with a similarity of `below` or more are paraphrases. At most `negatives` answers are drawn by
-    `seed`, without replacement, with probability proportional to votes.
+    Nearest by cosine of the embeddings of title and first QUESTION_CHARACTERS of the text. `embedding`: "tfidf" for
+    TF-IDF vectors, else the name of a local sentence-transformers model, or an endpoint. Questions with a similarity
+    of `below` or more are paraphrases; those with 0 or less are not related. At most `negatives` answers are drawn by
+    `seed`, without replacement, with probability proportional to votes (below 1: as 1).
     """
     ids, texts, answers = _questions(threads)
     neighbours, similarities = nearest(context, texts, embedding, k, below)
@@ -57,10 +58,11 @@ def find_related(
 def nearest(
     context: StageContext, texts: list[str], embedding: str | Endpoint, k: int, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, similarities) of the k nearest other texts of each text, nearest first, leaving out similarities of
-    `below` or more.
+    """(positions, similarities) of the k nearest other texts of each text, nearest first, ties by position. Only
+    cosines above 0 and below `below` count.
 
-    Arrays of shape (n, k), int64 and float32; where there are fewer than k, filled up with -1 and 0.
+    Arrays of shape (n, k), int64 and float32, filled up with -1 and 0 where there are fewer than k. `embedding`: as
+    for `find_related`.
     """
     from tasks.retrieval.dense import local_model
     from tasks.retrieval.nearest import nearest_dense, nearest_tfidf
@@ -72,8 +74,8 @@ def nearest(
 
 
 def check_embedding(embedding: str | Endpoint) -> None:
-    """Raise UsageError if the package that this setting of `embedding` needs is not installed, before any work is
-    done.
+    """Raise UsageError if `embedding` names a local model and the package sentence-transformers is not installed.
+    Nothing is loaded or computed.
     """
     if isinstance(embedding, str) and embedding != "tfidf" and find_spec("sentence_transformers") is None:
         raise UsageError(
@@ -83,8 +85,8 @@ def check_embedding(embedding: str | Endpoint) -> None:
 
 
 def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
-    """Three lists with an entry for each question of a site: its id, the text to embed, (answer id, votes) of its
-    answers.
+    """Three lists with an entry for each question of a site: its id, the text to embed (title and first
+    QUESTION_CHARACTERS of the text), and the (answer id, votes) of its answers.
     """
     ids: list[str] = []
     texts: list[str] = []
@@ -109,11 +111,12 @@ def _related_batch(
     """The rows of RELATED for one block of questions.
 
     `ids`, `answers`: of all questions of the site. `block`: the positions of the block in `ids`. `neighbours`,
-    `similarities`: the rows of the block in the arrays of `nearest`.
+    `similarities`: the rows of the block in the arrays of `nearest`, -1 where there is no neighbour. `max_negatives`:
+    at most so many hard negatives for a question.
     """
     found = neighbours >= 0
     drawn = [
-        _draw(ids, answers, question, row[row >= 0], scores, max_negatives, seed)
+        _negatives_of(ids, answers, question, row[row >= 0], scores, max_negatives, seed)
         for question, row, scores in zip(ids[block], neighbours, similarities, strict=True)
     ]
     columns = list(zip(*chain.from_iterable(drawn), strict=True)) or [()] * len(NEGATIVE)
@@ -128,11 +131,11 @@ def _related_batch(
 
 
 def _lists(sizes: Sequence[int] | np.ndarray, values: pa.Array, type: pa.DataType) -> pa.Array:
-    """An Arrow array of lists: `values` in their order, cut into lists of these sizes."""
+    """An Arrow array of lists: `values` in their order, cut into lists of these sizes. `type`: the array's type."""
     return pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), values, type=type)
 
 
-def _draw(
+def _negatives_of(
     ids: list[str],
     answers: list[list[tuple[str, int]]],
     question: str,
@@ -142,9 +145,10 @@ def _draw(
     seed: int,
 ) -> list[tuple[str, str, int, float]]:
     """The hard negatives of one question in the order drawn: (answer id, id of the question it answers, votes,
-    similarity of the two questions).
+    similarity of the two questions). At most `max_negatives`; [] if its neighbours have no answers.
 
-    `ids`, `answers`: of all questions of the site. `neighbours`: positions of the question's neighbours in `ids`.
+    `ids`, `answers`: of all questions of the site. `question`: the question's id. `neighbours`: positions of its
+    neighbours in `ids`. `similarities`: theirs, in the same order; further entries are ignored.
     """
     pool = {
         answer: (ids[position], votes, float(similarity))
@@ -161,10 +165,10 @@ def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> li
     """Ids of at most n hard negatives for a question (axiom 1), in the order they are drawn. `votes`: id of each
     candidate answer -> its votes.
 
-    Drawn without replacement, with probability proportional to the votes; votes below 1 count as 1, as in `margin`
-    (Efraimidis and Spirakis 2006: the n smallest waiting times, exponential with rate `votes`). The random number of a
-    candidate is a hash of seed, question and candidate, so that neither the order of the candidates nor an added or
-    removed one changes those of the others.
+    Drawn without replacement, with probability proportional to the votes; votes below 1 count as 1 (Efraimidis and
+    Spirakis 2006: the n smallest waiting times, exponential with rate `votes`). The random number of a candidate is a
+    hash of seed, question and candidate, so that neither the order of the candidates nor an added or removed one
+    changes those of the others.
     """
     start = f"{seed}\x1f{question_id}\x1f"
     log = math.log
@@ -173,7 +177,7 @@ def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> li
 
 
 def _uniform(text: str) -> float:
-    """A number in (0, 1], never 0, made of the upper 53 bits of the text's hash, as many as a float holds."""
+    """A number above 0 and at most 1, made of the upper 53 bits of the text's hash, as many as a float holds."""
     return ((xxh3_64_intdigest(text.encode()) >> 11) + 0.5) * 2.0**-53
 
 
@@ -181,11 +185,11 @@ def _uniform(text: str) -> float:
 def retrieve_passages(
     context: StageContext, threads: PerGroup, *, passages: int, words: int
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """For each question the passages, best first, that match its title best by BM25, from answers of other threads of
-    its site.
+    """For each question the passages, best first, that match its title best by BM25, cut from answers of other threads
+    of its site.
 
-    `passages`: at most so many for a question. `words`: at most so many in a passage (see tasks/text/passages.py). A
-    question without a match gets an empty list, and is counted.
+    `passages`: at most so many for a question. `words`: at most so many in a passage, except for code blocks and
+    headings (see tasks/text/passages.py). A question without a match gets an empty list, and is counted.
     """
     from tasks.retrieval.bm25 import Index
 
@@ -203,9 +207,11 @@ def retrieve_passages(
 
 
 def _passages(threads: PerGroup, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
-    """((id, title) of each question of the site, a table of all passages cut from the answers).
+    """((id, title) of each question of the site, a table of all passages cut from the answers, each of about `words`
+    words).
 
-    Column `group` of the table: the position, in that list, of the question whose answer the passage is from.
+    The table has the columns of PASSAGE but the score, and `group`: the position, in that list, of the question whose
+    answer the passage is from. A passage's `question_id` and `title` are of that question, too.
     """
     from tasks.text.passages import cut
 
@@ -227,8 +233,9 @@ _PASSAGE_COLUMNS = ("passage_id", "answer_id", "question_id", "title", "text")
 
 
 def _passages_batch(ids: list[str], table: pa.Table, found: np.ndarray, scores: np.ndarray) -> pa.RecordBatch:
-    """The rows of PASSAGES for the questions `ids`. `table`: all passages of the site. `found`, `scores`: positions in
-    `table` and BM25 scores, of shape (questions, k), -1 where there is none.
+    """The rows of PASSAGES for the questions `ids`; a question without a hit has an empty list. `table`: all passages
+    of the site. `found`, `scores`: positions in `table` and BM25 scores, both of shape (questions, k), -1 in `found`
+    where there is no hit.
     """
     hits = found >= 0
     rows = table.take(pa.array(found[hits])).combine_chunks()

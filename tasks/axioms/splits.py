@@ -15,8 +15,8 @@ from schemas.axioms import SIGNATURES, SPLITS
 
 @stage(SIGNATURES, revision=1)
 def sign_questions(context: StageContext, threads: Rows) -> Iterator[pa.RecordBatch]:
-    """For each question the hashes of the word 3-grams of its title and text, by which `assign_splits` finds
-    near-duplicates.
+    """For each question, its creation time and the hashes of the word 3-grams of its title and text, by which
+    `assign_splits` finds near-duplicates.
     """
     from tasks.text.shingles import shingle_hashes
 
@@ -31,11 +31,11 @@ def sign_questions(context: StageContext, threads: Rows) -> Iterator[pa.RecordBa
 def assign_splits(
     context: StageContext, signatures: AllRows, *, test_share: float, similarity: float, seed: int
 ) -> Iterator[Row]:
-    """The split (train, test or overlap) of every question, with the ids of its earlier near-duplicates; of all sites
-    together, as cross-posts must be in the same split.
+    """The split (train, test or overlap) of every question, by the rules of `assign`, with the sorted ids of its
+    earlier near-duplicates. Questions of all sites are compared, as cross-posts must be in the same split.
 
-    `test_share`: share of the questions to put in test. `similarity`: Jaccard similarity of 3-grams from which two
-    questions are near-duplicates.
+    `test_share`: share of the questions, 0 to 1, to put in test. `similarity`: Jaccard similarity of the 3-grams from
+    which two questions are near-duplicates.
     """
     from tasks.text.duplicates import near_duplicates
 
@@ -57,12 +57,13 @@ def assign(
     test_share: float,
     seed: int,
 ) -> list[str]:
-    """The split of each question: train, test or overlap. `duplicates`: pairs of positions of near-duplicate questions.
+    """The split of each question: train, test or overlap. `duplicates`: pairs of positions of near-duplicate
+    questions. `test_share`: probability of test, 0 to 1.
 
     Questions are decided in order of (creation date, id). A question takes the split of its earlier near-duplicates,
-    also if that is overlap; if their splits differ, it is overlap. Without such duplicates a hash of its id decides
-    between train and test. So no question in train is a near-duplicate of one in test, and a later question never
-    changes the split of an earlier one.
+    also if that is overlap; if their splits differ, it is overlap. Without such duplicates a hash of `seed` and its id
+    decides between train and test. So no question in train is a near-duplicate of one in test, and a later question
+    never changes the split of an earlier one.
     """
     earlier = _earlier(ids, created, duplicates)
     splits = [""] * len(ids)
@@ -75,7 +76,9 @@ def assign(
 def _earlier(
     ids: Sequence[str], created: Sequence[datetime], duplicates: Iterable[tuple[int, int]]
 ) -> defaultdict[int, list[int]]:
-    """Position of a question -> positions of its near-duplicates that come before it by (creation date, id)."""
+    """Position of a question -> positions of its near-duplicates that come before it by (creation date, id). A
+    position without such duplicates has no key; looking it up gives [].
+    """
     found: defaultdict[int, list[int]] = defaultdict(list)
     for pair in duplicates:
         first, last = sorted(pair, key=lambda place: (created[place], ids[place]))
@@ -84,6 +87,6 @@ def _earlier(
 
 
 def _split_by_hash(question_id: str, test_share: float, seed: int) -> str:
-    """The split "test" for a share of `test_share` of all ids, by the hash of seed and id; "train" for the others."""
+    """The split "test" if the hash of seed and id, as a number from 0 to 1, is below `test_share`; else "train"."""
     share = xxh3_64_intdigest(f"{seed}\x1f{question_id}".encode()) / 2**64
     return "test" if share < test_share else "train"

@@ -56,7 +56,9 @@ TEXTS: Queries = [  # that requests contain of the listed posts and their passag
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses that were made from the posts `ids`, or from texts made from these posts."""
+    """Keys of the model responses that were made from the posts `ids`, or from texts made from these posts: those that
+    rows of model stages in `store` name, and those in `responses` whose request shows words of these posts.
+    """
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "readers", first_values(database, store, READING))

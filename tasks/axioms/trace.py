@@ -37,8 +37,9 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published pair whose id begins with `row_id`, the stage rows of its two answers, their model calls, and
-    `lines` of (title, text) to print.
+    """The published pair with this id, or the only one whose id begins with `row_id`, and what it was made from. Keys:
+    `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `calls` (response key -> call);
+    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
 
     UsageError if no row, or more than one, has such an id.
     """
@@ -53,8 +54,8 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def example_row_id(version: Version) -> str:
-    """The id of a published pair that is worth tracing: one of axiom 3, with a corrupted answer, if there is any. Empty
-    if the version has no pair.
+    """The id of a published pair that is worth tracing: the first one, by id, of axiom 3 (with a corrupted answer); if
+    there is none, the first of all. "" if the version has no pair.
     """
     paths = [path for paths in version.tables().values() for path in paths]
     found = rows_where(paths, "true ORDER BY axiom <> 3, pair_id LIMIT 1")
@@ -62,10 +63,10 @@ def example_row_id(version: Version) -> str:
 
 
 def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record | None:
-    """The stage row of a generated answer, or the post of a human answer, with the stage's name in `stage`; None if the
-    row is no longer stored.
+    """The stage row of a generated answer, or the post of a human answer, with the stage's name in `stage`; None if
+    the row is no longer stored.
 
-    `side`: preferred or rejected.
+    `row`: the published pair. `side`: preferred or rejected.
     """
     source, key = row[f"{side}_source"], row[f"{side}_id"]
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
@@ -75,7 +76,7 @@ def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record
 
 
 def _pair_lines(row: Record) -> Iterator[Line]:
-    """The lines to print of the pair itself and of its question."""
+    """The lines to print of a published pair itself and of its question."""
     kind = f"axiom {row['axiom']}   {row['pair_type']}   margin {row['margin']:.3g}   {row['split']}"
     yield "pair", f"{row['pair_id']}   {kind}"
     title = row["question"].split("\n", 1)[0]
@@ -90,10 +91,11 @@ def _credit(row: Record, side: str) -> str:
 
 
 def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str, Record]) -> Iterator[Line]:
-    """The lines to print of one answer: votes, credit and address of a human answer; model call and parents of a
-    generated one.
+    """The lines to print of one answer of a published pair: votes, credit and address of a human answer; model call
+    and parents of a generated one.
 
-    `side`: preferred or rejected. `found`: the answer's stage row. `calls`: response key -> call.
+    `side`: preferred or rejected. `found`: the answer's stage row, None if it is no longer stored; parents are then
+    left out. `calls`: response key -> call; tokens and cost are left out for a response that is not in it.
     """
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
@@ -114,6 +116,8 @@ def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str,
 
 
 def _evidence(row: Record) -> Iterator[Line]:
-    """A line to print for each evidence passage: its number and id."""
+    """A line to print for each evidence passage of a published pair: its number from 1 and its id. Only the first has
+    a title.
+    """
     for number, passage in enumerate(row["evidence_ids"], start=1):
         yield ("evidence" if number == 1 else ""), f"[{number}] {passage}"

@@ -15,8 +15,8 @@ def utilization(combined: str, first: str, second: str, *, n: int) -> float:
 
 
 def outside_limits(share: float, *, above: float, below: float) -> str | None:
-    """The reason to drop a combined answer: its utilization `share` is not above `above`, or not below `below`; None if
-    it is kept.
+    """Why a combined answer is dropped: its utilization `share` (0 to 2) is not above `above`, or not below `below`.
+    None if it is kept.
     """
     if above < share < below:
         return None
@@ -24,9 +24,13 @@ def outside_limits(share: float, *, above: float, below: float) -> str | None:
 
 
 def _share_used(combined: list[str], answer: list[str], n: int) -> float:
+    """The share (0 to 1) of the n-grams of the words `answer` that are among those of `combined`, repeated ones once.
+    n is cut to the number of words in `answer`; 0 if it has none.
+    """
     wanted = _ngrams(answer, min(n, len(answer)))
     return len(wanted & _ngrams(combined, min(n, len(answer)))) / len(wanted) if wanted else 0.0
 
 
 def _ngrams(words: list[str], n: int) -> set[tuple[str, ...]]:
+    """The n-grams of the words, each once; none if there are fewer than n words, or if n is 0."""
     return set(zip(*(words[start:] for start in range(n)), strict=False))

@@ -50,8 +50,8 @@ Record = dict[str, Any]
 
 
 def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of the question bank's files. Those after the first have their number, from 2, among their `facts`,
-    for `question_id`.
+    """The sources of the question bank's files, in order. Those after the first have their number, from 2, as the fact
+    `number`, which becomes part of the ids of their questions. `digest`: the hash of a file.
     """
     return [
         replace(source, facts=(*source.facts, ("number", str(number)))) if number > 1 else source
@@ -60,17 +60,19 @@ def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
 
 
 def _questions_at_most(of: Sizes) -> float:
-    """Upper bound of the number of questions in a file."""
+    """Upper bound of the number of questions in the stage's file, from its size and the shortest possible record."""
     name = dict(of["files"].source.facts)["name"] or ""
     return records_at_most(of["files"], len(LEAST["csv" if is_csv(name) else "jsonl"]) + 1)
 
 
 @stage(QUESTIONS, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=_questions_at_most))
 def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
-    """The questions of a file, in its order. `licence`: that of the file.
+    """The questions of a file, in its order; a Rejected for each record that is no question. `licence`: that of the
+    file.
 
     Counts questions of unknown field or type, and experts with fewer than the five questions, two of them of type V,
-    that the paper asked for (section 2.1).
+    that the paper asked for (section 2.1). SourceError for a file that cannot be read as records (see `jsonl_records`,
+    `csv_records`).
     """
     facts, path = dict(files.source.facts), files.source.path
     lines, csv_file = read_lines(files), is_csv(facts["name"] or "")
@@ -96,7 +98,9 @@ def read_questions(context: StageContext, files: Shard, *, licence: str | None) 
     at_most=AtMost(rows=lambda of: min(of["questions"], of.units * bound_by(of["limit"])), keeps=True),
 )
 def take_questions(context: StageContext, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
-    """All questions in parts of 256, or, for a pilot, the first `limit` of each file."""
+    """All questions in parts of QUESTIONS_A_PART, or, for a pilot, the first `limit` of each file; a Rejected for each
+    one beyond.
+    """
     for number, question in enumerate(questions):
         within = limit is None or number < limit
         yield question if within else Rejected(question["question_id"], "filtered", "beyond the limit")
@@ -110,10 +114,11 @@ def is_csv(name: str) -> bool:
 def parse_questions(
     records: Iterable[Record | Rejected], licence: str | None, source: str = "own", number: str | None = None
 ) -> Iterator[Row | Rejected]:
-    """Rows of QUESTIONS, and a Rejected for every record that is no question.
+    """Rows of QUESTIONS, in order, and a Rejected for every record that is no question. Rejecteds among the records
+    are passed on.
 
-    `source`: the value of that column for records that are not released ones. `number`: that of the file, for the ids;
-    None for the first file.
+    `licence`: that of the file. `source`: the value of that column for records that are not released ones. `number`:
+    that of the file, for the ids; None for the first file.
     """
     seen: Counter[str] = Counter()
     for position, record in enumerate(records):
@@ -141,9 +146,12 @@ def question_id(name: str, file_number: str | None, occurrence: int) -> str:
 
 
 def question_row(record: Record, position: int, licence: str | None, source: str) -> Row | str:
-    """The columns of QUESTIONS without the id; or the reason why the record is no question, as "reason: detail".
+    """The columns of QUESTIONS without the id; or, as a text, the reason why the record is no question, with ": "
+    before a detail.
 
-    `position`, `licence` and `source` are columns; `source` is used only for records that are not released ones.
+    A record with `answers` or `metadata` is a released one. An unknown question type is a reason only in other
+    records; in a released one it is left out. Without a field of study the field is `Other`. `position`, `licence` and
+    `source` are columns; `source` is used only for records that are not released ones.
     """
     released = "answers" in record or "metadata" in record
     fields = _released(record) if released else _own(record)
@@ -166,12 +174,16 @@ def question_row(record: Record, position: int, licence: str | None, source: str
 
 
 def _own(record: Record) -> Record:
-    """A user's own record, with `question_types` taken from the first of TYPES that is filled."""
+    """A user's own record, with `question_types` taken from the first of the fields TYPES that is not blank, None if
+    all are.
+    """
     return {**record, "question_types": next((record[name] for name in TYPES if is_answered(record.get(name))), None)}
 
 
 def _released(record: Record) -> Record:
-    """A released record in the form of a user's own; values that are no texts are left out."""
+    """A released record in the form of a user's own: field, specific field and types from its `metadata`, else from
+    the record itself. Values that are no texts are left out, except that of `question`.
+    """
     metadata = record.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
     found = {
@@ -185,7 +197,9 @@ def _released(record: Record) -> Record:
 
 
 def _why_no_question(fields: Record) -> str | None:
-    """The reason why a record in the form of a user's own is no question; None if it is one."""
+    """The first reason why a record in the form of a user's own is no question: no text as `question`, or a value that
+    is ill-formed or longer than LONGEST allows. None if it is one.
+    """
     if not is_filled_text(fields.get("question")):
         return "no question"
     for name, longest in LONGEST.items():
@@ -212,8 +226,8 @@ def first_fault(faults: Mapping[str, bool]) -> str | None:
 
 
 def _kept(record: Record) -> Row:
-    """The columns `original` (the released record as JSON, without its answers) and `answers` (its answers as JSON,
-    None if it has none).
+    """The columns `original` (the released record as JSON, its answers replaced by null) and `answers` (its answers as
+    JSON). If it has no answers, `original` is the whole record and `answers` None.
     """
     answers = record.get("answers")
     if not isinstance(answers, dict) or not answers:
@@ -222,7 +236,7 @@ def _kept(record: Record) -> Row:
 
 
 def released_record(question: Row) -> Record | None:
-    """The released record that a row of QUESTIONS was read from; None if it was not released."""
+    """The released record that a row of QUESTIONS was read from, as it was read; None if it was not released."""
     if question["original"] is None:
         return None
     record: Record = read_exact(question["original"])
@@ -232,7 +246,7 @@ def released_record(question: Row) -> Record | None:
 def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iterator[Record | Rejected]:
     """The objects of a JSONL file, blank lines skipped; a Rejected for each line that is no object.
 
-    SourceError if the file is one JSON array; `subject` names the file there.
+    SourceError if the first line that is not blank begins a JSON array of objects; `subject` names the file there.
     """
     filled = (line for line in lines if not line.isspace() and line)
     for position, line in enumerate(filled):
@@ -249,15 +263,15 @@ def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iter
 
 
 def defect(position: int, reason: str, raw: str | bytes, detail: str | None = None) -> Rejected:
-    """A Rejected of kind `defect` for the record at this position of its file. `raw`: the record's text."""
+    """A Rejected of kind `defect` for the record at this position of its file, from 0. `raw`: the record's text."""
     return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
 
 
 def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions") -> Iterator[Record | Rejected]:
     """The records of a CSV file as dicts by column name, blank cells left out; a Rejected for each ill-formed one.
 
-    Columns may come in any order, separated by commas, semicolons or tabs; those not in HEADERS are left out.
-    SourceError if no column is named `question`; `subject` names the file there.
+    Columns may come in any order, separated by commas, semicolons or tabs; case does not matter in their names, and
+    those not in HEADERS are left out. SourceError if no column is named `question`; `subject` names the file there.
     """
     rows = csv_rows(lines, subject)
     headers = next(rows, [])
@@ -272,8 +286,9 @@ def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions"
 
 
 def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> Record | Rejected:
-    """One row of a CSV file as a dict by column name, blank cells and unnamed columns left out; a Rejected if it is
-    ill-formed.
+    """One row of a CSV file as a dict by column name, blank cells and columns without a name left out. A Rejected if
+    it is no UTF-8, or has another number of cells than `columns`. `columns`: the name of each column, None for those
+    to leave out.
     """
     raw = "\t".join(cells)
     if raw != raw.encode("utf-8", "replace").decode():

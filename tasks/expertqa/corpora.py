@@ -58,9 +58,12 @@ open_corpora = partial(open_files, endings=ENDINGS, piece_bytes=PIECE_BYTES)
 
 
 def document_of(record: Any, retrieved_at: int | None) -> Document | str:
-    """The document of a record; or the reason, a text, why the record is none.
+    """The document of a record of a corpus; or, as a text, the reason why the record is none: `no record`, or a
+    missing or ill-formed field.
 
-    `retrieved_at`: time of retrieval, in milliseconds since 1970, of records that do not have their own.
+    `retrieved_at`: time of retrieval, in milliseconds since 1970, of records that do not have their own. The address
+    must not run code (javascript:, data:, vbscript:) or exceed URL_CHARACTERS; title and licence are cut to
+    TITLE_CHARACTERS.
     """
     if not isinstance(record, dict):
         return "no record"
@@ -86,9 +89,10 @@ def document_of(record: Any, retrieved_at: int | None) -> Document | str:
 
 
 def passages_of(document: Document, *, tokenizer: str, size: int, overlap: int) -> Iterator[Row]:
-    """The document's windows as rows of DOCUMENTS; windows that hold only white space are left out.
+    """The document's windows as rows of DOCUMENTS, in order; windows that hold only white space are left out.
 
-    `size` and `overlap` are in tokens of `tokenizer`.
+    `size` and `overlap` are in tokens of `tokenizer`. A row's text has no white space at its ends, and `start` is
+    where the text begins in the document. UsageError for a bad `size`, `overlap` or `tokenizer`.
     """
     name = f"d_{fingerprint([document.url, document.text])}"
     for number, (start, end) in enumerate(windows(document.text, tokenizer=tokenizer, size=size, overlap=overlap)):
@@ -109,6 +113,9 @@ def read_corpus(
 ) -> Iterator[Row | Rejected]:
     """Windows of the documents of a local corpus, in the order of the file; a Rejected for ill-formed and repeated
     documents.
+
+    `size` and `overlap` are in tokens of `tokenizer`. UsageError if these do not fit together, or there is no such
+    tokenizer.
     """
     yield from _read(context, files, tokenizer, size, overlap)
 
@@ -119,13 +126,16 @@ def read_pages(
 ) -> Iterator[Row | Rejected]:
     """Windows of the pages that replace a web search, in the order of the file; a Rejected for ill-formed and repeated
     pages.
+
+    `size` and `overlap` are in tokens of `tokenizer`. UsageError if these do not fit together, or there is no such
+    tokenizer.
     """
     yield from _read(context, files, tokenizer, size, overlap)
 
 
 def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overlap: int) -> Iterator[Row | Rejected]:
-    """Windows of the documents of a file; a Rejected for ill-formed and repeated ones. UsageError for a bad `size`,
-    `overlap` or `tokenizer`.
+    """Windows of the documents of a file; a Rejected for ill-formed ones, and for those whose address and text the
+    file has had before. Counts documents. UsageError for a bad `size`, `overlap` or `tokenizer`.
     """
     check_windows(size, overlap)
     check_tokenizer(tokenizer)
@@ -146,7 +156,9 @@ def _read(context: StageContext, files: Shard, tokenizer: str, size: int, overla
 
 
 def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
-    """(key, record, raw text) of each record of a file. In place of an unreadable record stands the reason, a text."""
+    """(key, record, raw text) of each record of a file, blank lines skipped. An unreadable record is the text
+    "unreadable line" instead, JSON that is no object is None.
+    """
     if is_parquet(Path(files.source.path)):
         yield from _parquet(files)
     else:
@@ -155,7 +167,7 @@ def _records(files: Shard) -> Iterator[tuple[str, Any, str]]:
 
 
 def _loaded(line: bytes) -> Any:
-    """The object of a line of JSON; None for other JSON, "unreadable line" for what is no JSON."""
+    """The object of a line of JSON; None for other JSON, the text "unreadable line" for what is no JSON."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -164,7 +176,9 @@ def _loaded(line: bytes) -> Any:
 
 
 def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:
-    """(key, record, raw text) of each row of a Parquet file, with the columns COLUMNS alone."""
+    """(key, record, raw text) of each row of a Parquet file, with the columns COLUMNS alone. SourceError for a date
+    that Python cannot hold.
+    """
     number = 0
     for batch in parquet_batches(files, lambda path: path.split(".")[0] in COLUMNS, BATCH_ROWS):
         for record in _rows(batch, files):
@@ -173,7 +187,7 @@ def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:
 
 
 def _rows(batch: pa.RecordBatch, files: Shard) -> list[Any]:
-    """The records of a batch. SourceError for a date that Python cannot hold."""
+    """The records of a batch as dicts. SourceError for a date that Python cannot hold."""
     try:
         return list(batch.to_pylist())
     except (ValueError, OverflowError) as error:
@@ -181,19 +195,20 @@ def _rows(batch: pa.RecordBatch, files: Shard) -> list[Any]:
 
 
 def _raw(record: dict[str, Any]) -> str:
-    """The record as JSON, each text and the whole cut to 2,000 characters."""
+    """The record as JSON, each text and the whole cut to RAW_CHARACTERS."""
     shown = {name: value[:RAW_CHARACTERS] if isinstance(value, str) else value for name, value in record.items()}
     return json.dumps(shown, ensure_ascii=False, default=str)[:RAW_CHARACTERS]
 
 
 def _named(record: Any) -> str | None:
-    """The record's `id`, at most 100 characters; None if it has none."""
+    """The record's `id` as a text of at most 100 characters; None if it has none that is a text or whole number."""
     name = record.get("id") if isinstance(record, dict) else None
     return str(name)[:100] if isinstance(name, str | int) else None
 
 
 def _moment(value: Any) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 text or a Parquet date or time; None for None and an empty text.
+    """Milliseconds since 1970 of a date, with or without a time, as ISO 8601 text or Parquet value, in UTC where it
+    names no zone; None for None and an empty text.
 
     UsageError for other texts, ValueError for other types.
     """

@@ -44,7 +44,9 @@ _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u20
 
 
 def line(row: Mapping[str, Any]) -> bytes:
-    """A row as one line of a JSONL file; characters that some readers take for line ends are escaped."""
+    """A row as one line of a JSONL file, in UTF-8 with a line end; characters that some readers take for line ends are
+    escaped.
+    """
     return write_exact(row).translate(_LINE_ENDS).encode() + b"\n"
 
 
@@ -76,9 +78,10 @@ def examples(
 
 
 class InOrder:
-    """Reads a table question by question, without holding it in memory. Its rows must be in the order of the questions.
+    """Reads a table question by question, without holding it in memory. Its rows must be in the order of the
+    questions.
 
-    `ahead`: the next row; None at the end.
+    `name`: that of the table, for an error. `ahead`: the next row; None at the end.
     """
 
     def __init__(self, name: str, rows: Iterable[Row]) -> None:
@@ -86,8 +89,8 @@ class InOrder:
         self.ahead = next(self.rows, None)
 
     def rows_of(self, question: str) -> list[Row]:
-        """The next rows of the table if they are of this question; else none. To be called once for each question, in
-        order.
+        """The next rows of the table that are of this question, which are then behind; [] if the next row is of
+        another one. To be called once for each question, in order.
         """
         found = []
         while self.ahead is not None and self.ahead["question_id"] == question:
@@ -96,7 +99,7 @@ class InOrder:
         return found
 
     def check_end(self) -> None:
-        """Raise StoreError if rows are left, since the table is in another order than the questions then."""
+        """Raise StoreError if rows are left: the table is then in another order than the questions."""
         if self.ahead is not None:
             raise StoreError(
                 f"The {self.name} of question {self.ahead['question_id']} are not in the order of the questions: "
@@ -107,14 +110,15 @@ class InOrder:
 def _example(
     question: Row, record: Example | None, own: StageRows, estimated: Mapping[str, Row] | None, only_imported: bool
 ) -> Example:
-    """One example: the imported record, or one made of the question, with our estimates and answers added.
+    """One example in the released form: the imported record, or one made of the question. Estimates are added to its
+    claims, and our answers after the imported ones unless `only_imported`.
 
     `record`: the imported record, None if there is none; it is changed in place. `own`: the question's rows of each
-    table.
+    table. `estimated`: claim id -> our estimates, None to leave them out.
     """
     example = _question(question) if record is None else record
     if estimated:
-        _estimate(example, own["answers"], estimated)
+        _add_estimates(example, own["answers"], estimated)
     ours = {} if only_imported else _ours(own, estimated)
     if not ours:
         return example
@@ -124,7 +128,7 @@ def _example(
 
 
 def _question(question: Row) -> Example:
-    """An example without answers, from a row of QUESTIONS."""
+    """An example in the released form without answers, from a row of QUESTIONS."""
     return {
         "question": question["question"],
         "annotator_id": question["annotator_id"],
@@ -138,8 +142,10 @@ def _question(question: Row) -> Example:
 
 
 def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
-    """System -> answer in the released form, for all answers that were not released. `estimated`: claim id -> our
-    estimates, None to leave them out.
+    """System -> answer in the released form, for all answers that were not released. Of several labellings of an
+    answer the first is taken; without one its labels are None, except a revised answer of people.
+
+    `own`: the question's rows of each table. `estimated`: claim id -> our estimates, None to leave them out.
     """
     labels = {row["answer_id"]: row for row in reversed(list(own["labels"]))}  # of each answer's labels the first
     revised = {row["answer_id"]: row["text"] for row in own["revised"] if row["revised_by"] in BY_PEOPLE}
@@ -162,16 +168,18 @@ def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
 
 
 def _milliseconds(label: Row) -> float | None:
-    """The annotation time in milliseconds, the unit of the released files; labels from sheets have seconds. None if
-    there is none.
+    """The annotation time in milliseconds, the unit of the released files; other labels have seconds, which are
+    converted. None if there is none. `label`: a row of LABELS, or {}.
     """
     time = label.get("annotation_time")
     return time if time is None or label["source"] == "released" else 1_000 * time
 
 
 def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] | None) -> list[Example]:
-    """Claims in the released form, with their labels, empty where nobody labelled, and our estimates. `estimated`:
-    claim id -> our estimates, None to leave them out.
+    """Claims in the released form, with their labels (None where nobody labelled), and our estimates.
+
+    `labels`: those of the claims, of one labelling. `estimated`: claim id -> our estimates, None to leave them out; a
+    claim without any has those of UNESTIMATED.
     """
     by_claim = {label["claim_id"]: label for label in labels}
     return [
@@ -186,13 +194,13 @@ def _claims(claims: list[Row], labels: list[Row], estimated: Mapping[str, Row] |
 
 
 def _cited(source: Row) -> str:
-    """'[1] address' of a source; the passage's id in place of a missing address."""
+    """'[1] address' of a source; the passage's id in place of a missing address; the number alone if it has neither."""
     return f"[{source['number']}] {source['url'] or source['passage_id'] or ''}".rstrip()
 
 
 def _evidence(one: Row) -> str:
     """A piece of evidence in the released form: its released text, or '[1] address' and, after an empty line, its
-    passage if known.
+    passage if known. The passage's id replaces a missing address; without a number there is no '[1]'.
     """
     if one["given"] is not None:
         return str(one["given"])
@@ -205,9 +213,10 @@ UNESTIMATED: Row = {"atomic_claims": [], "atomic_evidences": [], "fact_score": N
 
 
 def _estimates(own: StageRows, scored: bool) -> dict[str, Row]:
-    """Claim id -> our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label`, as far as they exist.
+    """Claim id -> our `atomic_claims`, `atomic_evidences`, `fact_score` and `autoais_label`, for each claim with an
+    estimate. The first three only if `scored`; no `autoais_label` if AutoAIS copied the released one.
 
-    `scored`: whether FActScore ran in this build.
+    `own`: the question's rows of each table. `scored`: whether FActScore ran in this build.
     """
     passages = {row["fact_id"]: row["passages"] for row in own["found"]}
     facts = judgements_of(own["facts"], own["judged"])
@@ -219,37 +228,38 @@ def _estimates(own: StageRows, scored: bool) -> dict[str, Row]:
 
 
 def _scores(facts: list[Row], passages: Mapping[str, list[Row]]) -> Row:
-    """The columns of FActScore of one claim. `facts`: its atomic claims, as in `judgements_of`; `passages`: atomic
-    claim id -> passages found.
+    """The columns of FActScore of one claim: `atomic_claims`, `atomic_evidences` (what was read for each) and
+    `fact_score`, None if none was judged. `facts`: its atomic claims, as in `judgements_of`; `passages`: atomic claim
+    id -> passages found.
     """
     return {
         "atomic_claims": [fact["text"] for fact in facts],
-        "atomic_evidences": [_read(fact, passages.get(fact["fact_id"], [])) for fact in facts],
+        "atomic_evidences": [_evidence_read(fact, passages.get(fact["fact_id"], [])) for fact in facts],
         "fact_score": fact_score(fact["is_true"] for fact in facts),
     }
 
 
 def _autoais_label(attribution: Row) -> Row:
-    """Our `autoais_label`, Y, N or None; an empty row if AutoAIS copied the released label, which the claim already
-    has.
+    """A row with our `autoais_label`, Y, N or None (not scored); an empty row if AutoAIS copied the released label,
+    which the claim already has.
     """
     if attribution["backend"] == RELEASED:
         return {}
     return {"autoais_label": {None: None, True: "Y", False: "N"}[attribution["attributable"]]}
 
 
-def _read(fact: Row, passages: list[Row]) -> str:
-    """The texts of the passages that the judge of an atomic claim read, joined by empty lines; the id of a passage that
-    is no longer stored. Without a verdict, the passages it would read.
+def _evidence_read(fact: Row, passages: list[Row]) -> str:
+    """The texts of the passages that the judge of an atomic claim read, joined by empty lines; the id in place of a
+    passage that is not in `passages`. Without a verdict, those of the passages that the judge would read.
     """
     texts = {passage["passage_id"]: passage["text"] for passage in passages}
     read = fact["passages"] if fact["passages"] is not None else [row["passage_id"] for row in best_passages(passages)]
     return "\n\n".join(texts.get(key, key) for key in read)
 
 
-def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, Row]) -> None:
-    """Adds our estimates to the claims of an imported example's answers, in place. `estimated`: claim id ->
-    estimates.
+def _add_estimates(example: Example, answers: Iterable[Row], estimated: Mapping[str, Row]) -> None:
+    """Adds our estimates to the claims of an imported example's released answers, in place. `answers`: the question's
+    rows of ANSWERS. `estimated`: claim id -> estimates.
     """
     released = {row["system"]: row["answer_id"] for row in answers if row["kind"] == "released"}
     for system, key in released.items():
@@ -258,8 +268,8 @@ def _estimate(example: Example, answers: Iterable[Row], estimated: Mapping[str, 
 
 
 def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
-    """The rows of a split as chats: the question is the user's message, the revised answer the assistant's; ids are in
-    `metadata`.
+    """The rows of a split as chats, in their order: the question is the user's message, the revised answer the
+    assistant's; ids, system, field, reviser and split are in `metadata`.
     """
     names = ("row_id", "question_id", "answer_id", "revised_id", "system", "field", "revised_by", "split")
     for row in rows:
@@ -277,10 +287,10 @@ def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[E
     """A dict of claim, evidence, label and claim_id for each published claim in a split; the reason, a text, for a
     claim that is left out.
 
-    `config`: random or domain, whose split is meant. The label is 1 for complete support, 0 for partial, incomplete and
-    missing support, as an expert judged. Left out are claims without a label or with N/A (the expert could not open the
-    evidence), claims whose evidence has no text, and claims that are only a citation mark. Pieces of evidence are
-    joined by empty lines; citation marks are removed from the claim.
+    `config`: random or domain, whose split is meant. The label is 1 for complete support, 0 for partial, incomplete
+    and missing support, as an expert judged. Left out are claims without a label or with N/A (the expert could not
+    open the evidence), claims whose evidence has no text, and claims that are only a citation mark. Pieces of evidence
+    are joined by empty lines; citation marks are removed from the claim.
     """
     for row in claims:
         if row[f"{config}_split"] == split:
@@ -297,8 +307,8 @@ def entailments(claims: Iterable[Row], *, split: str, config: str) -> Iterator[E
 
 
 def _why_no_pair(row: Row, claim: str, texts: list[str]) -> str | None:
-    """The reason why a claim is left out of the pairs for entailment models; None if it is not. `texts`: those of its
-    evidence.
+    """The first reason why a claim is left out of the pairs for entailment models; None if it is not. `row`: the
+    published claim. `claim`: its text without citation marks. `texts`: those of its evidence.
     """
     return first_fault({
         "nobody judged its support": row["support"] is None,
@@ -313,11 +323,13 @@ def _why_no_pair(row: Row, claim: str, texts: list[str]) -> str | None:
 
 
 def _examples_of(export: Export) -> Iterator[Example]:
-    """The examples of one split, or of all questions. UsageError for estimates that the version does not have."""
+    """The examples of one split, or of all questions, in the order of the question bank. UsageError if estimates are
+    asked for and the version has none.
+    """
     estimated = export.tables(OF_ESTIMATES) if "estimates" in export.options else {}
     if "estimates" in export.options and not estimated:
         raise UsageError(f"{export.label} has no estimates: build it with them, or leave out --estimates.")
-    in_split = _questions(export) if export.split else None
+    in_split = _question_ids_in_split(export) if export.split else None
     bank = "take_questions" if "take_questions" in export.version.stages else "read_questions"
     for question, example in examples(
         export.rows(bank),
@@ -329,13 +341,15 @@ def _examples_of(export: Export) -> Iterator[Example]:
             yield example
 
 
-def _questions(export: Export) -> set[str]:
-    """The ids of the questions in the export's split."""
+def _question_ids_in_split(export: Export) -> set[str]:
+    """The ids of the questions in the export's split; only questions with a revised answer are in one."""
     return {row["question_id"] for row in export.rows(SPLIT_STAGES[export.config]) if row["split"] == export.split}
 
 
 def _chats_of(export: Export) -> Iterator[Example]:
-    """The chats of the export's split; counts in `noted` those whose answer a model revised."""
+    """The chats of the export's split; counts those whose answer a model revised, in `export.noted` under
+    `revised_by_model`.
+    """
     for chat in chats(export.rows(SPLIT_STAGES[export.config]), split=str(export.split)):
         if chat["metadata"]["revised_by"] == "model":
             export.noted["revised_by_model"] += 1
@@ -343,7 +357,9 @@ def _chats_of(export: Export) -> Iterator[Example]:
 
 
 def _entailments_of(export: Export) -> Iterator[Example]:
-    """The pairs of the export's split for entailment models; counts in `left_out` the claims without one, by reason."""
+    """The pairs of the export's split for entailment models; counts the claims that are left out, by reason, in
+    `export.left_out`.
+    """
     for pair in entailments(export.rows("publish_claims"), split=str(export.split), config=export.config):
         if isinstance(pair, str):
             export.left_out[pair] += 1
@@ -352,8 +368,8 @@ def _entailments_of(export: Export) -> Iterator[Example]:
 
 
 def _format(rows: Callable[[Export], Iterator[Example]], split: str | None, **more: Any) -> Format:
-    """A Format as JSON lines. `split`: the split that is exported by default, None for all rows; `more`: further fields
-    of Format.
+    """A Format as JSON lines. `rows`: yields the rows of an export. `split`: the split that is exported by default,
+    None for all rows. `more`: further fields of Format.
     """
     return Format(rows, line, SPLITS, tuple(SPLIT_STAGES), split, **more)
 

@@ -32,8 +32,8 @@ STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence"
 
 
 def _rating(name: str, question: str, *, of_item: bool = True) -> Field:
-    """A required field whose choices are the labels of this property. `of_item`: it is asked of each claim, else of the
-    answer.
+    """A required field of the form whose choices are the labels of the property `name`. `question`: its words in the
+    form. `of_item`: it is asked of each claim, else of the answer.
     """
     return Field(name, question, "choice", ratings(name), spellings(name), of_item=of_item, required=True)
 
@@ -76,7 +76,9 @@ FORM = Form(
 
 
 def sheets(store: Store, version: Version) -> Sheets:
-    """The form and a task for each sampled answer of a version; no tasks if the version has no sampled answers."""
+    """The form and a task for each sampled answer of a version, in the order of the answers. No tasks if the version
+    has no sampled answers or lacks one of the STAGES; `missing` then says so.
+    """
     missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
     if not {*STAGES} <= version.stages.keys():
         return Sheets(FORM, [], "labels", missing)
@@ -90,10 +92,11 @@ def sheets(store: Store, version: Version) -> Sheets:
 
 
 def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row]) -> Iterator[Task]:
-    """A labelling task for each sampled answer, meant for the expert who asked its question.
+    """A labelling task for each of `answers`, in order, meant for the expert who asked its question. Tasks of one
+    question form a group, the field of study is their stratum.
 
-    `answers`: the sampled ones. `claims`: their claims, in the order of each answer. A draw of tasks takes whole
-    questions, stratified by field.
+    `questions`: must have the question of each answer, else KeyError. `answers`: the sampled ones. `claims`: their
+    claims, in the order of each answer.
     """
     asked = {question["question_id"]: question for question in questions}
     claims_of = grouped(claims, "answer_id")
@@ -111,7 +114,7 @@ def tasks(questions: Iterable[Row], answers: Iterable[Row], claims: Iterable[Row
 
 
 def _item(claim: Row) -> Item:
-    """A claim as an item of a task, with its evidence as one text."""
+    """A claim as an item of a task, with its evidence as one text, "(no evidence)" if it has none."""
     return Item(claim["claim_id"], {"claim": claim["text"], "evidence": shown(claim["evidence"])})
 
 
@@ -121,7 +124,9 @@ def shown(evidence: Sequence[Row]) -> str:
 
 
 def _one(evidence: Row) -> str:
-    """Number, address and passage of a piece of evidence; its released text if it has neither address nor passage."""
+    """Number and address of a piece of evidence on one line, its passage on the next, as far as it has them; its
+    released text if it has neither address nor passage.
+    """
     number = f"[{evidence['number']}]" if evidence["number"] is not None else None
     text = evidence["text"] or (None if evidence["url"] else evidence["given"])
     head = " ".join(part for part in (number, evidence["url"]) if part)

@@ -28,9 +28,10 @@ open_labels = partial(open_sheets, group="expertqa")
 
 
 def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
-    """(row of LABELS for one filled-in sheet, with every claim of the answer; its contradictory values).
+    """(row of LABELS for one filled-in sheet, an Unfit for each contradictory value). The row has every claim of the
+    answer; labels that the sheet lacks are null.
 
-    A contradictory value, a claim both left out and revised, is null in the row.
+    A contradictory value is a claim both left out and revised: its revision is null in the row.
     """
     wrong: list[Unfit] = []
     row = {
@@ -50,7 +51,9 @@ def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
 
 
 def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
-    """The labels of one claim, an element of LABELS.claims; a claim both left out and revised is added to `wrong`."""
+    """The labels of one claim, an element of LABELS.claims. `revised_claim` is empty for a claim to be left out. For a
+    claim both left out and revised it is null, and an Unfit is added to `wrong`.
+    """
     as_written = {name: found.as_written[claim_id, name] for name in LABELLED if (claim_id, name) in found.as_written}
     values = {name: found.values.get((claim_id, name)) for name in CLAIM_PROPERTIES}
     if found.values.get((claim_id, "left_out")) == "Yes":
@@ -61,7 +64,7 @@ def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
 
 
 def says_something(row: Row) -> bool:
-    """Whether a row of LABELS has any property of the answer, or of one of its claims, filled in."""
+    """Whether a row of LABELS has any property of the answer, or of one of its claims, filled in (not null)."""
     return _answered(row) or any(map(_labelled, row["claims"]))
 
 
@@ -78,15 +81,17 @@ def _labelled(claim: Row) -> bool:
 def merged(rows: Iterable[Row]) -> dict[str, tuple[Row, int]]:
     """label_id -> (one row of LABELS merged from all rows with this id, number of rows that contribute nothing to it).
 
-    The properties of the answer are taken from one row, and those of each claim from one row, among the rows that label
-    them: the first, or a later one if both are dated and the later one has the later date. Annotation times of the
-    contributing rows are summed.
+    The properties of the answer are taken from one row, and those of each claim from one row, among the rows that
+    label them: the first, or a later one if both are dated and the later one has the later date. Annotation times of
+    the contributing rows are summed; `labelled_at` is their latest date.
     """
     return {name: _merged(found) for name, found in grouped(rows, "label_id").items()}
 
 
 def _merged(rows: list[Row]) -> tuple[Row, int]:
-    """The merged row of rows with one label_id, and the number of rows that contribute nothing to it; see `merged`."""
+    """(the merged row of `rows`, which have one label_id; the number of rows that contribute nothing to it), by the
+    rules of `merged`. `labelled_at` is the latest date of the contributing rows.
+    """
     whole = _latest([row for row in rows if _answered(row)]) or rows[0]
     sources = [
         _latest([row for row in rows if _labelled(row["claims"][place])]) or whole
@@ -101,7 +106,9 @@ def _merged(rows: list[Row]) -> tuple[Row, int]:
 
 
 def _latest(rows: list[Row]) -> Row | None:
-    """The row that counts among rows by one annotator; None if there are none."""
+    """The row that counts among rows by one annotator: the first, or a later one if both are dated and it has the
+    later date. None if there are no rows.
+    """
     return reduce(later, rows) if rows else None
 
 
@@ -110,8 +117,8 @@ def _latest(rows: list[Row]) -> Row | None:
 
 @stage(LABELS, revision=4)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
-    """Labels of annotators for answers and their claims, read from files of filled-in sheets; a Rejected for what is no
-    label.
+    """Labels of annotators for answers and their claims, read from files of filled-in sheets, a row for each annotator
+    and answer; a Rejected for every sheet or value that is no label, and for superseded sheets.
     """
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
@@ -120,7 +127,9 @@ def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: A
 def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:
-    """Labels of a second labelling, used only to compute the agreement of annotators (section 4.2)."""
+    """Labels of a second labelling, read as by `read_labels` and used only to compute the agreement of annotators
+    (section 4.2).
+    """
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
@@ -128,9 +137,10 @@ def label_rows(
     found: Iterable[Checked | Rejected], count: Callable[[str, int], None] = lambda name, number: None
 ) -> Iterator[Row | Rejected]:
     """Rows of LABELS, one for each annotator and answer. A Rejected for every sheet or value that is no label, and for
-    each sheet superseded by another of the same annotator.
+    each sheet superseded by another of the same annotator. A sheet without any label gives no row.
 
-    `count`: called for each row with NOT_SHOWN and the number of claims of the answer that the annotator's sheets lack.
+    `count`: called for each row with NOT_SHOWN and the number of claims of the answer that the annotator's sheets
+    lack.
     """
     rows: list[Row] = []
     shown: defaultdict[str, set[str]] = defaultdict(set)
@@ -150,7 +160,9 @@ def label_rows(
 
 
 def labelled(answers: Rows, claims: Rows) -> dict[str, Task]:
-    """Answer id -> the labelling task of this answer and its claims, against which files of sheets are checked."""
+    """Answer id -> the labelling task of this answer and its claims, against which files of sheets are checked. An
+    answer without claims has a task without items.
+    """
     claims_of = grouped(claims.as_dicts("answer_id", "claim_id", "text"), "answer_id")
     items = {
         answer_id: tuple(Item(claim["claim_id"], {"claim": claim["text"]}) for claim in own)
@@ -164,10 +176,11 @@ def labelled(answers: Rows, claims: Rows) -> dict[str, Task]:
 
 @stage(LABELS, revision=3, at_most=AtMost(rows=lambda of: of["answers"] + of["given"]))
 def collect_labels(context: StageContext, answers: Rows, claims: Rows, given: AllRows) -> Iterator[Row | Rejected]:
-    """The labels of each answer, a row for each annotator, from sheets (`given`) and from the released file.
+    """The labels of each answer, a row for each annotator, from sheets (`given`) and from the released file; answers
+    in their order, annotators by id.
 
     Sheets replace the released labels of the same annotator. A Rejected for each released value that is no label, and
-    for each answer without labels.
+    for each answer without labels (unless it has such a value).
     """
     claims_of = grouped(claims, "answer_id")
     for batch in answers.batches():
@@ -182,7 +195,9 @@ def collect_labels(context: StageContext, answers: Rows, claims: Rows, given: Al
 def _collected(
     context: StageContext, answer: Row, claims: list[Row], from_sheets: list[Row]
 ) -> Iterator[Row | Rejected]:
-    """The labels of one answer, ordered by annotator; Rejected as in `collect_labels`."""
+    """The labels of one answer, ordered by annotator; Rejecteds as in `collect_labels`. `from_sheets`: rows of LABELS
+    of this answer. Counts labellings that another one replaces.
+    """
     taken = merged(from_sheets)
     found, lost = {name: row for name, (row, _) in taken.items()}, sum(lost for _, lost in taken.values())
     released, wrong = released_labels(answer, claims)

@@ -3,7 +3,8 @@ statements.
 
 The offline model has no knowledge: its closed-book answers hedge around the question's words and cite addresses at
 example.org; its other answers quote the passages. A verdict compares words without their endings, and numbers, never
-meaning. A rule gets the prompt's inputs, `random_bytes` and `max_characters`, the number of characters that fit.
+meaning. A rule gets the prompt's inputs, `random_bytes` to draw choices from, and `max_characters`, the number of
+characters that fit.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _ENDINGS = ("ies", "ing", "ed", "es", "e", "s", "y")
 
 
 class Content(NamedTuple):
-    """What rules compare of a text: its words (without common ones, without endings) and its numbers."""
+    """What rules compare of a text: its words (lower-case, without common ones, without endings) and its numbers."""
 
     words: frozenset[str]
     numbers: frozenset[str]
 
 
 class Sentence(NamedTuple):
-    """A sentence: its text, the words of its `Content`, and whether it is negated."""
+    """A sentence: its text, its words as `content` finds them, and whether it is negated."""
 
     text: str
     words: frozenset[str]
@@ -52,12 +53,12 @@ class Sentence(NamedTuple):
 
 @lru_cache(maxsize=128)  # one passage is read for many claims
 def content(text: str) -> Content:
-    """The words and numbers of a text, without those of its citation marks and addresses; cached."""
+    """The words and numbers of a text, outside its citation marks and addresses; cached."""
     return _content(text)
 
 
 def _content(text: str) -> Content:
-    """As `content`, not cached."""
+    """The words and numbers of a text, outside its citation marks and addresses; not cached."""
     bare = _ADDRESS.sub(" ", _MARK.sub(" ", text))
     numbers = frozenset(number.replace(",", "") for number in _NUMBER.findall(bare))
     return Content(frozenset(_stem(word) for word in _WORD.findall(bare.lower()) if word not in COMMON), numbers)
@@ -73,8 +74,8 @@ def _stem(word: str) -> str:
 
 
 def share(claim: Content, evidence: Content) -> float:
-    """Share of the claim's words that the evidence has, in [0, 1]; 0 if the evidence lacks a number of the claim, or
-    the claim has neither words nor numbers.
+    """Share of the claim's words that the evidence has, in [0, 1]. 0 if the evidence lacks a number of the claim, or
+    the claim has neither words nor numbers; 1 if it has only numbers, all of which the evidence has.
     """
     if not claim.numbers <= evidence.numbers or not (claim.words or claim.numbers):
         return 0.0
@@ -104,8 +105,8 @@ _LACKS = {
 
 
 def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """An answer that hedges around the question's words, with addresses at example.org as sources; it states no
-    facts.
+    """An answer that hedges around the question's words, with addresses at example.org as sources; it states no facts.
+    "I don't know" and why if the question has no word of 4 to 30 letters besides common ones.
     """
     keywords = _keywords(inputs.one("Question")[:READ_CHARACTERS])
     if not keywords:
@@ -123,14 +124,16 @@ def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int)
 
 
 def _keywords(question: str) -> list[str]:
-    """The words of a question that an answer can be made of, each once: 4 to 30 letters, no common ones."""
+    """The words of a question that an answer can be made of, in order, each once: 4 to 30 letters, no common ones; in
+    lower case unless written in capitals.
+    """
     found = (word for word in _WORD.findall(question) if 4 <= len(word) <= 30 and word.lower() not in COMMON)
     return list(dict.fromkeys(word if word.isupper() else word.lower() for word in found))
 
 
 def _from_passages(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """An answer that quotes the sentences of the passages that share most words with the question, each with its
-    passage's number; "I don't know" and why if there is none.
+    passage's number; "I don't know" and why if no sentence can be quoted. It is not shortened to `max_characters`.
     """
     asked = content(inputs.one("Question")[:READ_CHARACTERS]).words
     passages = inputs.passages()
@@ -143,10 +146,11 @@ def _from_passages(inputs: PromptInputs, random_bytes: bytes, max_characters: in
 
 
 def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tuple[int, str]]:
-    """At most five (passage number, sentence) that share most words with the question, in the order of the passages,
-    without citation marks of the passages.
+    """At most QUOTED_SENTENCES (passage number, sentence) that share most words with the question, in the order of the
+    passages' numbers, without citation marks of the passages; [] if no sentence shares one.
 
-    `passages`: (number, text). `asked`: the words of the question.
+    Only whole sentences of 30 to 350 characters that can stand alone. `passages`: (number, text). `asked`: the words
+    of the question.
     """
     ranked = [
         (len(asked & sentence.words), number, _MARK.sub("", sentence.text))
@@ -160,28 +164,34 @@ def _quoted(passages: list[tuple[int, str]], asked: frozenset[str]) -> list[tupl
 
 
 def _revise(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The unchanged answer if the evidence supports all claims and the answer fits; else its claims that are supported,
-    or have no evidence, as far as they fit.
+    """The unchanged answer if the evidence supports all claims that have any, and the answer fits into
+    `max_characters`; else the claims that are supported or have no evidence, as far as they fit.
+
+    If there is no such claim, the one that shares most words with its evidence; a fixed sentence if no text is left.
     """
     evidence = dict(inputs.numbered("Evidence"))
     claims = [(" ".join(text.split()), evidence.get(number, "")) for number, text in inputs.numbered("Claim")]
     kept = [claim for claim, text in claims if not text.strip() or supports(text, claim)]
     answer = inputs.one("Answer").strip()
     whole = len(kept) == len(claims) and len(answer) + END_MARK_CHARACTERS <= max_characters
-    revised = answer if whole else _fitting(kept or _best(claims), max_characters - END_MARK_CHARACTERS)
+    revised = (
+        answer if whole else _fitting(kept or _claim_nearest_its_evidence(claims), max_characters - END_MARK_CHARACTERS)
+    )
     return revised if _WORD.search(revised) else "Nothing of this answer can be kept."
 
 
-def _best(claims: list[tuple[str, str]]) -> list[str]:
-    """The one claim that shares most words with its evidence, so that some claim is left; none of no claims. `claims`:
-    (claim, evidence).
+def _claim_nearest_its_evidence(claims: list[tuple[str, str]]) -> list[str]:
+    """A list of the one claim that shares most words with its evidence, the first of equals; [] without claims.
+    `claims`: (claim, evidence).
     """
     best = sorted(claims, key=lambda pair: -share(content(pair[0]), content(pair[1][:READ_CHARACTERS])))[:1]
     return [claim for claim, _ in best]
 
 
 def _fitting(claims: list[str], max_characters: int) -> str:
-    """The claims in order, joined by blanks, without those that would make the text longer than `max_characters`."""
+    """The claims in order, joined by blanks, without those that would make the text longer than `max_characters`; ""
+    if none fits.
+    """
     text = ""
     for claim in claims:
         longer = f"{text} {claim}".strip()
@@ -193,26 +203,30 @@ def _fitting(claims: list[str], max_characters: int) -> str:
 
 
 def supports(evidence: str, claim: str) -> bool:
-    """Whether the evidence has two thirds of the claim's words, and all its numbers."""
+    """Whether the evidence has two thirds of the claim's words (ENTAILED), and all its numbers. Only its first
+    READ_CHARACTERS are read.
+    """
     return share(content(claim), content(evidence[:READ_CHARACTERS])) >= ENTAILED
 
 
 def _entails(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The verdict, in its tag, whether the evidence supports the claim."""
+    """`<verdict>supported</verdict>` if the evidence supports the claim, else `<verdict>not supported</verdict>`."""
     supported = supports(inputs.one("Evidence"), inputs.one("Claim")[:READ_CHARACTERS])
     return f"<verdict>{'supported' if supported else 'not supported'}</verdict>"
 
 
 def _judge_fact(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The verdict, in its tag, whether the statement is true: it is if some passage bears it out (see `holds`)."""
+    """`<verdict>true</verdict>` if some passage bears the statement out (see `holds`), else
+    `<verdict>false</verdict>`.
+    """
     fact = inputs.one("Statement")[:READ_CHARACTERS]
     held = any(holds(text[:READ_CHARACTERS], fact) for _, text in inputs.passages())
     return f"<verdict>{'true' if held else 'false'}</verdict>"
 
 
 def holds(passage: str, fact: str) -> bool:
-    """Whether a passage bears a fact out: it has three quarters of the fact's words, and all its numbers, and its
-    sentence most like the fact is negated only if the fact is.
+    """Whether a passage bears a fact out: it has three quarters (HELD) of the fact's words, and all its numbers, and
+    its sentence that shares most words with the fact, if it has sentences, is negated exactly if the fact is.
     """
     wanted = content(fact)
     if share(wanted, content(passage)) < HELD:
@@ -250,15 +264,17 @@ _TAG = re.compile(r"<(?=\s{0,3}/?\s{0,3}[^\W\d_])")
 
 
 def _break_claim(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The atomic claims of the claim, each in its tag."""
+    """The atomic claims of the claim, each in its tag on a line of its own; one empty tag if there is none. A `<` that
+    begins a tag in them is written as ‹.
+    """
     statements = atomic_claims(inputs.one("Claim")[:READ_CHARACTERS])
     tame = (_TAG.sub("‹", statement) for statement in statements or [""])
     return "\n".join(f"<atomic_claim>{statement}</atomic_claim>" for statement in tame)
 
 
 def atomic_claims(claim: str) -> list[str]:
-    """The statements that a claim makes, at most 20, in order, each once; the claim itself if no rule breaks it up,
-    none if it has no word.
+    """The statements that a claim makes, at most MAX_STATEMENTS, in order, each once, with a capital and a full stop.
+    The claim itself, without markup and citation marks, if no rule breaks it up; [] if it has no word or number.
     """
     bare = " ".join(_MARKUP.sub("", _MARK.sub("", claim)).split()).rstrip(" .;:,")
     statements, subject = [], ""
@@ -270,7 +286,9 @@ def atomic_claims(claim: str) -> list[str]:
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
-    """The text cut where the pattern matches, but only so that each piece has a verb."""
+    """The text cut where the pattern matches, which is left out there, but only so that each piece has a verb. A text
+    with fewer than two verbs is one piece.
+    """
     pieces: list[tuple[int, int]] = []
     complete, start = False, 0
     for end, then in [*(match.span() for match in pattern.finditer(text)), (len(text), len(text))]:
@@ -286,7 +304,9 @@ def _split(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def _subject(clause: str) -> str:
-    """The words before the clause's first verb, if they are short and have no comma; else an empty text."""
+    """The words before the clause's first verb. "" if there is no verb or no word before it, or if they have a comma
+    or more than SUBJECT_CHARACTERS.
+    """
     verb = _VERB.search(clause)
     subject = clause[: verb.start()].strip() if verb else ""
     plain = len(subject) <= SUBJECT_CHARACTERS and "," not in subject
@@ -294,9 +314,11 @@ def _subject(clause: str) -> str:
 
 
 def _verb_phrases(clause: str, subject: str) -> list[str]:
-    """A statement for each verb of a clause: `It keeps cold and is cheap` gives `It keeps cold` and `It is cheap`. A
-    clause without a plain subject is one statement; `subject`, that of the clause before, is put before a clause that
-    begins with a verb.
+    """A statement for each verb of a clause that "and" joins: `It keeps cold and is cheap` gives `It keeps cold` and
+    `It is cheap`.
+
+    A clause without a plain subject is one statement; if it begins with a verb, `subject`, that of an earlier clause,
+    is put before it.
     """
     own = _subject(clause)
     if not own:
@@ -307,8 +329,11 @@ def _verb_phrases(clause: str, subject: str) -> list[str]:
 
 
 def _listed(statement: str) -> list[str]:
-    """A statement for each item of a list: `Kegs need gas, ice and a tap` gives `Kegs need gas` and so on. The
-    statement itself if it has no plain list of three items or more.
+    """A statement for each item of a list after a verb such as `need` or `are`, at most MAX_STATEMENTS: `Kegs need
+    gas, ice and a tap` gives `Kegs need gas` and so on.
+
+    The statement alone if it has no list of three items or more with "and" in it, or if an item has a verb or more
+    than ITEM_WORDS words.
     """
     listing = _LISTING.search(statement)
     items = _ITEMS.split(statement[listing.end() :]) if listing else []

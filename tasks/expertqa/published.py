@@ -49,8 +49,8 @@ CLAIM_LABELS = (
 def split_randomly(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
-    """Long-form questions, each with its random split: `shares` of the distinct questions go to train, validation and
-    test.
+    """Long-form questions with their revised answers, each with its random split: `shares` of the distinct questions
+    go to train, validation and test. UsageError for shares that are not three of 0 or more that sum to 1.
     """
     asked = _asked(revised, questions)
     splits = random_splits([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
@@ -61,8 +61,8 @@ def split_randomly(
 def split_by_field(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:
-    """Long-form questions, each with its split by field: `shares` of each field's questions go to train, validation and
-    test.
+    """Long-form questions with their revised answers, each with its split by field: `shares` of each field's questions
+    go to train, validation and test. UsageError for shares that are not three of 0 or more that sum to 1.
     """
     asked = _asked(revised, questions)
     splits = field_splits([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
@@ -84,8 +84,8 @@ def _long_form(
     answers: Rows,
     splits: Mapping[str, str],
 ) -> Iterator[Row]:
-    """The rows of LONG_FORM of all revised answers, question by question. `config`: random or domain; `splits`: folded
-    question text -> split.
+    """The rows of LONG_FORM of all revised answers, question by question, within one by system. `config`: random or
+    domain; `splits`: question text, in lower case with single blanks -> split.
     """
     for _, (texts, [question], own) in joined(context, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
         by_id = {answer["answer_id"]: answer for answer in own}
@@ -97,6 +97,8 @@ def _long_form(
 def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: str) -> Row:
     """A row of LONG_FORM. `model` and `response` are those of the revision if a model made it, else those of the
     answer.
+
+    `config`: random or domain. `revised`, `question`, `answer`: rows of REVISED, QUESTIONS and ANSWERS.
     """
     by_model = revised["revised_by"] == "model"
     return {
@@ -120,7 +122,7 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: 
 
 def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterator[tuple[str, list[list[Row]]]]:
     """(question id, for each input the list of its rows), for each question of the first input, in the order of the
-    id's hash.
+    id's hash. The list is empty for an input without rows of the question.
 
     `inputs`: (rows, columns to read; empty for all). The rows of a question are ordered by their keys.
     """
@@ -146,8 +148,8 @@ def joined(context: StageContext, *inputs: tuple[Rows, Sequence[str]]) -> Iterat
 def _grouped(
     database: duckdb.DuckDBPyConnection, rows: Rows, columns: Sequence[str], places: pa.Table
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(question id, its rows), in the order of `places`, a table of question ids and positions; questions that it lacks
-    are left out.
+    """(question id, its rows ordered by key), in the order of `places`, a table of question ids and their positions in
+    the result. Left out are questions that it lacks, and those without rows. `columns`: those to read; empty for all.
     """
     database.register("places", places)
     query = f"""
@@ -177,11 +179,13 @@ def publish_claims(
     *,
     released_scores: bool,
 ) -> Iterator[Row]:
-    """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore.
+    """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore; question by
+    question, within one by system and position.
 
     The labels are those of the answer's first annotator by `label_id`. Atomic claims are all of `facts`, also those
     without a verdict in `judged`. With `released_scores`, FActScore is taken from the released file. `random`,
-    `domain`: the published splits.
+    `domain`: the published splits; null for a question that is in none. Counts atomic claims without a verdict, and
+    released scores that are no number from 0 to 1.
     """
     split_of = {
         name: {row["question_id"]: row["split"] for row in rows.as_dicts("question_id", "split")}
@@ -215,7 +219,9 @@ def publish_claims(
 
 
 def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
-    """The columns of PUBLISHED_CLAIMS that come from the claim, its question and its answer."""
+    """The columns of PUBLISHED_CLAIMS that come from the claim, its question and its answer. A piece of evidence
+    without a text stands as its address, else as its released text.
+    """
     return {
         **{name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system", "position")},
         **{name: question[name] for name in ("question", "field", "question_types", "licence")},
@@ -229,8 +235,8 @@ def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
 
 
 def label_columns(claim_id: str, label: Row | None) -> Row:
-    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS, null or empty where it has no label. `label`:
-    None if nobody labelled the answer.
+    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS: null where it has no label, `revised_evidence`
+    empty. `label`: the row of the claim's answer, None if nobody labelled that.
     """
     claim: Row = next((row for row in (label or {}).get("claims", ()) if row["claim_id"] == claim_id), {})
     return {
@@ -244,7 +250,8 @@ def label_columns(claim_id: str, label: Row | None) -> Row:
 def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
     """The columns of PUBLISHED_CLAIMS with AutoAIS and FActScore; null or empty if there are no estimates.
 
-    `attribution`: the claim's row of ATTRIBUTIONS. `facts`: its entry in `judgements_of`.
+    `attribution`: the claim's row of ATTRIBUTIONS, None if it has none. `facts`: its atomic claims as in
+    `judgements_of`.
     """
     judgements = [fact["is_true"] for fact in facts]
     return {
@@ -260,16 +267,16 @@ def estimate_columns(attribution: Row | None, facts: Sequence[Row]) -> Row:
 
 def released_score(released: Row) -> Row:
     """The columns of FActScore in PUBLISHED_CLAIMS from the released JSON of a claim; a score that is no number in [0,
-    1] counts as unscored.
+    1] counts as unscored (None). Atomic claims that are no texts are left out, and none has a judgement.
     """
     atomic, score = released.get("atomic_claims"), released.get("fact_score")
     texts = [text for text in atomic if isinstance(text, str)] if isinstance(atomic, list) else []
-    value = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else -1.0
+    value = score if isinstance(score, int | float) and not isinstance(score, bool) else -1
     scored = 0 <= value <= 1
     return {
         "atomic_claims": texts,
         "atomic_judgements": [None] * len(texts),
-        "fact_score": value if scored else None,
+        "fact_score": float(value) if scored else None,
         "fact_score_model": RELEASED if scored else None,
     }
 
@@ -279,9 +286,10 @@ def name_sources(
     context: StageContext, claims: Rows, questions: PerGroup, corpus: AllRows, pages: AllRows
 ) -> Iterator[Row]:
     """The sources of the published claims: for each question a row for the question itself, and one for every address
-    in its evidence.
+    in its evidence; in the order of the claims.
 
-    Title, licence and time of retrieval of an address come from the first document of `corpus` or `pages` that has it.
+    An address that has several kinds gets the first of corpus, web, cited. Title, licence and time of retrieval of an
+    address come from the first document of `corpus` or `pages` that has it, else are null.
     """
     named: dict[str, dict[str, str]] = {}
     for claim in claims:
@@ -298,8 +306,8 @@ def name_sources(
 
 
 def address_kind(system: str, text: str, url: str) -> str:
-    """The kind of an address in evidence: `corpus` or `web` if a passage was retrieved from there, by the system that
-    retrieved it; else `cited`.
+    """The kind of an address in evidence: `corpus` or `web` if a passage of it was retrieved, by a system whose name
+    has `_sphere` or `_gs`; else `cited`.
 
     `text`: the piece of evidence, equal to `url` if only the address is known.
     """
@@ -309,7 +317,9 @@ def address_kind(system: str, text: str, url: str) -> str:
 
 
 def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
-    """A row of SOURCES. `facts` may have title, licence and retrieved_at."""
+    """A row of SOURCES. `kind`: question, corpus, web or cited. `url`: None for a question. `facts` may have title,
+    licence and retrieved_at; missing ones are null.
+    """
     return {
         "source_id": f"s_{fingerprint([question_id, url])}",
         "question_id": question_id,
@@ -321,7 +331,7 @@ def source_row(question_id: str, kind: str, url: str | None, facts: Row) -> Row:
 
 def _documents(tables: Iterable[Rows], urls: set[str]) -> dict[str, Row]:
     """Address -> title, licence and time of retrieval of the first document with this address in these tables of
-    DOCUMENTS.
+    DOCUMENTS. Addresses that none has are left out.
     """
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(urls), pa.string())

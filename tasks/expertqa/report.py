@@ -53,8 +53,8 @@ def tables(
     random: Rows,
     domain: Rows,
 ) -> list[ReportTable]:
-    """The report's tables: the paper's tables 2, 4 to 9 and 14, and figures 4, 5 and 8 to 10 as tables. `claims` are
-    the published ones.
+    """The report's tables, in this order: the paper's tables 2, 4 to 9 and 14, then figures 4, 5 and 8 to 10 as
+    tables. `claims` are the published ones, `random` and `domain` the published splits.
     """
     asked, judged = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS)
     sampled, given = samples.to_pandas(["answer_id", "system"]), _labels(labels)
@@ -94,8 +94,8 @@ def tables(
 
 
 def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) -> list[Figure]:
-    """The paper's figures 4, 5 and 8 to 10 as plots; those that would be empty are left out. `claims` are the published
-    ones.
+    """The paper's figures 4, 5 and 8 to 10 as plots; those without a single label are left out. `claims` are the
+    published ones.
     """
     asked, judged, given = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS), _labels(labels)
     fields = dict(zip(asked.question_id, asked.field, strict=True))
@@ -110,7 +110,8 @@ def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) ->
 def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: pd.DataFrame) -> list[ReportTable]:
     """Tables 5 to 8: AutoAIS, imported predictions and FActScore, and how they agree with people.
 
-    `judged`: the columns CLAIMS of the published claims. `entailed`: imported predictions of entailment models.
+    `judged`: the columns CLAIMS of the published `claims`. `entailed`: imported predictions of entailment models, with
+    claim_id, model and attributable.
     """
     backends, judges = (set(judged[name].dropna()) for name in ("autoais_backend", "fact_score_model"))
     by = _said_by(backends)
@@ -142,7 +143,9 @@ def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: 
 
 
 def attribution_note(judged: pd.DataFrame) -> str:
-    """The note under table 5: who judged, of which claims, and what macro and micro mean."""
+    """The note under table 5: who judged, of which claims, and what macro and micro mean. `judged`: published claims,
+    of which `autoais_backend` and `autoais` are read.
+    """
     backends = set(judged.autoais_backend.dropna())
     unreleased = backends == {RELEASED} and bool(judged.autoais.isna().all())
     return (
@@ -154,7 +157,9 @@ def attribution_note(judged: pd.DataFrame) -> str:
 
 
 def factscore_note(judges: Iterable[str]) -> str:
-    """The note under table 8: who judged, and what counts as factual."""
+    """The note under table 8: who judged, or that nothing was judged, and what counts as factual. `judges`: names of
+    models.
+    """
     by = f"Judged by {names}." if (names := ", ".join(sorted(judges))) else NOTHING_JUDGED
     return (
         f"{by} Factual: FActScore above 0.5; for people: definitely or probably correct. F1 of the claims that are "
@@ -164,7 +169,7 @@ def factscore_note(judges: Iterable[str]) -> str:
 
 
 def _said_by(backends: Iterable[str]) -> str:
-    """The sentence "By <backends>.", or one that says that nothing was estimated."""
+    """The sentence "By <backends>.", in order of their names, or one that says that nothing was estimated."""
     return f"By {names}." if (names := ", ".join(sorted(backends))) else "Nothing was estimated."
 
 
@@ -177,8 +182,10 @@ def _of_predictions(predicted: pd.DataFrame) -> str:
 
 
 def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[str, str]) -> ReportTable:
-    """Figure 4 as a table: agreement of a second labelling (`again`) with the reference labels (`first`). `fields`:
-    question id -> field.
+    """Figure 4 as a table: agreement of a second labelling (`again`) with the reference labels (`first`), in percent,
+    and Cohen's kappa, for each field and property with such labels, and over all fields.
+
+    `first`, `again`: rows of LABELS. `fields`: question id -> field.
     """
     own = sum(one["annotator_id"] == other["annotator_id"] for one, other in second.both_labelled(first, again))
     note = (
@@ -196,7 +203,9 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
 
 
 def labels_table(labels: counted.Labels) -> ReportTable:
-    """The table of counts and shares of the labels of one property, with title and note."""
+    """The table of counts and shares of the labels of one property by system, field or question type, with title and
+    note.
+    """
     which = f", {labels.which}" if labels.which else ""
     title = f"{labels.property.capitalize()} by {counted.GROUPS[labels.by]}{which} (figure {FIGURES[labels.by]})"
     note = f"Shares are of the labelled {labels.what}."
@@ -209,7 +218,11 @@ def labels_table(labels: counted.Labels) -> ReportTable:
 
 
 def disagreements(judged: pd.DataFrame, claims: Rows, attributions: Rows) -> pd.DataFrame:
-    """Table 7 with the texts of its claims. Texts are read for the chosen claims alone, since evidence is long."""
+    """Table 7: at most SHOWN claims of each kind of disagreement, with the texts of claims and evidence. Texts are
+    read for the chosen claims alone, since evidence is long.
+
+    `judged`: the columns CLAIMS of the published `claims`.
+    """
     scored = judged.merge(attributions.to_pandas(["claim_id", "score"]), on="claim_id", how="left")
     chosen = made.table_7_disagreements(scored, SHOWN)
     evidence = _of(claims, ["claim_id", "claim", "evidence", "evidence_urls"], chosen.claim_id)
@@ -228,13 +241,15 @@ def disagreements(judged: pd.DataFrame, claims: Rows, attributions: Rows) -> pd.
 
 
 def sources_of(claim: Row) -> list[str]:
-    """The texts of a published claim's evidence, each once; evidence of which only the address is known has none."""
+    """The texts of a published claim's evidence, in order, each once. Blank ones, and evidence of which only the
+    address is known, are left out.
+    """
     pairs = zip(claim["evidence"], claim["evidence_urls"], strict=True)
     return list(dict.fromkeys(text for text, url in pairs if text.strip() and text != url))
 
 
 def shortened(text: str | None) -> str | None:
-    """At most the first 400 characters of a text, on one line; None if it is empty."""
+    """The text on one line, cut to LONGEST characters with a final `…`; None if it is None or blank."""
     words = " ".join((text or "").split())
     return (words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…") or None
 
@@ -243,10 +258,10 @@ def shortened(text: str | None) -> str | None:
 
 
 def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFrame:
-    """A frame with a row for each answer in `rows` (frames of answers or of their claims) or `labels`: answer_id,
-    system, usefulness.
+    """A frame with a row for each answer in `rows` (frames of answers or of their claims) or `labels` (rows of
+    LABELS): answer_id, system, usefulness. Answers in `labels` come first.
 
-    Usefulness is that of the answer's first row of labels, missing without one.
+    Usefulness is that of the answer's first row in `labels`, missing without one.
     """
     columns = ["answer_id", "system", "usefulness"]
     labelled = pd.DataFrame([{name: row[name] for name in columns} for row in labels], columns=columns)
@@ -255,17 +270,19 @@ def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFr
 
 
 def _labels(rows: Rows) -> list[Row]:
-    """Rows of LABELS ordered by label_id: of several for an answer, the first counts."""
+    """Rows of LABELS, as far as the report needs their columns, ordered by label_id."""
     return sorted(rows.as_dicts(*LABELS, *CLAIMS_OF_LABELS), key=lambda row: str(row["label_id"]))
 
 
 def _tests(split: Rows) -> int:
-    """The number of questions in the test part of a split."""
+    """The number of questions in the test part of a published split."""
     return len({row["question_id"] for row in split.as_dicts("question_id", "split") if row["split"] == "test"})
 
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:
-    """Claim id -> these columns of its row, read from the files for these claims alone."""
+    """Claim id -> these columns of its row, read from the files for these claims alone; a claim without a row has no
+    key. `columns` must have claim_id.
+    """
     if not (wanted := list(claim_ids)):
         return {}
     found = pq.read_table(rows.paths, columns=columns, filters=[("claim_id", "in", wanted)])

@@ -16,19 +16,23 @@ SPLITS = ("train", "validation", "test")
 
 
 def random_splits(texts: Iterable[str], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """Text -> split, of the distinct texts. Sizes are the shares rounded by largest remainder; of equal remainders the
-    earlier split is rounded up.
+    """Text -> split (train, validation or test), of the distinct texts, ranked by a hash of `seed` and text. Sizes are
+    the shares rounded by largest remainder; of equal remainders the earlier split is rounded up.
+
+    UsageError if `shares` are not three of 0 or more that sum to 1.
     """
     ranked = _ranked(texts, seed)
     return _assigned(ranked, apportioned(len(ranked), _exact(shares), [Fraction(0)] * len(SPLITS)))
 
 
 def field_splits(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """Text -> split, of (text, field) pairs; in each field the sizes are its shares, rounded up or down.
+    """Text -> split (train, validation or test), of (text, field) pairs; in each field the sizes are its shares,
+    rounded up or down, and texts are ranked by a hash of `seed` and text.
 
     Fields are taken in the order of their names. Rounded up is the split that is furthest below its share over the
     fields so far, the earlier one of equals. So fields of 1 to 9 questions, which cannot be cut 80/10/10, go to train
     first, and all fields together come closest to the shares. A text with two fields counts in the first by name.
+    UsageError if `shares` are not three of 0 or more that sum to 1.
     """
     exact, owed = _exact(shares), [Fraction(0)] * len(SPLITS)
     fields: dict[str, str] = {}
@@ -46,8 +50,8 @@ def field_splits(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequenc
 def apportioned(n: int, shares: Sequence[Fraction], owed: Sequence[Fraction]) -> list[int]:
     """The sizes of the splits: whole numbers that sum to n, each its share of n rounded up or down.
 
-    Rounded up are those for which remainder plus `owed` is largest, of equals the first. `owed`: for each split how
-    many rows it is short of its share by earlier roundings.
+    Rounded up are those for which the fraction that rounding down drops, plus `owed`, is largest, of equals the first.
+    `owed`: for each split how many rows it is short of its share by earlier roundings.
     """
     sizes = [int(share * n) for share in shares]
     rest = [share * n - size for share, size in zip(shares, sizes, strict=True)]

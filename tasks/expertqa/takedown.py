@@ -45,16 +45,20 @@ _QUOTED = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL
 
 @stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_questions(context: StageContext, questions: Rows, *, takedowns: list[str]) -> Admitted:
-    """The questions, with their released answers, that are not taken down; a Rejected for each other question."""
+    """The questions, with their released answers, that are not taken down and whose released answers quote no document
+    that is; a Rejected for each other question. `takedowns`: ids of questions and records, and addresses.
+    """
     listed = set(takedowns)
     yield from _admitted(questions, lambda row: _is_listed(row, _released(row), listed))
 
 
 @stage(ANSWERS, revision=1, at_most=AtMost(keeps=True))
 def admit_commercial(context: StageContext, answers: Rows, *, takedowns: list[str]) -> Admitted:
-    """The answers of a commercial system that are not taken down; a Rejected for each other answer."""
+    """The answers of a commercial system whose question is not taken down, and that quote no document that is; a
+    Rejected for each other answer.
+    """
     listed = set(takedowns)
-    yield from _admitted(answers, lambda row: _is_listed(row, _imported(row), listed))
+    yield from _admitted(answers, lambda row: _is_listed(row, _quoting_texts(row), listed))
 
 
 @stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
@@ -71,7 +75,7 @@ def admit_pages(context: StageContext, documents: Rows, *, takedowns: list[str])
 
 def is_listed(url: str, listed: Collection[str]) -> bool:
     """Whether the document at an address is taken down, by its address or the id of its record. `listed`: the
-    takedowns.
+    takedowns, ids and addresses.
     """
     return any(name in listed for name in ids_of_address(url))
 
@@ -82,15 +86,15 @@ def question_of(question_id: str) -> str:
 
 
 def _of_addresses(documents: Rows, takedowns: list[str]) -> Admitted:
-    """The passages whose address is not taken down, and a Rejected for each other."""
+    """The passages whose address is not taken down, in batches, and a Rejected for each other."""
     listed = set(takedowns)
     leaves = lru_cache(maxsize=1)(lambda url: is_listed(url, listed))  # windows of a document follow one another
     yield from _admitted(documents, lambda row: leaves(row["url"]), ["url"])
 
 
 def _admitted(rows: Rows, leaves: Callable[[Row], bool], columns: list[str] | None = None) -> Admitted:
-    """The rows that stay, and a Rejected for each that leaves. `leaves`: whether a row does; `columns`: those that it
-    reads, None for all.
+    """The rows that stay, in batches, and a Rejected for each that leaves. `leaves`: whether a row does. `columns`:
+    those that `leaves` gets of a row, None for all.
     """
     for batch in rows.batches():
         read = batch.select(columns) if columns else batch
@@ -101,20 +105,22 @@ def _admitted(rows: Rows, leaves: Callable[[Row], bool], columns: list[str] | No
 
 
 def _is_listed(row: Row, texts: Iterable[str], listed: Collection[str]) -> bool:
-    """Whether the row's question is taken down, or one of the texts is a taken-down address followed by words of the
-    document there.
+    """Whether the row's question is taken down, or one of the texts begins with a taken-down address (after a mark
+    such as [1]) and has words of the document after it.
     """
     quoted = (match[1] for match in map(_QUOTED.match, texts) if match and re.search(r"\w", match[2]))
     return question_of(row["question_id"]) in listed or any(is_listed(url, listed) for url in quoted)
 
 
 def _released(question: Row) -> Iterator[str]:
-    """All texts of a question's released answers."""
+    """All texts of a question's released answers, at any depth of their JSON; none if it has no released answers."""
     return strings_in(json.loads(question["answers"])) if question["answers"] else iter(())
 
 
-def _imported(answer: Row) -> Iterator[str]:
-    """The entries of an imported answer's list of sources, and address and text of each cited source."""
+def _quoting_texts(answer: Row) -> Iterator[str]:
+    """The texts of a commercial system's answer that may quote a document: each entry of its list of sources, and
+    "address text" for each cited source with an address.
+    """
     yield from answer["attribution"]
     yield from (f"{each['url']} {each['text'] or ''}" for each in answer["cited"] if each["url"])
 
@@ -134,14 +140,16 @@ LISTED_URL = "url IN (SELECT id FROM listed_urls)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
 
 
-def _cut(column: str, *limits: int) -> str:
-    """SQL that yields a row for the whole column, and one for its first `limit` characters for each of `limits`."""
+def _sql_of_cuts(column: str, *limits: int) -> str:
+    """SQL that yields a row for each row's whole `column`, and one for its first `limit` characters for each of
+    `limits`.
+    """
     return f"unnest([{', '.join([column, *(f'left({column}, {limit})' for limit in limits)])}])"
 
 
-def _read(key: str, column: str) -> str:
-    """SQL for the values of `key` of rows whose `column`, a list of passages or evidence, has a listed document; {}
-    stands for the table.
+def _sql_of_readers(key: str, column: str) -> str:
+    """SQL for the values of `key` of rows that have a listed document in `column`, a list of passages or of evidence;
+    {} stands for the table.
     """
     return f"SELECT id FROM (SELECT {key} AS id, unnest({column}) AS one FROM {{}}) WHERE one.{LISTED_URL}"
 
@@ -152,10 +160,10 @@ ADDRESSES: Queries = [  # of documents, retrieved passages and evidence
     (EVIDENCE, "SELECT DISTINCT url FROM (SELECT unnest(evidence).url AS url FROM {}) WHERE url IS NOT NULL"),
 ]
 READING: Queries = [  # ids of questions, claims and atomic claims with a listed document among passages or evidence
-    (["find_for_questions"], _read("question_id", "passages")),
-    (["find_for_claims"], _read("claim_id", "passages")),
-    (["find_for_facts"], _read("fact_id", "passages")),
-    (EVIDENCE, _read("claim_id", "evidence")),
+    (["find_for_questions"], _sql_of_readers("question_id", "passages")),
+    (["find_for_claims"], _sql_of_readers("claim_id", "passages")),
+    (["find_for_facts"], _sql_of_readers("fact_id", "passages")),
+    (EVIDENCE, _sql_of_readers("claim_id", "evidence")),
 ]
 ANSWERS_READING: Queries = [  # ids of answers written from passages that include a listed document
     (["write_from_passages"], f"SELECT answer_id FROM {{}} WHERE question_id {READERS}")
@@ -168,11 +176,11 @@ NAMED: Queries = [  # responses of rows that name a listed question, or texts de
     (["judge_facts"], f"{RESPONSES} WHERE fact_id {READERS}"),
     (["revise_answers"], f"{RESPONSES} WHERE answer_id IN (SELECT id FROM citing)"),
 ]
-TEXT = _cut("text", factscore.PASSAGE_CHARACTERS, revised.EVIDENCE_CHARACTERS, autoais.EVIDENCE_CHARACTERS)
+TEXT = _sql_of_cuts("text", factscore.PASSAGE_CHARACTERS, revised.EVIDENCE_CHARACTERS, autoais.EVIDENCE_CHARACTERS)
 TEXTS: Queries = [  # of listed questions and documents, cut as requests cut them
     (
         ("read_questions", "admit_questions", "take_questions"),
-        f"SELECT {_cut('question', QUESTION_CHARACTERS)} FROM {{}} WHERE {OF_LISTED}",
+        f"SELECT {_sql_of_cuts('question', QUESTION_CHARACTERS)} FROM {{}} WHERE {OF_LISTED}",
     ),
     (DOCUMENTS_READ, f"SELECT {TEXT} FROM {{}} WHERE {LISTED_URL}"),
     (PASSAGES, f"SELECT {TEXT} FROM (SELECT unnest(passages, recursive := true) FROM {{}}) WHERE {LISTED_URL}"),
@@ -189,7 +197,10 @@ CLAIMS: Queries = [
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses derived from the questions and documents in `ids`, question ids and addresses."""
+    """Keys of the model responses derived from the questions and documents in `ids` (question ids, addresses and ids
+    of records): those that rows of model stages in `store` name, and those in `responses` whose request shows words of
+    these or of claims derived from them.
+    """
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(

@@ -26,8 +26,9 @@ WRITTEN_BY = {"person": "a person", "claims": "a person's claims, put together",
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published row whose id begins with `row_id`, the stage rows it was derived from, and `lines` of (title, text)
-    to print.
+    """The published row with this id, or the only one whose id begins with `row_id`, and what it was made from. Keys:
+    `config`, `row`, `answer` and `revised` (stage rows, or None), `claims` (the published claims of its answer, or the
+    claim alone), `calls` (response key -> call), `stages` and `lines` of (title, text) to print.
 
     UsageError if no row, or more than one, has such an id.
     """
@@ -48,7 +49,9 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def _stage_row(store: Store, version: Version, stage: str, answer_id: str) -> Record | None:
-    """The row of a stage for this answer, without its released JSON; None if the stage has no such row."""
+    """The row of a stage for this answer, without its columns `original` and `claims` (released JSON); None if the
+    stage has no such row.
+    """
     found = stage_rows_where(store, version, stage, "answer_id = ? LIMIT 1", answer_id)
     return {name: value for name, value in found[0].items() if name not in ("original", "claims")} if found else None
 
@@ -66,8 +69,8 @@ def _head(config: str, row: Record) -> Iterator[Line]:
 
 
 def _answer(row: Record, answer: Record | None, calls: dict[str, Record]) -> Iterator[Line]:
-    """The lines to print of the answer: its text, and the model call that wrote it. `answer`: its stage row; `calls`:
-    response key -> call.
+    """The lines to print of the answer: its text, and the model call that wrote it, if stored. `row`: the published
+    row. `answer`: its stage row, None if it is no longer stored. `calls`: response key -> call.
     """
     kind = f"   {answer['kind']}" if answer else ""
     text = short(row["original_answer"] if "original_answer" in row else row["answer"])
@@ -76,7 +79,9 @@ def _answer(row: Record, answer: Record | None, calls: dict[str, Record]) -> Ite
 
 
 def _revision(row: Record, revised: Record | None, calls: dict[str, Record]) -> Iterator[Line]:
-    """The lines to print of the revised answer and who wrote it; none if it was not revised."""
+    """The lines to print of the revised answer and who wrote it; none if it was not revised. `revised`: its stage row.
+    `calls`: response key -> call.
+    """
     if revised is None:
         return
     who = f" ({revised['annotator_id']})" if revised["annotator_id"] else ""
@@ -86,7 +91,7 @@ def _revision(row: Record, revised: Record | None, calls: dict[str, Record]) -> 
 
 
 def _claim(claim: Record) -> Iterator[Line]:
-    """The lines to print of a claim: its text, evidence, labels and estimates."""
+    """The lines to print of a published claim: its text, evidence, labels and estimates."""
     labels = [f"{name} {claim[name]}" for name in LABELLED if claim[name]]
     who = f" (by {claim['annotator_id']})" if labels else ""
     yield f"claim {claim['position'] + 1}", f'"{short(claim["claim"])}"'
@@ -98,7 +103,7 @@ def _claim(claim: Record) -> Iterator[Line]:
 
 
 def _estimates(claim: Record) -> Iterator[str]:
-    """AutoAIS and FActScore of a claim in words."""
+    """Two phrases on a published claim: its AutoAIS verdict and its FActScore, each with its judge if it has one."""
     entailed = {True: "supported", False: "not supported", None: "no evidence"}[claim["autoais"]]
     yield f"AutoAIS {entailed}" + (f" by {claim['autoais_backend']}" if claim["autoais_backend"] else "")
     score, judge = claim["fact_score"], claim["fact_score_model"]

@@ -23,7 +23,7 @@ _SLASH = re.compile(r"\s*/\s*")
 
 def label(property: str, value: Any, of: str) -> tuple[str | None, str | None]:
     """(canonical label, the value itself if it is spelled otherwise, else None). Unfit if the value is no label of the
-    property.
+    property, one of table 3.
 
     For None and blank texts (None, value). `of` names the labelled claim or answer in the error.
     """
@@ -34,10 +34,10 @@ def label(property: str, value: Any, of: str) -> tuple[str | None, str | None]:
 
 
 def question_types(text: str | list[str]) -> tuple[list[str], list[str]]:
-    """(numerals of the types, in order, each once; pieces that are no type) of "I,III", ["I", "III"], or the types'
-    full texts.
+    """(numerals of the types, I to VII, in order, each once; pieces that are no type, as written) of "I,III", ["I",
+    "III"], or the types' full texts.
 
-    The released files separate full texts by `|`, with stray blanks.
+    The released files separate full texts by `|`, with stray blanks; blank pieces are ignored.
     """
     found: set[str] = set()
     unknown: list[str] = []
@@ -50,7 +50,9 @@ def question_types(text: str | list[str]) -> tuple[list[str], list[str]]:
 
 
 def _types_in(piece: str) -> set[str]:
-    """The numerals of the types in one piece, a full text or numerals; empty if any of them is unknown."""
+    """The numerals of the types in one piece, a full text or numerals; empty if any numeral is unknown, or the piece
+    is blank.
+    """
     known = _types()
     if whole := known.get(_folded(piece)):
         return {whole}
@@ -59,13 +61,15 @@ def _types_in(piece: str) -> set[str]:
 
 
 def type_text(types: list[str]) -> str:
-    """The full texts of the types with these numerals, joined by `| ` as in the released files."""
+    """The full texts of the types with these numerals, joined by `| ` as in the released files; KeyError for another
+    numeral.
+    """
     return "| ".join(type_texts()[one] for one in types)
 
 
 def field_of_study(name: str) -> tuple[str, bool]:
-    """(its canonical spelling, True) for one of the 32 fields; for any other name (the name with single blanks,
-    False).
+    """(its canonical spelling, True) for one of the 32 fields in any known spelling; for any other name (the name with
+    single blanks, False).
     """
     known = _fields().get(_folded_field(name))
     return (known, True) if known else (" ".join(name.split()), False)
@@ -73,7 +77,9 @@ def field_of_study(name: str) -> tuple[str, bool]:
 
 @cache
 def ratings(property: str) -> tuple[str, ...]:
-    """The labels that an expert may choose for a property, in the order of table 3."""
+    """The labels that an expert may choose for a property, in the order of table 3; cached. KeyError for another
+    property.
+    """
     return tuple(_read("labels")["ratings"][property])
 
 
@@ -110,6 +116,7 @@ def _types() -> dict[str, str]:
 
 
 def _folded(text: str) -> str:
+    """The text in lower case, with runs of white space as one blank."""
     return " ".join(text.split()).casefold()
 
 
@@ -119,5 +126,6 @@ def _folded_field(text: str) -> str:
 
 
 def _read(name: str) -> dict[str, Any]:
+    """The content of a JSON file of the folder tasks/expertqa. `name`: its name without ending."""
     document: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return document

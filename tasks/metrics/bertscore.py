@@ -32,7 +32,7 @@ Pair = tuple[str, str]  # text, reference
 class Bert:
     """A model for BERTScore. `count`: the number of tokens of a text; `most_tokens`: how many the model can read.
 
-    `f1`: the F1, in general from 0 to 1, of pairs (text, reference) that fit.
+    `f1`: the F1 of pairs (text, reference) that both fit, in general from 0 to 1, in their order.
     """
 
     model: str
@@ -42,10 +42,11 @@ class Bert:
 
 
 def bertscore(bert: Bert, pairs: Sequence[Pair]) -> list[tuple[float | None, str | None]]:
-    """For each pair (text, reference): (F1 times 100, None), or (None, the reason why it has no score). F1 is seldom
-    below 0.
+    """For each pair (text, reference), in order: (F1 times 100, None), or (None, the reason why it has no score). F1
+    is seldom below 0.
 
-    No score for pairs of which a text is empty or too long for the model.
+    No score for pairs of which a text is empty or too long for the model, or for which the model gives no finite
+    number.
     """
     counted = {text: bert.count(text) for pair in pairs for text in pair if text.strip()}
     reasons = [_left_out(bert, *(counted.get(text, 0) for text in pair)) for pair in pairs]
@@ -55,7 +56,9 @@ def bertscore(bert: Bert, pairs: Sequence[Pair]) -> list[tuple[float | None, str
 
 
 def _left_out(bert: Bert, text: int, reference: int) -> str | None:
-    """Why a pair gets no score, from the numbers of tokens of its text and reference; None if it gets one."""
+    """Why a pair gets no score, from the numbers of tokens of its text and reference: one is empty, or longer than the
+    model can read. None if it gets one.
+    """
     sides = {"draft": text, "reference": reference}
     if empty := [name for name, tokens in sides.items() if not tokens]:
         return f"empty {empty[0]}"
@@ -64,12 +67,14 @@ def _left_out(bert: Bert, text: int, reference: int) -> str | None:
 
 
 def _shown(f1: float) -> tuple[float | None, str | None]:
-    """(F1 times 100, None), or (None, reason) if it is no finite number."""
+    """(F1 times 100, rounded to DECIMALS; None), or (None, reason) if it is no finite number."""
     return (round(100 * f1, DECIMALS), None) if math.isfinite(f1) else (None, "the package gave no number")
 
 
 def check_bertscore(model: str | None, package: str = PACKAGE) -> None:
-    """Raise UsageError if a model is set and the package is missing. Whether the model can be loaded is not checked."""
+    """Raise UsageError if a model is set and the package is missing. Whether the model can be loaded is not checked.
+    `model`: None if BERTScore is not asked for.
+    """
     if model and package not in sys.modules and find_spec(package) is None:
         raise UsageError(
             f'BERTScore by the model "{model}" needs the package {package}: install it with `pip install bert-score`, '
@@ -104,8 +109,10 @@ def load_bertscore(model: str, package: str = PACKAGE) -> Bert:
 
 
 def _bert(model: str, tokenizer: Any, network: Any, utils: Any) -> Bert:
-    """A Bert that scores as the package's own `score` does. The tokenizer's limit is lifted, since it would cut the
-    texts whose tokens are to be counted.
+    """A Bert that scores as the package's own `score` does, on a graphics card if there is one. It sets the
+    tokenizer's limit to LIFTED, since the tokenizer would cut the texts whose tokens are to be counted.
+
+    `network`: the loaded model. `utils`: the package's module of that name.
     """
     most = min(MOST_TOKENS, int(tokenizer.model_max_length))
     tokenizer.model_max_length = LIFTED

@@ -58,7 +58,7 @@ Measure = Callable[[str, str], int]  # (evidence, claim) -> tokens of both as th
 
 class Evidence(NamedTuple):
     """The evidence as a judge reads it: `text` is all of it, or its best sentences joined; `best` has these sentences
-    with their scores, in the order of the text, and is empty if all was read.
+    with their scores (0 to 1), in the order of the text, and is empty if all was read.
     """
 
     text: str
@@ -68,10 +68,12 @@ class Evidence(NamedTuple):
 def whole_or_best_sentences(
     texts: Sequence[str], claim: str, *, sentences: Callable[[str], list[str]], fits: Fits, score: Score
 ) -> Evidence:
-    """The texts joined by empty lines if they fit, else the two sentences of them that entail the claim most, joined.
+    """The texts joined by empty lines if they fit, else the BEST_SENTENCES (two) sentences of them that entail the
+    claim most, joined by blanks in the order of the texts.
 
-    `sentences`: cuts a text into sentences; `fits`, `score`: see the types. A repeated sentence counts once; of equal
-    scores the earlier sentence is taken (Schuster et al. 2022; section 5.1 of ExpertQA).
+    `sentences`: cuts a text into sentences. `fits`: whether evidence and claim can be read whole. `score`: how far
+    each sentence entails the claim. A repeated sentence counts once; of equal scores the earlier sentence is taken
+    (Schuster et al. 2022; section 5.1 of ExpertQA).
     """
     whole = "\n\n".join(texts)
     if fits(whole, claim):
@@ -98,21 +100,22 @@ def lexical_entailment(evidence: str, claim: str) -> float:
 
 @lru_cache(maxsize=64)  # a claim is compared with every sentence of its evidence
 def content_words(claim: str) -> frozenset[str]:
-    """The stems of the claim's words that lexical entailment looks for: without stop words, unless it has no others.
-    Cached.
+    """The stems of the claim's words that lexical entailment looks for: without stop words, unless it has no others;
+    empty for a claim without a word. Cached.
     """
     found = _words(claim)
     return frozenset(map(stem, [word for word in found if word not in _STOPPED] or found))
 
 
 def lexical_scores(texts: Sequence[str], claim: str) -> list[float]:
-    """The lexical entailment of the claim by each text; a `Score`."""
+    """The lexical entailment of the claim by each text, in [0, 1], in their order."""
     return [lexical_entailment(text, claim) for text in texts]
 
 
 @lru_cache(maxsize=65_536)  # most words of a text have been in others
 def stem(word: str) -> str:
-    """A lower-case word without the endings of plural, past and -ing forms: a key for comparison, not always a word.
+    """A lower-case word without the endings of plural, past and -ing forms, and without a final e: a key for
+    comparison, not always a word. Cached.
 
     studies, studied and studying become study; housing and houses hous. Numbers and words of up to three letters stay.
     """
@@ -129,7 +132,7 @@ def stem(word: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Lower-cased words and numbers; possessive 's and thousands' commas are dropped."""
+    """Lower-cased words and numbers, in order, repeated ones too; possessive 's and thousands' commas are dropped."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return [word.removesuffix("'s").replace(",", "") for word in _WORD.findall(folded)]
 
@@ -147,8 +150,8 @@ class Nli:
     """A model of natural language inference: the probability that evidence entails a claim.
 
     `measure` counts the tokens of a pair (evidence, claim) as the model reads it, `predict` returns the probabilities
-    of a batch of pairs of at most `most_tokens`. Longer pairs are cut at their ends: the claim to half of these tokens,
-    then the evidence. Pairs of one call are padded to one length, which moves a score by about 1e-7.
+    of a batch of pairs of at most `most_tokens`. Longer pairs are cut at their ends: the claim to half of these
+    tokens, then the evidence. Pairs of one batch may be padded to one length, which moves a score by about 1e-7.
     """
 
     def __init__(
@@ -157,18 +160,18 @@ class Nli:
         self._measure, self._predict, self._most = measure, predict, most_tokens
 
     def fits(self, evidence: str, claim: str) -> bool:
-        """Whether evidence and claim together have at most as many tokens as the model reads: 512, or fewer if it can
-        read fewer.
-        """
+        """Whether evidence and claim together have at most `most_tokens`: 512, or fewer if the model can read fewer."""
         return self._measure(evidence, claim) <= self._most
 
     def score(self, texts: Sequence[str], claim: str) -> list[float]:
-        """The probability that each text entails the claim, in [0, 1]; a `Score`."""
+        """The probability that each text entails the claim, in [0, 1], in their order. UsageError if the model returns
+        no finite number.
+        """
         return self.scores([(text, claim) for text in texts])
 
     def scores(self, pairs: Sequence[Pair]) -> list[float]:
-        """The probability of entailment for each pair (evidence, claim), in [0, 1]. UsageError if the model returns no
-        finite number.
+        """The probability of entailment for each pair (evidence, claim), in [0, 1], in their order; pairs that are too
+        long are cut. UsageError if the model returns no finite number.
         """
         cut = [self.cut(*pair) for pair in pairs]
         batches = (cut[start : start + BATCH] for start in range(0, len(cut), BATCH))
@@ -180,15 +183,19 @@ class Nli:
         return [round(float(score), DECIMALS) for score in found]
 
     def cut(self, evidence: str, claim: str) -> Pair:
-        """The pair (evidence, claim) as the model reads it, cut if it does not fit."""
+        """The pair (evidence, claim) as the model reads it. If it does not fit, the claim is cut to half of
+        `most_tokens`, then the evidence until the pair fits.
+        """
         if self.fits(evidence, claim):
             return evidence, claim
-        claim = _longest(claim, lambda text: self._measure("", text) <= self._most // 2)
-        return _longest(evidence, lambda text: self._measure(text, claim) <= self._most), claim
+        claim = _longest_beginning(claim, lambda text: self._measure("", text) <= self._most // 2)
+        return _longest_beginning(evidence, lambda text: self._measure(text, claim) <= self._most), claim
 
 
-def _longest(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest beginning of a text that fits, found by bisection."""
+def _longest_beginning(text: str, fits: Callable[[str], bool]) -> str:
+    """The longest beginning of a text that fits, found by bisection; "" if none of a character or more does. `fits`
+    must hold for every beginning of a text for which it holds.
+    """
     if fits(text):
         return text
     low, high = 0, len(text)
@@ -200,10 +207,11 @@ def _longest(text: str, fits: Callable[[str], bool]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NliSetting:
-    """Name of a Hugging Face model in settings; its weights are not loaded. `place`: a folder or a name of the hub.
+    """An entailment model as a setting; its weights are not loaded. `place`: a folder, or a name of the Hugging Face
+    hub.
 
-    `name`: what rows call it. `digest`: hash of its files, for the hub the commit, None if unknown; name and digest are
-    its identity.
+    `name`: what rows call it. `digest`: hash of its files, for the hub the commit, None if unknown; name and digest
+    are its identity in the recipe of a stage.
     """
 
     name: str
@@ -212,6 +220,7 @@ class NliSetting:
     one_process: ClassVar[bool] = True  # workers would load it once each
 
     def identity(self) -> dict[str, Any]:
+        """Name and digest, as they stand in the recipe of a stage."""
         return {"name": self.name, "digest": self.digest}
 
 
@@ -219,7 +228,8 @@ def nli_model(place: str, digest: Callable[[Path], str]) -> NliSetting:
     """The model as a setting; all but its weights is opened as a check. UsageError if it, or a package it needs, is
     missing, or it is no entailment model.
 
-    `place`: a folder or a name of the hub. `digest`: the hash of a file.
+    `place`: a folder, or a name of the Hugging Face hub. `digest`: the hash of a file. A folder's model is called by
+    the folder's name.
     """
     folder = Path(place)
     if not folder.is_dir():
@@ -230,7 +240,9 @@ def nli_model(place: str, digest: Callable[[Path], str]) -> NliSetting:
 
 
 class Opened(NamedTuple):
-    """The parts of a Hugging Face model that can be read before its weights."""
+    """The parts of a Hugging Face model that can be read before its weights. `writes`: the model writes 1 or 0, as T5
+    of the TRUE kind does; else it classifies. `most_tokens`: how many it can read, at most MOST_TOKENS.
+    """
 
     config: Any
     tokenizer: Any
@@ -241,7 +253,7 @@ class Opened(NamedTuple):
 @cache
 def open_nli(model: str) -> Opened:
     """The configuration and tokenizer of a model, a name of the hub or a folder; cached. UsageError if it cannot be
-    opened, is no entailment model, or a package is missing.
+    opened, is no entailment model, a folder has no weights, or a package is missing.
 
     A text with `</s>` or `[SEP]` in it means these letters: by default a tokenizer would end the evidence there.
     """
@@ -272,7 +284,9 @@ def open_nli(model: str) -> Opened:
 
 
 def load_nli(model: str) -> Nli:
-    """As `loaded_nli`, but under a lock, so that threads load a model only once."""
+    """The loaded entailment model, a name of the hub or a folder, as `loaded_nli` returns it; under a lock, so that
+    threads load a model only once.
+    """
     with _LOADING:
         return loaded_nli(model)
 
@@ -283,7 +297,7 @@ def loaded_nli(model: str) -> Nli:
     TRUE). Cached; on a graphics card if there is one.
 
     It computes in 32 bits, however it was stored: in 16 bits, batches change scores in the second decimal. UsageError
-    if transformers is missing, or the model cannot be loaded, lacks weights, or is of neither kind.
+    if a package is missing, or the model cannot be loaded, lacks weights, or is of neither kind.
     """
     opened = open_nli(model)
     torch, transformers = import_module("torch"), import_module("transformers")
@@ -300,7 +314,7 @@ def loaded_nli(model: str) -> Nli:
 
 
 def _unloadable(model: str, error: Exception) -> UsageError:
-    """The UsageError that says why a model cannot be loaded."""
+    """The UsageError that says why a model cannot be loaded: the first line of `error`, at most 200 characters."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
     return UsageError(
         f'The entailment model "{model}" cannot be loaded ({reason}): give a folder that holds it, '
@@ -309,12 +323,16 @@ def _unloadable(model: str, error: Exception) -> UsageError:
 
 
 def premise(evidence: str, claim: str) -> str:
-    """The input of models of the TRUE kind for a pair (Honovich et al. 2022)."""
+    """The input of models of the TRUE kind (Honovich et al. 2022) for a pair: "premise: <evidence> hypothesis:
+    <claim>".
+    """
     return f"premise: {evidence} hypothesis: {claim}"
 
 
 def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
-    """An Nli of a model that writes 1 or 0: the probability of the reply 1, given that it is one of the two."""
+    """An Nli of a model that writes 1 or 0: the probability of the reply 1, given that it is one of the two. `torch`:
+    the module; `model`: the loaded one.
+    """
     tokenizer = opened.tokenizer
     replies = tokenizer(REPLIES).input_ids
 
@@ -329,14 +347,18 @@ def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
 
 
 def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list[int]) -> Any:
-    """The log-likelihood of the same reply, its token ids, to each of the encoded texts."""
+    """The log-likelihood of the same reply to each of the encoded texts, a tensor with a number for each. `encoded`,
+    `mask`: the encoder's output and its attention mask. `reply`: token ids.
+    """
     labels = torch.tensor([reply] * mask.shape[0], device=mask.device)
     logits = model(encoder_outputs=encoded, attention_mask=mask, labels=labels).logits
     return logits.float().log_softmax(-1).gather(2, labels.unsqueeze(-1)).squeeze(-1).sum(1)
 
 
 def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
-    """An Nli of a sequence classifier: the probability of its label for entailment among all its labels."""
+    """An Nli of a sequence classifier: the probability of its label for entailment among all its labels. UsageError if
+    it has no such label. `torch`: the module; `model`: the loaded one.
+    """
     tokenizer, place = opened.tokenizer, entailment_index(opened.config.name_or_path, opened.config.id2label)
 
     def predict(pairs: list[Pair]) -> list[float]:
@@ -350,8 +372,8 @@ def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
 
 
 def entailment_index(name: str, labels: dict[int, str]) -> int:
-    """The index of the label of a classifier that means entailment. UsageError if none does, several do, or it is the
-    only label.
+    """The index of the one label of a classifier that means entailment (one of ENTAILING, case aside). UsageError if
+    none does, several do, or it is the only label.
 
     `name`: the model, in the error. `labels`: index -> label.
     """

@@ -19,15 +19,15 @@ NONE: Bounds = (math.nan, math.nan)
 
 
 def mean_interval(values: ArrayLike) -> Bounds:
-    """(low, high) of the mean of the values. For the difference of two paired means, pass the differences of the
-    pairs.
+    """(low, high) of the mean of the values, the 95 % interval by bootstrap; both NaN for fewer than two values. For
+    the difference of two paired means, pass the differences of the pairs.
     """
     return ratio_interval(values, np.ones_like(values, np.float64))
 
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Bounds:
-    """(low, high) of sum(parts) / sum(wholes) by bootstrap over entries. An entry is a cluster, e.g. an answer with its
-    claims: pass the sums over its members.
+    """(low, high) of sum(parts) / sum(wholes), the 95 % interval by bootstrap over entries; both NaN for fewer than
+    two entries or wholes of 0. An entry is a cluster, e.g. an answer with its claims: pass the sums over its members.
     """
     rows = np.stack([np.asarray(parts, np.float64), np.asarray(wholes, np.float64)], axis=1)
     return bootstrap(rows, lambda sums: ratio(sums[..., 0], sums[..., 1]))
@@ -40,8 +40,8 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def bootstrap(rows: Floats, measure: Callable[[Floats], Floats], *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
-    """(low, high) of a measure by percentile bootstrap (Efron 1979): each resample draws as many rows as there are,
-    with replacement.
+    """(low, high) of a measure, its 95 % interval by percentile bootstrap (Efron 1979): each of `draws` resamples
+    draws as many rows as there are, with replacement.
 
     `measure` computes it from the sums of the rows of all resamples: (draws, columns) -> (draws,). The order of the
     rows does not change the bounds. Resamples without a value (NaN) are left out. Both bounds are NaN for fewer than
@@ -61,8 +61,8 @@ def bootstrap(rows: Floats, measure: Callable[[Floats], Floats], *, seed: int = 
 
 
 def share_interval(successes: int, trials: int) -> Bounds:
-    """(low, high) of successes / trials by Wilson, in [0, 1], sound for few trials and shares of 0; both NaN without a
-    trial.
+    """(low, high) of successes / trials, the 95 % interval of Wilson, in [0, 1], sound for few trials and shares of 0;
+    both NaN without a trial.
     """
     from scipy.stats import binomtest
 

@@ -19,13 +19,13 @@ MODELS = ("quip-512-mocha", "generation/model.tar.gz", "answering", "lerc/model.
 
 
 def installed(models: Path | None, package: str = PACKAGE) -> bool:
-    """Whether the package is installed and the folder `models` has all models that QAFactEval needs."""
+    """Whether the package is installed and the folder `models` has all models that QAFactEval needs; False for None."""
     return models is not None and find_spec(package) is not None and all((models / name).exists() for name in MODELS)
 
 
 def qafacteval(scorer: Any, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float | None]:
-    """For each pair (text, its references, at least one) the score of the text, from 0 to 5: the mean over the
-    references, each of which the text is checked against. None for an empty text.
+    """For each pair (text, its references, at least one), in order, the score of the text, from 0 to 5: the mean over
+    the references, each of which the text is checked against. None for a blank text.
 
     `scorer`: the package's QAFactEval, of which only `score_batch_qafacteval` is called.
     """

@@ -23,18 +23,22 @@ KINDS = ("rouge1", "rouge2", "rougeL")
 
 
 def rouge(pairs: Iterable[tuple[str, Sequence[str]]]) -> Iterator[dict[str, float]]:
-    """Of each (text, references) pair the F measures by the names in KINDS: means over the references (one or more)."""
+    """For each (text, references) pair, in order, the F measures in [0, 1] by the names in KINDS: means over the
+    references, of which there must be at least one.
+    """
     for text, references in pairs:
         scores = [_scores(text, reference) for reference in references]
         yield {kind: fmean(score[kind] for score in scores) for kind in KINDS}
 
 
 def _scores(text: str, reference: str) -> dict[str, float]:
+    """ROUGE-1, -2 and -L F measures of the text against one reference, by the names in KINDS."""
     grams = _scorer().score(reference, text)
     return {**{kind: float(score.fmeasure) for kind, score in grams.items()}, "rougeL": _rouge_l(text, reference)}
 
 
 def _rouge_l(text: str, reference: str) -> float:
+    """The F measure of ROUGE-L of the text against the reference; 0 if either has no word."""
     from rouge_score.scoring import fmeasure
 
     words, wanted = _tokenizer().tokenize(text), _tokenizer().tokenize(reference)
@@ -43,7 +47,7 @@ def _rouge_l(text: str, reference: str) -> float:
 
 
 def longest_common(words: Sequence[str], others: Sequence[str]) -> int:
-    """The length of the longest common subsequence of two lists of words.
+    """The length of the longest common subsequence of two lists of words; 0 if they share no word.
 
     Time and memory depend only on the words that both lists have.
     """
@@ -55,6 +59,7 @@ def longest_common(words: Sequence[str], others: Sequence[str]) -> int:
 
 @cache
 def _scorer() -> RougeScorer:
+    """The scorer of ROUGE-1 and ROUGE-2 by the package; cached."""
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer([kind for kind in KINDS if kind != "rougeL"], tokenizer=_tokenizer())
@@ -62,6 +67,7 @@ def _scorer() -> RougeScorer:
 
 @cache
 def _tokenizer() -> DefaultTokenizer:
+    """The package's tokenizer without stemming; cached."""
     from rouge_score.tokenizers import DefaultTokenizer
 
     return DefaultTokenizer(use_stemmer=False)

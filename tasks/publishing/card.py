@@ -54,7 +54,7 @@ Stage = tuple[str, str, int, int, int]  # name, fingerprint, rows out, rows filt
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A Parquet file of a split; `path` is relative to the version's folder, with forward slashes."""
+    """A Parquet file of a split. `path` is relative to the version's folder, with forward slashes."""
 
     path: str
     bytes: int
@@ -72,7 +72,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A config of the version: one table, its schema and splits. `load_dataset(folder)` reads the default config."""
+    """A config of the version: a table under a name, as one or more splits of one schema.
+
+    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name.
+    """
 
     name: str
     default: bool
@@ -82,16 +85,18 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
+    """The paper whose dataset is rebuilt: its title and its citation, both as plain text."""
+
     title: str
     citation: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportTable:
-    """A table of the card or of the report: numbers and strings; a missing cell is shown as a dash.
+    """A table of the card or of the report: numbers and strings; a missing cell is shown as a dash. `note`: may be "".
 
-    A column that adds to another one is named after it, plus a word of MORE: `Complete %` beside `Complete`, `mean
-    from` beside `mean`.
+    A column that adds to another one is named after it, plus a blank and a word of MORE: `Complete %` beside
+    `Complete`, `mean from` beside `mean`.
     """
 
     title: str
@@ -100,6 +105,7 @@ class ReportTable:
 
     @property
     def columns(self) -> list[str]:
+        """The column names of the frame, in order."""
         return [str(name) for name in self.frame.columns]
 
     @property
@@ -110,11 +116,16 @@ class ReportTable:
 
     @property
     def rows(self) -> list[tuple[Cell, ...]]:
+        """The rows as tuples of Python objects, None where a cell is missing."""
         return list(self.cells.itertuples(index=False, name=None))
 
     @property
     def headings(self) -> list[str]:
-        """Column names as shown: a column that adds to another one shows only its last word (`%` of `Complete %`)."""
+        """The column names as shown, in order.
+
+        A column that adds to another column of the table shows only its last word (`%` for `Complete %` if there is a
+        `Complete`); any other name is unchanged.
+        """
         split = [name.rpartition(" ") for name in self.columns]
         return [last if last in MORE and of in self.columns else f"{of}{blank}{last}" for of, blank, last in split]
 
@@ -153,9 +164,9 @@ class VersionFacts:
     """All that the card, the Croissant file and the report say of a dataset version.
 
     `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: rows were written by the offline model;
-    `offline_kinds`: their kinds ("open_book"). `date_published`: ISO date, empty if unknown. `terms`: how the
-    sources were obtained, in a sentence. `scrubbed`: number of posts in which personal data was replaced by marks like
-    `[mail]`.
+    `offline_kinds`: their kinds ("open_book"), empty if there are no kinds. `sites`: the sites that the sources are
+    from. `date_published`: ISO date, empty if unknown. `terms`: how the sources were obtained, in a sentence.
+    `scrubbed`: number of source records in which personal data was replaced by marks like `[mail]`.
     """
 
     dataset: str
@@ -176,9 +187,10 @@ class VersionFacts:
 
 
 def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
-    """README.md as text: YAML front matter, then sections on splits, columns, build, licence, loading, tracing.
+    """The text of README.md: YAML front matter, then Markdown sections.
 
-    `tables`: those of the report that the card has as well.
+    The sections: title and summary, splits, columns, `tables` (the tables of the report that the card shows as well),
+    build, licence, loading, tracing. At least one split of the default config must have files.
     """
     sections = (
         _opening(version),
@@ -199,20 +211,26 @@ def rows_of(version: VersionFacts) -> int:
 
 
 def schemas_of(version: VersionFacts) -> list[tuple[list[str], pa.Schema]]:
-    """(names of the configs with this schema, schema) for each distinct schema, in the order of the configs."""
+    """(names of the configs with this schema, schema) for each distinct schema, in the order of the configs.
+
+    Schemas that differ only in metadata count as one; the first config's is returned.
+    """
     alike = [[other for other in version.configs if other.schema.equals(config.schema)] for config in version.configs]
     firsts = [same for config, same in zip(version.configs, alike, strict=True) if same[0] is config]
     return [([config.name for config in same], same[0].schema) for same in firsts]
 
 
 def model_columns(schemas: Iterable[pa.Schema]) -> list[str]:
-    """The columns that say which model wrote or judged something (`model`, `…_model`, `…_backend`), each once."""
+    """The columns that say which model wrote or judged something: `model`, `…_model`, `…_backend`.
+
+    Each name is there once, in the order of the schemas.
+    """
     names = (name for schema in schemas for name in schema.names)
     return [name for name in dict.fromkeys(names) if name == "model" or name.endswith(("_model", "_backend"))]
 
 
 def key_of(schema: pa.Schema) -> str:
-    """The name of the column that identifies a row, from the schema's metadata."""
+    """The name of the column that identifies a row, from the schema's metadata. KeyError if the metadata has none."""
     return str(schema.metadata[b"key"], "utf-8")
 
 
@@ -222,7 +240,10 @@ def doc_of(field: pa.Field) -> str:
 
 
 def offline_note(version: VersionFacts) -> str:
-    """A sentence for readers that says which rows the offline model wrote; empty if it wrote none."""
+    """A sentence for readers: which kinds of rows the offline model wrote, and which columns say so.
+
+    Empty if it wrote none.
+    """
     if not version.offline:
         return ""
     kinds = f"Rows of kind {', '.join(version.offline_kinds)}" if version.offline_kinds else "Texts or judgements"
@@ -232,13 +253,16 @@ def offline_note(version: VersionFacts) -> str:
 
 
 def licence_url(licence: str) -> str | None:
-    """The address of a Creative Commons licence's deed, in any spelling ("CC BY-SA 4.0", "CC-BY-SA-4.0"), or None."""
+    """The address of the deed of a Creative Commons licence with attribution ("CC BY-SA 4.0", "cc-by-sa-4.0").
+
+    None for any other licence, CC0 among them.
+    """
     found = re.fullmatch(r"CC[ -](BY(?:-(?:NC|ND|SA))*)[ -]([0-9]\.[0-9])", licence, re.IGNORECASE)
     return f"https://creativecommons.org/licenses/{found[1].lower()}/{found[2]}/" if found else None
 
 
 def figure(cell: Cell) -> str:
-    """A cell as text: `1,044`, `12.30`, a dash for None and NaN, a string unchanged."""
+    """A cell as text: `1,044`, `12.30` (floats have two decimals), a dash for None and NaN, a string unchanged."""
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "–"
     if isinstance(cell, float):
@@ -247,7 +271,7 @@ def figure(cell: Cell) -> str:
 
 
 def numeric_columns(table: ReportTable) -> list[bool]:
-    """For each column whether it has only numbers and missing cells; False for all columns of an empty table."""
+    """For each column whether it has only numbers and missing cells; False for all columns of a table without rows."""
     return [not any(isinstance(cell, str) for cell in column) for column in zip(*table.rows, strict=True)] or [
         False for _ in table.columns
     ]
@@ -261,6 +285,7 @@ def table_of(title: str, note: str, columns: Sequence[str], rows: Iterable[Seque
 
 
 def splits_table(version: VersionFacts) -> ReportTable:
+    """A table with a row for each split of each config: config, split, number of rows, number of files, bytes."""
     rows = [
         (config.name, split.name, split.rows, len(split.files), sum(file.bytes for file in split.files))
         for config in version.configs
@@ -270,6 +295,7 @@ def splits_table(version: VersionFacts) -> ReportTable:
 
 
 def stages_table(version: VersionFacts) -> ReportTable:
+    """A table with a row for each stage: name, start of its fingerprint, rows out, rows filtered, rows rejected."""
     rows = [(stage[0], stage[1][:FINGERPRINT_SHOWN], *stage[2:]) for stage in version.stages]
     note = "Filtered: a rule of the method left the row out. Rejected: the row was broken."
     return table_of("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
@@ -293,6 +319,7 @@ def type_name(type: pa.DataType) -> str:
 
 
 def _front_matter(version: VersionFacts) -> str:
+    """The YAML front matter of the card, without the lines `---` around it."""
     lines = [
         f"pretty_name: {_quoted(version.title)}",
         *_listed("license", _hub_licences(version.licence)),
@@ -311,16 +338,22 @@ def _quoted(text: str) -> str:
 
 
 def _listed(key: str, values: Iterable[str]) -> list[str]:
+    """The YAML lines of a list of strings: `key:`, then `- "value"` for each value."""
     return [f"{key}:", *(f"- {_quoted(value)}" for value in values)]
 
 
 def _hub_id(licence: str) -> str:
+    """The identifier of a licence on the Hugging Face Hub: "CC BY-SA 4.0" -> "cc-by-sa-4.0".
+
+    Lower case, with one dash for each run of characters that are no letter, digit or dot; HUB_NAMES has exceptions.
+    The Hub need not know the result.
+    """
     name = re.sub(r"[^a-z0-9.]+", "-", licence.lower()).strip("-")
     return HUB_NAMES.get(name, name)
 
 
 def _hub_licences(licences: Sequence[str]) -> list[str]:
-    """The licence identifiers of the front matter, each once; [`unknown`] without a licence.
+    """The licences as identifiers that the Hugging Face Hub knows, each once; ["unknown"] without a licence.
 
     A licence that is not in HUB_LICENCES (CC BY-SA 2.5 among them) becomes `other`.
     """
@@ -329,9 +362,9 @@ def _hub_licences(licences: Sequence[str]) -> list[str]:
 
 
 def _own_licence(licences: Sequence[str]) -> list[str]:
-    """The lines license_name and, if known, license_link that the front matter needs beside `other`; else [].
+    """YAML lines that name the first licence that is not in HUB_LICENCES: license_name and, if known, license_link.
 
-    They name the first licence that is not in HUB_LICENCES.
+    The front matter needs them beside the licence `other`. [] if all licences are in HUB_LICENCES.
     """
     for other in (licence for licence in licences if _hub_id(licence) not in HUB_LICENCES):
         link = licence_url(other)
@@ -340,24 +373,34 @@ def _own_licence(licences: Sequence[str]) -> list[str]:
 
 
 def _size_category(rows: int) -> str:
+    """The Hugging Face Hub's size category for a number of rows: `n<1K`, `1K<n<10K` and so on to `n>1T`.
+
+    Exactly 1,000 rows are `1K<n<10K`, and so for the other bounds.
+    """
     bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T"]
     names = ["n<1K", *(f"{least}<n<{most}" for least, most in pairwise(bounds)), "n>1T"]
     return names[bisect_right([1_000 * 10**power for power in range(len(bounds))], rows)]
 
 
 def _config_lines(config: Config) -> list[str]:
+    """The YAML lines of a config in the front matter, with its splits; a split without files is left out."""
     default = ["  default: true"] if config.default else []
     splits = [line for split in config.splits if split.files for line in _split_lines(split)]
     return [f"- config_name: {_quoted(config.name)}", *default, "  data_files:", *splits]
 
 
 def _split_lines(split: Split) -> list[str]:
+    """The YAML lines of a split in the front matter: its name, and a glob for each folder that holds its files."""
     folders = dict.fromkeys(PurePosixPath(file.path).parent for file in split.files)
     globs = (f"    - {_quoted(str(folder / '*.parquet'))}" for folder in folders)
     return [f"  - split: {_quoted(split.name)}", "    path:", *globs]
 
 
 def _opening(version: VersionFacts) -> str:
+    """The card's beginning: title, summary, version, date, number of rows and the paper.
+
+    A warning follows the summary if the offline model wrote rows; an unknown date is left out.
+    """
     note = offline_note(version)
     published = f"published {escaped(version.date_published)}, " if version.date_published else ""
     parts = [
@@ -372,7 +415,10 @@ def _opening(version: VersionFacts) -> str:
 
 
 def _columns(version: VersionFacts) -> list[str]:
-    """A Markdown section on the columns of each distinct schema, with its configs if there are several schemas."""
+    """Markdown sections, one for each distinct schema, with a table of its columns.
+
+    The heading names the configs that have the schema, if there is more than one schema.
+    """
     schemas = schemas_of(version)
     if len(schemas) == 1:
         return [f"## Columns\n\n{_columns_table(schemas[0][1])}"]
@@ -382,6 +428,7 @@ def _columns(version: VersionFacts) -> list[str]:
 
 
 def _columns_table(schema: pa.Schema) -> str:
+    """The columns of a schema as a Markdown table: name, type, whether a null is allowed, description."""
     rows = [
         (field.name, type_name(field.type), "may be null" if field.nullable else "never null", doc_of(field))
         for field in schema
@@ -390,13 +437,17 @@ def _columns_table(schema: pa.Schema) -> str:
 
 
 def _built(version: VersionFacts) -> str:
+    """The section on the build: the table of stages, a note on fingerprints and, if there are any, the sites."""
     sites = f"\n\nSources: {', '.join(escaped(site) for site in version.sites)}." if version.sites else ""
     full = f"Fingerprints are cut to {FINGERPRINT_SHOWN} characters; manifest.json holds them whole."
     return f"## How it was built\n\n{_noted(stages_table(version))}\n\n{full}{sites}"
 
 
 def _licence(version: VersionFacts) -> str:
-    """The licence section. It also says how texts were changed, which CC BY-SA requires."""
+    """The section on licences: those found in the rows, whom to credit, and the terms of the sources.
+
+    It also says how texts were changed, which CC BY-SA requires, and in how many records personal data was replaced.
+    """
     wording = version.wording
     deeds = {licence: licence_url(licence) for licence in version.licence}
     named = ", ".join(f"[{escaped(name)}]({url})" if url else escaped(name) for name, url in deeds.items()) or "none"
@@ -416,9 +467,10 @@ def _licence(version: VersionFacts) -> str:
 
 
 def _loading(version: VersionFacts) -> str:
-    """The section with code that loads the version and runs as shown.
+    """The section with code that loads the first split with files of the default config, by four libraries.
 
-    `load_dataset(".")` would not run: the dataset would be named after the path.
+    It also names the other configs. The code runs as shown; `load_dataset(".")` would not, as the dataset would be
+    named after the path.
     """
     config = next((config for config in version.configs if config.default), version.configs[0])
     split = next(split for split in config.splits if split.files)
@@ -443,6 +495,7 @@ in_datasets = load_dataset(folder, split="{split.name}"){more}
 
 
 def _tracing(version: VersionFacts) -> str:
+    """The section with the command that traces a row; it names the key column of each config, each name once."""
     keys = dict.fromkeys(key_of(config.schema) for config in version.configs)
     commands = " or ".join(f"`longform trace {version.dataset} <{key}>`" for key in keys)
     return f"## How to check a row\n\n{commands} shows where a row is from: {version.wording.traced}."

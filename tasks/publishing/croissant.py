@@ -83,7 +83,10 @@ DATA_TYPES = {
 
 
 def croissant(version: VersionFacts) -> str:
-    """The text of croissant.json: nodes in a fixed order, a newline at the end."""
+    """The text of croissant.json: nodes in a fixed order, a newline at the end. Splits without files are left out.
+
+    SchemaError for a column whose type Croissant does not have (see `_data_type`).
+    """
     splits = [(config, split) for config in version.configs for split in config.splits if split.files]
     files = [
         {
@@ -117,8 +120,8 @@ def croissant(version: VersionFacts) -> str:
 def semantic_version(name: str) -> str:
     """The version's name as MAJOR.MINOR.PATCH+BUILD, the only form Croissant takes without a warning.
 
-    2026.01.05.2 -> 2026.1.5+2 (no leading zeros, three numbers); a name without three numbers at its start
-    becomes the build: pilot_b -> 0.0.0+pilot-b.
+    2026.01.05.2 -> 2026.1.5+2 (three numbers, no leading zeros); no +BUILD if nothing follows the three numbers. A
+    name without three numbers at its start becomes the build: pilot_b -> 0.0.0+pilot-b.
     """
     found = re.match(r"([0-9]+)\.([0-9]+)\.([0-9]+)(?![0-9])", name)
     core = ".".join(str(int(number)) for number in found.groups()) if found else "0.0.0"
@@ -128,6 +131,7 @@ def semantic_version(name: str) -> str:
 
 
 def _dataset(version: VersionFacts) -> Node:
+    """The properties of the dataset itself, all but its files (`distribution`) and its record sets (`recordSet`)."""
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -145,7 +149,10 @@ def _dataset(version: VersionFacts) -> Node:
 
 
 def _record_sets(config: Config, split: Split) -> list[Node]:
-    """The RecordSet of a split; for several files also one per file, so that readers check each file's hash."""
+    """The RecordSet of a split; if it has several files also one for each file, with the key column alone.
+
+    Readers check the hash of a file only if a RecordSet reads it directly.
+    """
     name, schema = f"{config.name}/{split.name}", config.schema
     if len(split.files) == 1:
         return [_record_set(name, schema, key_of(schema), _object(split.files[0]))]
@@ -155,10 +162,15 @@ def _record_sets(config: Config, split: Split) -> list[Node]:
 
 
 def _object(file: File) -> Node:
+    """A reference to the FileObject of a file, as the source of a RecordSet."""
     return {"fileObject": {"@id": file.path}}
 
 
 def _record_set(name: str, columns: pa.Schema, key: str, source: Node) -> Node:
+    """The RecordSet node with a Field for each column.
+
+    `name`: also its id. `key`: name of the key column. `source`: the reference to the file or file set that is read.
+    """
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -169,6 +181,11 @@ def _record_set(name: str, columns: pa.Schema, key: str, source: Node) -> Node:
 
 
 def _field(record_set: str, column: pa.Field, source: Node) -> Node:
+    """The Field node of a column; a list is an array of values. SchemaError for a type that Croissant lacks.
+
+    `record_set`: the id of the RecordSet, with which the Field's id begins. `source`: the file or file set that is
+    read.
+    """
     is_list = pa.types.is_list(column.type)
     if is_list and pa.types.is_struct(column.type.value_type):
         return _field_of_structs(record_set, column, source)
@@ -184,7 +201,10 @@ def _field(record_set: str, column: pa.Field, source: Node) -> Node:
 
 
 def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
-    """The Field of a list of structs: it has no dataType, but a subField for each field of the struct."""
+    """The Field node of a column that is a list of structs.
+
+    It has no dataType, but a subField for each field of the struct.
+    """
     name = f"{record_set}/{column.name}"
     inner = [column.type.value_type.field(number) for number in range(column.type.value_type.num_fields)]
     return {
@@ -209,7 +229,10 @@ def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
 
 
 def _data_type(column: pa.Field, type: pa.DataType) -> str:
-    """The Croissant dataType of an Arrow type. SchemaError, which names the column, for a type that has none."""
+    """The Croissant dataType of an Arrow type; sc:DateTime for every timestamp.
+
+    SchemaError, which names the column, for a type that is not in DATA_TYPES.
+    """
     if pa.types.is_timestamp(type):
         return "sc:DateTime"
     if type not in DATA_TYPES:

@@ -15,9 +15,9 @@ from longform.artifacts.versions import Version, stage_rows
 class Export:
     """One export of a version, as it is passed to `Format.rows`.
 
-    `split`: the split to export, None for all rows; `config`: the config whose splits are meant. `options`: those of
-    the format's options that were chosen. `Format.rows` counts in `left_out` the rows that are not exported, by reason,
-    and in `noted` what `Format.notes` explains.
+    `config`: the config whose splits are meant; `split`: the split to export, None for all rows. `options`: those of
+    the format's options that were chosen. `Format.rows` adds to two counters: in `left_out` the rows that are not
+    exported, by reason, and in `noted` what is to be said of the exported rows, by the keys of `Format.notes`.
     """
 
     store: Store
@@ -30,24 +30,31 @@ class Export:
 
     @property
     def label(self) -> str:
-        """Dataset and version, for messages."""
+        """Dataset and version, separated by a blank, for messages."""
         return f"{self.version.dataset} {self.version.name}"
 
     def rows(self, stage: str) -> Iterator[Row]:
-        """The rows of one stage of this version."""
+        """The rows of one stage of this version, as dicts.
+
+        UsageError if the version has no such stage, StoreError if its rows are gone or damaged.
+        """
         return stage_rows(self.store, self.version, stage)
 
     def tables(self, stages: Mapping[str, str]) -> dict[str, Iterator[Row]]:
-        """name -> rows of its stage, without those whose stage the version does not have. `stages`: name -> stage."""
+        """name -> the rows of its stage, as an iterator. `stages`: name -> stage.
+
+        A name whose stage this version does not have is left out.
+        """
         return {name: self.rows(stage) for name, stage in stages.items() if stage in self.version.stages}
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that a dataset can be exported to: `rows` yields the rows of an export, `line` makes one a JSON line.
+    """A format that a dataset can be exported to.
 
-    `splits`, `configs`, `options`: what may be chosen. `split`: the default, None for all rows. `notes`: key of
-    `Export.noted` -> the words that are printed after its count.
+    `rows` yields the rows of an export, and `line` makes one of them a line of JSON. `splits`, `configs`, `options`:
+    what may be chosen. `split`: the default, None for all rows. `notes`: key of `Export.noted` -> the words to print
+    after its count.
     """
 
     rows: Callable[[Export], Iterator[Row]]

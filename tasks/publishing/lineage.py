@@ -24,9 +24,9 @@ SHOWN = 160
 
 
 def rows_where(paths: Sequence[Path], condition: str, *values: str) -> list[Record]:
-    """The rows of Parquet files that meet an SQL condition, as dicts, dates and times as ISO strings; [] without files.
+    """The rows of Parquet files that meet an SQL condition, as dicts with dates and times as ISO strings.
 
-    Each `?` in the condition stands for one of the values, in order.
+    Each `?` in the condition stands for one of `values`, in order. [] without files.
     """
     if not paths:
         return []
@@ -42,9 +42,9 @@ def _plain(value: Any) -> Any:
 
 
 def published_row(version: Version, row_id: str) -> tuple[str, Record]:
-    """(config, row) of the published row with this id or, if there is none, of the only one whose id begins with it.
+    """(config, row) of the published row with this id or, if there is none, of the only row whose id begins with it.
 
-    UsageError if no row or more than one does.
+    All configs are searched. UsageError if no id, or more than one, begins with it.
     """
     found: list[tuple[str, Record]] = []
     for config, paths in version.tables().items():
@@ -75,7 +75,11 @@ def stage_rows_where(store: Store, version: Version, stage: str, condition: str,
 
 
 def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
-    """response key -> tokens, cost and whether the call was in a batch, for the keys whose responses are stored."""
+    """response key -> {input_tokens, output_tokens, cost_nano, batch} of the call that the response came from.
+
+    `cost_nano`: billionths of a US dollar, None if unknown; `batch`: whether the call was in a batch. A key without a
+    stored response is left out; {} without keys.
+    """
     from longform.llm.responses.store import open_responses
 
     if not keys:
@@ -87,9 +91,10 @@ def calls_of(store: Store, keys: Sequence[str]) -> dict[str, Record]:
 
 
 def lines_on_model(made: Record | None, calls: Mapping[str, Record]) -> Iterator[Line]:
-    """Lines to print on who wrote a text: model, prompt and response, then tokens and cost of the call if known.
+    """Lines (label "", text) on who wrote a text: model, endpoint, prompt and response, then tokens and cost.
 
-    `made`: a row with the columns of MADE_BY; no line if it is None or names no response. `calls`: as by `calls_of`.
+    `made`: a row with the columns of MADE_BY; no line if it is None or names no response. `calls`: as `calls_of`
+    returns them; without the response's call there is no second line.
     """
     if made and made["response"]:
         prompt = f"prompt {made['prompt']}@{made['prompt_hash'][:12]}"
@@ -99,16 +104,21 @@ def lines_on_model(made: Record | None, calls: Mapping[str, Record]) -> Iterator
 
 
 def tokens_and_cost(call: Record) -> str:
-    """The input and output tokens of a call and its cost in USD, as text."""
+    """The tokens and the cost of a call as text: `1,200 + 85 tokens · USD 0.0123, in a batch`.
+
+    The first number is of the input, the second of the output, 0 if unknown; an unknown cost is `price unknown`.
+    `call`: a value of `calls_of`.
+    """
     cost = "price unknown" if call["cost_nano"] is None else f"USD {call['cost_nano'] / NANO:.4f}"
     tokens = f"{call['input_tokens'] or 0:,} + {call['output_tokens'] or 0:,} tokens"
     return f"{tokens} · {cost}{', in a batch' if call['batch'] else ''}"
 
 
 def built_by(store: Store, version: Version, stage: str, group: str | None = None) -> list[str]:
-    """`<stage> <fingerprint>` for a stage and all that it was made from, the last stage first; then the source files.
+    """`<stage> <fingerprint>` for a stage and all stages it was made from, the last first; then the source files.
 
-    With `group`, only the source files of that group.
+    Fingerprints are cut to 8 characters. The source files are one entry of the list, which is missing if there are
+    none; with `group`, only those of this group are named.
     """
     recipes = {name: artifact(store, version, name).recipe for name in version.stages}
     behind = ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})
@@ -117,7 +127,10 @@ def built_by(store: Store, version: Version, stage: str, group: str | None = Non
 
 
 def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> set[str]:
-    """The stage and all stages that it was made from. `recipes`: stage -> recipe. `names`: fingerprint -> stage."""
+    """The names of the stage and of all stages that it was made from, directly or indirectly.
+
+    `recipes`: stage -> recipe; `names`: fingerprint -> stage.
+    """
     found, left = {stage}, [stage]
     while left:
         inputs = recipes[left.pop()].inputs.values()
@@ -128,7 +141,10 @@ def ancestors(stage: str, recipes: dict[str, Recipe], names: dict[str, str]) -> 
 
 
 def _sources(recipes: Sequence[Recipe], group: str | None) -> list[str]:
-    """A list of one line that names the source files of the recipes by group and hash; [] if there are none."""
+    """A list of one text that names the source files of the recipes by group and start of hash; [] without any.
+
+    `group`: only the files of this group, None for all.
+    """
     given = [one for recipe in recipes for mark in recipe.inputs.values() if not isinstance(mark, str) for one in mark]
     named = dict.fromkeys(
         f"{one['group']} sha256 {one['sha256'][:12]}…" for one in given if group in (None, one["group"])

@@ -57,9 +57,10 @@ def svg_of(draw: Callable[[], Figure], title: str = "") -> str:
 
 
 def inline(svg: str, prefix: str) -> str:
-    """The SVG as an element to be put into an HTML page, with the prefix before each id.
+    """The SVG as an element to be put into an HTML page, with the prefix and a dash before each id.
 
-    LongformError for an element or an attribute that this project's plots do not have.
+    Style elements, comments and namespaces are removed. LongformError for an element or an attribute that this
+    project's plots do not have, or for a reference to something outside the plot.
     """
     from lxml import etree
 
@@ -76,7 +77,7 @@ def inline(svg: str, prefix: str) -> str:
 def _clean(node: Any, prefix: str) -> None:
     """Removes namespaces from a node and puts the prefix before its ids and the references to ids, in place.
 
-    LongformError for an element or an attribute that is not allowed.
+    LongformError if the node is not one of ELEMENTS, or has an attribute that is not `_harmless`.
     """
     name = _local(node.tag)
     attributes = {_local(key): value for key, value in node.attrib.items()}
@@ -89,12 +90,19 @@ def _clean(node: Any, prefix: str) -> None:
 
 
 def _local(name: Any) -> str:
-    """The name without its namespace."""
+    """The name of an element or attribute without its namespace.
+
+    For what has no name as a string (a comment or an entity) a text that says so, which is in no list of allowed
+    names.
+    """
     return name.rsplit("}", 1)[-1] if isinstance(name, str) else "a comment or an entity"
 
 
 def _harmless(key: str, value: str) -> bool:
-    """Whether an attribute is allowed; its value must refer to nothing outside the picture."""
+    """Whether an attribute may be in a page: it is one of ATTRIBUTES and refers to nothing outside the picture.
+
+    A href or clip-path must be a reference to an id; a style must match HARMLESS_STYLE and have no url().
+    """
     if key in ("href", "clip-path"):
         return bool(REFERENCE.fullmatch(value))
     if key == "style":
@@ -103,5 +111,5 @@ def _harmless(key: str, value: str) -> bool:
 
 
 def _prefixed(key: str, value: str, prefix: str) -> str:
-    """The value of an attribute, with the prefix before the id that it refers to, if any."""
+    """The value of an attribute; in a href or clip-path with the prefix and a dash before the id that it refers to."""
     return value.replace("#", f"#{prefix}-", 1) if key in ("href", "clip-path") else value

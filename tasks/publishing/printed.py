@@ -25,19 +25,19 @@ DECIMALS = 9  # of a difference: beyond them it has the noise of subtraction
 
 
 def printed(file: Path, table: str) -> pd.DataFrame:
-    """A table of the file; columns of whole numbers are integers, and a figure that the paper leaves out is NA.
+    """The table of this name in a file of printed figures. KeyError if the file has no such table.
 
-    KeyError if the file has no such table.
+    Columns of whole numbers are integers; a figure that the paper leaves out is NA.
     """
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return pd.read_csv(StringIO(document[table]["csv"].strip()), dtype_backend="numpy_nullable")
 
 
 def beside(ours: pd.DataFrame, paper: pd.DataFrame, *, on: list[str]) -> pd.DataFrame:
-    """`ours`, with the columns `… paper` and `… difference` (ours less the paper's) after each column that is printed.
+    """A copy of `ours` with the columns `… paper` and `… difference` (ours less the paper's) for each printed figure.
 
-    Rows are matched by the columns `on`. A row that the paper does not print has NA; a column without any matched
-    figure is not added.
+    Both follow their column, after its bounds (`… from`, `… to`) if it has any. `on`: the columns by which rows are
+    matched. A row that the paper does not print has NA; a column without any matched figure gets no such columns.
     """
     matched = ours[on].merge(paper, on=on, how="left").set_index(ours.index)
     found = ours.copy()

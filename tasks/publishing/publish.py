@@ -61,7 +61,10 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows to publish as a config; a row's split is that of its part. Each split in `apart` is a config of its own."""
+    """Rows to publish as a config; a row's split is that of its part.
+
+    `apart`: splits that become configs of their own, under their own names.
+    """
 
     config: str
     rows: Rows
@@ -91,19 +94,23 @@ class Published:
 
 
 def recipe_of(about: About, stages: dict[str, str]) -> str:
-    """The fingerprint that identifies a version's recipe: its dataset, its stages and the terms of its sources."""
+    """The fingerprint of a version's recipe: its dataset, the REVISION of publishing, its stages and its terms.
+
+    `stages`: stage -> fingerprint.
+    """
     return fingerprint([about.dataset, REVISION, stages, about.terms])
 
 
 def stages_of(build: Build) -> dict[str, str]:
-    """stage -> fingerprint, in the order of the flow."""
+    """stage -> fingerprint of the stages that the build has made, in the order of the flow."""
     return {entry.stage: entry.artifact.fingerprint for entry in build.done}
 
 
 def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: dict[str, str]) -> Version | None:
-    """The newest version that has this recipe or, with `name`, the version of that name; None if there is none.
+    """The newest version with this recipe or, if `name` is given, the version of that name; None if there is none.
 
-    UsageError if the version of that name has another recipe. `stages`: as by `stages_of`, to say what differs.
+    UsageError if the version of that name has another recipe (`stages`, stage -> fingerprint, serves to say where it
+    begins to differ); StoreError if any version of the dataset has no readable manifest.
     """
     check_manifests(home, dataset)
     there = versions(home, dataset)
@@ -120,7 +127,7 @@ def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: di
 
 
 def free_name(home: Path, dataset: str, today: date) -> str:
-    """The first version name that is not in use: today as YYYY.MM.DD, then with `.2`, `.3` and so on."""
+    """The first version name that is not in use: `today` as YYYY.MM.DD, then with `.2`, `.3` and so on."""
     day = f"{today:%Y.%m.%d}"
     taken = {version.name for version in versions(home, dataset)}
     return next(name for n in range(1, 10_000) if (name := day if n == 1 else f"{day}.{n}") not in taken)
@@ -143,11 +150,13 @@ def set_publication(
 
 
 def publish_version(build: Build, version: str | None) -> Published:
-    """Write the version that the flow recorded by `set_publication`, or return an existing one with its recipe and
-    rows.
+    """Publish what the flow recorded by `set_publication`, or return the version that holds it already.
 
-    `version`: its name, by default the date. Rows may differ under one recipe if a model was asked again. UsageError if
-    the name is in use, NothingToPublish if there is no row, LongformError if a record was taken down meanwhile.
+    `version`: the name; by default the date (UTC), with a number if that is taken. An existing version is returned if
+    it has the same recipe and the same rows; rows may differ under one recipe if a model was asked again. Raises
+    UsageError if the name is used by a version with other rows or another recipe, NothingToPublish if there is no row,
+    LongformError if a record was taken down meanwhile, StoreError for a damaged part or manifest. After an error no
+    new version is left.
     """
     publication: Publication = build.publication
     about, published = publication.about, publication.published
@@ -186,7 +195,10 @@ def publish_version(build: Build, version: str | None) -> Published:
 
 
 def _emptied(build: Build) -> str:
-    """The stages without an output row, with how many rows they left out and the commonest reason, for a message."""
+    """The stages that made no row but rejected some, in brackets, for a message; "" if there is none.
+
+    Each with the number of rows it left out and their commonest reason.
+    """
     emptied = [
         f"{entry.stage} left out {sum(reasons.values()):,}, most of them as: {next(iter(reasons))[1]}"
         for entry in build.done
@@ -196,7 +208,10 @@ def _emptied(build: Build) -> str:
 
 
 def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
-    """Raise LongformError if the Parquet files in the folder name a record that has been taken down by now."""
+    """Raise LongformError if a Parquet file in the folder, at any depth, names a record that is taken down by now.
+
+    `home`: where the takedowns are; `dataset`: named in the message.
+    """
     hits = mentions(sorted(folder.rglob("*.parquet")), taken_down(home))
     if hits:
         more = f" (and {len(hits) - 1:,} more)" if len(hits) > 1 else ""
@@ -207,13 +222,16 @@ def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
 
 
 def _holds(version: Version, published: Iterable[Table]) -> bool:
-    """Whether the Parquet files of a version's splits are, by hash, exactly the parts of these tables."""
+    """Whether the Parquet files of a version's splits are, by hash, exactly the non-empty parts of these tables."""
     files = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path and "rows" in file}
     return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
 
 
 def _write_files(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
-    """Write all files of the version into the folder, manifest.json last; return the manifest."""
+    """Write all files of the version into the folder, manifest.json last; return the manifest.
+
+    `name`: the version's name. StoreError for a part that does not match its hash.
+    """
     about, published, attribution = publication.about, publication.published, publication.attribution
     splits = {
         table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
@@ -255,7 +273,10 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
 
 
 def _rejected(build: Build) -> card.ReportTable:
-    """The report's table of the rows that were left out, by stage and reason."""
+    """The report's table of the rows that were left out: number by stage, kind and reason.
+
+    The kind is "filtered" (by a rule) or "rejected" (a defect).
+    """
     rows = [
         (entry.stage, "filtered" if kind == "filtered" else "rejected", reason, number)
         for entry in build.done
@@ -270,10 +291,11 @@ def _rejected(build: Build) -> card.ReportTable:
 
 
 def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> list[card.Split]:
-    """Copy each part of a table, byte by byte, into the folder of its split; returns the splits with their files.
+    """Copy each non-empty part of a table, byte by byte, into the folder of its split; return the splits.
 
-    `first`: the table is the default config. Splits are in the order of SPLITS, others follow by name. StoreError for a
-    part that does not match its hash.
+    A part's split is the end of its key. `first`: the table is the default config, whose folders are <split>/,
+    otherwise <config>/<split>/. Splits are in the order of SPLITS, others follow by name. StoreError for a part that
+    does not match its hash.
     """
     files: dict[str, list[card.File]] = {}
     counts: dict[str, int] = {}
@@ -307,7 +329,12 @@ def _version(
     name: str,
     splits: dict[str, list[card.Split]],
 ) -> card.VersionFacts:
-    facts, dated = _facts(attribution), DATED.fullmatch(name)
+    """What card, report and croissant.json say of the version `name`.
+
+    `splits`: config -> its splits as copied. The date is that in the name if the name is a date, else that of the
+    newest source record, else empty.
+    """
+    facts, dated = _source_facts(attribution), DATED.fullmatch(name)
     models = [_offline(table.rows) for table in published]
     return card.VersionFacts(
         dataset=about.dataset,
@@ -330,9 +357,9 @@ def _version(
 
 
 def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) -> list[card.Config]:
-    """The configs that have rows; the first is the default.
+    """The configs that have rows, the first of them as the default. `splits`: config -> its splits.
 
-    A table's splits in `apart` follow it as configs of their own, unless the table has no other split.
+    Splits that a table has in `apart` follow it as configs of their own, unless the table has no other split.
     """
     found: list[tuple[str, list[card.Split], Rows]] = []
     for table in published:
@@ -347,15 +374,17 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
 
 def _stage(entry: Any) -> card.Stage:
+    """(stage, fingerprint, rows, rows filtered, rows rejected as defects) of an entry of `Build.done`."""
     made, reasons = entry.artifact, entry.artifact.rejected().items()
     filtered, rejected = (sum(number for (of, _), number in reasons if of == kind) for kind in ("filtered", "defect"))
     return entry.stage, made.fingerprint, made.rows, filtered, rejected
 
 
-def _facts(attribution: Rows) -> dict[str, Any]:
+def _source_facts(attribution: Rows) -> dict[str, Any]:
     """Facts on the sources from the attribution table; empty or 0 if it has no such column.
 
-    `licences`, `sites`, `last`: ISO date of the newest record, `scrubbed`: how many records were scrubbed.
+    `licences`, `sites`: distinct values, sorted. `last`: ISO date of the newest record, by `created` or, without such
+    a column, by `retrieved_at`. `scrubbed`: how many records had personal data replaced.
     """
     names = attribution.schema.names
     newest = next((name for name in ("created", "retrieved_at") if name in names), None)
@@ -371,15 +400,18 @@ def _facts(attribution: Rows) -> dict[str, Any]:
 
 
 def _distinct(column: str, names: list[str]) -> str:
-    """SQL for the sorted distinct values of a column; an empty list if it is not among `names`, the table's columns."""
+    """SQL for the sorted distinct values of a column, without null.
+
+    SQL for an empty list if the column is not among `names`, the columns of the table.
+    """
     values = f"list_sort(list(DISTINCT {column}) FILTER ({column} IS NOT NULL))"
     return f"coalesce({values}, [])" if column in names else "[]"
 
 
 def _offline(rows: Rows) -> list[str]:
-    """The kinds of text that the offline model wrote; [] if it wrote none.
+    """The kinds of text that the offline model wrote, each once; [] if it wrote none.
 
-    The kind of a text whose model is in column X_model is in X_source; it is empty if there is no such column.
+    The kind of a text whose model is in the column X_model is in X_source; it is "" if there is no such column.
     """
     queries = [
         f"SELECT DISTINCT {_kind(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
@@ -393,6 +425,9 @@ def _offline(rows: Rows) -> list[str]:
 
 
 def _kind(column: str, names: list[str]) -> str:
-    """SQL for the kind of the texts whose model is in `column`: X_source beside X_model if there is one, else ''."""
+    """SQL for the kind of the texts whose model is in `column`: the column X_source that belongs to X_model.
+
+    SQL for '' if `names`, the columns of the table, do not have it.
+    """
     source = column.removesuffix("model") + "source"
     return source if column != "model" and source in names else "''"

@@ -187,13 +187,19 @@ PAGE = """<!DOCTYPE html>
 
 
 def as_data(tables: Sequence[ReportTable]) -> str:
-    """The tables as JSON: title, note and rows (column -> cell) of each table, numbers not rounded."""
+    """The tables as JSON: title, note and rows (column -> cell) of each table.
+
+    Numbers are not rounded; a missing cell is null.
+    """
     found = [{"title": table.title, "note": table.note, "rows": table.cells.to_dict("records")} for table in tables]
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
-    """The text of report.html: rows per split, the given tables, the tables of splits and stages, then the plots."""
+    """The text of report.html: rows per split, `tables`, the tables of splits and of stages, then the plots.
+
+    LongformError for a plot with an element or attribute that is not allowed in the page.
+    """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -225,7 +231,10 @@ def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequen
 
 
 def _tiles(version: VersionFacts) -> list[tuple[str, str]]:
-    """(label, number of rows) of each split, for the top of the page."""
+    """(label, number of rows as text) of each split, for the top of the page.
+
+    The label names the config, too, if there is more than one.
+    """
     several = len(version.configs) > 1
     return [
         (f"rows, {config.name}/{split.name}" if several else f"rows, {split.name}", figure(split.rows))
@@ -235,7 +244,11 @@ def _tiles(version: VersionFacts) -> list[tuple[str, str]]:
 
 
 def _shown(table: ReportTable) -> dict[str, Any]:
-    """A table as the template needs it: headings and cells as text, each with whether its column is numeric."""
+    """A table as the template needs it: title, note, columns and rows.
+
+    `columns`: (heading, whether the column is numeric); `rows`: lists of (cell as text, whether its column is
+    numeric).
+    """
     numeric = numeric_columns(table)
     rows = [list(zip(map(figure, row), numeric, strict=True)) for row in table.rows]
     columns = list(zip(table.headings, numeric, strict=True))

@@ -35,31 +35,35 @@ def files_of(store: Store, stage: str) -> list[Path]:
 
 
 def queries_of(store: Store, stages: Collection[str], query: Callable[[str], str]) -> Iterator[str]:
-    """An SQL query for each stage that has rows. `query` makes it from the SQL expression that reads its files."""
+    """An SQL query for each of the stages that has rows in the store, in their order.
+
+    `query` makes it from the SQL expression that reads the stage's files.
+    """
     yield from (query(read_parquet(files)) for stage in stages if (files := files_of(store, stage)))
 
 
 def responses_in(rows: str) -> str:
-    """An SQL query for the distinct response keys in rows. `rows`: the SQL expression that reads them."""
+    """An SQL query for the distinct response keys in rows. `rows`: the SQL expression that reads these rows."""
     return f"SELECT DISTINCT response FROM {rows}"
 
 
 def register(database: duckdb.DuckDBPyConnection, name: str, ids: Iterable[str]) -> None:
-    """Makes the ids, each once, available to queries as a table `name` with one column, `id`."""
+    """Make the ids, each once and sorted, available to SQL as a table `name` with one text column, `id`."""
     database.register(name, pa.table({"id": sorted(set(ids))}, schema=pa.schema([("id", pa.string())])))
 
 
 def first_column(database: duckdb.DuckDBPyConnection, queries: Iterable[str]) -> Iterator[Any]:
-    """The values in the first column of the queries' results, without nulls and empty values."""
+    """The values in the first column of each query's result, query by query, without nulls and empty values."""
     for query in queries:
         for batch in database.sql(query).to_arrow_reader():
             yield from filter(None, batch.column(0).to_pylist())
 
 
 def first_values(database: duckdb.DuckDBPyConnection, store: Store, queries: Queries) -> Iterator[Any]:
-    """The first column of what the queries find in the rows of their stages, of all builds in the store.
+    """The first column of the results of queries over rows of stages, of all builds in the store.
 
-    `queries`: stages -> SQL in which {} stands for the rows. Nulls and empty values are left out.
+    `queries`: (stages, SQL in which {} stands for the rows of a stage); each query is made for each of its stages that
+    has rows. Nulls and empty values are left out.
     """
     made = (queries_of(store, stages, query.format) for stages, query in queries)
     return first_column(database, chain.from_iterable(made))
@@ -74,9 +78,10 @@ def words_of(text: str) -> str:
 
 
 def windows_of(texts: Iterable[str]) -> set[str]:
-    """Pieces of WINDOW letters that cover each text, so that any passage of twice that length contains a whole piece.
+    """Pieces of WINDOW letters and digits that cover each text, so that any passage of twice that length holds one.
 
-    A text with fewer letters has no piece, since its words could be anybody's.
+    Pieces are of `words_of` the text. A text with fewer letters and digits has no piece, since its words could be
+    anybody's.
     """
     long = [words for words in map(words_of, texts) if len(words) >= WINDOW]
     return {
@@ -87,7 +92,11 @@ def windows_of(texts: Iterable[str]) -> set[str]:
 
 
 def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[str]) -> Iterator[str]:
-    """Keys of stored responses, read one by one, that are not in `known` and whose request shows one of the texts."""
+    """Yield the keys of stored responses that are not in `known` and whose request shows one of the texts.
+
+    A text is shown if the request contains one of its pieces (`windows_of`). A text too short for a piece is shown
+    only if it is a whole fenced text or a whole text to embed; one without a letter or digit never is.
+    """
     texts = set(texts)
     windows, short = windows_of(texts), {mark_of(text) for text in texts if 0 < len(words_of(text)) < WINDOW}
     if not windows and not short:
@@ -98,20 +107,26 @@ def by_words(responses: ResponseStore, texts: Iterable[str], known: Collection[s
 
 
 def _shows(request: bytes, windows: set[str], short: set[str]) -> bool:
-    """Whether a request contains one of the windows, or a fenced or embedded text with one of the hashes in `short`."""
+    """Whether a request contains one of the windows, or a whole fenced or embedded text that is one of the short ones.
+
+    `windows`: as `windows_of` makes them; `short`: the hashes (`mark_of`) of the short texts.
+    """
     asked, embedded = _asked(request)
     by_itself = bool(short) and not short.isdisjoint(marks(asked) | set(map(mark_of, embedded)))
     return by_itself or (bool(windows) and contains_window(asked, windows))
 
 
 def contains_window(text: str, windows: set[str]) -> bool:
-    """Whether a text contains one of the windows that `windows_of` made."""
+    """Whether a text, by its letters and digits alone, contains one of the windows that `windows_of` made."""
     words = words_of(text)
     return any(words[start : start + WINDOW] in windows for start in range(len(words) - WINDOW + 1))
 
 
 def _asked(request: bytes) -> tuple[str, list[str]]:
-    """(all strings of a request in one, its texts to embed). A request that is no JSON counts as one string."""
+    """(all strings of a request, joined by blanks; its texts to embed, which are those under `input`).
+
+    A request that is no JSON counts as one string, without texts to embed.
+    """
     try:
         body = orjson.loads(request)
     except orjson.JSONDecodeError:

@@ -32,7 +32,7 @@ QUERIES_AT_ONCE = 4_096
 
 
 class Index:
-    """A BM25 index in memory. `groups` (n,): the group of each passage, e.g. its thread."""
+    """A BM25 index of `passages` in memory. `groups` (n,): the group of each passage, e.g. its thread."""
 
     def __init__(self, passages: Sequence[str], groups: NDArray[np.int64]) -> None:
         self._groups = groups
@@ -40,10 +40,10 @@ class Index:
         self._weights = _weights(counts).T.tocsr()
 
     def top(self, queries: Sequence[str], groups_of_queries: NDArray[np.int64], k: int) -> tuple[Positions, Scores]:
-        """For each query the k best passages outside its own group: positions and scores, both (queries, k).
+        """For each query the k best passages outside its own group: (positions, scores), both arrays (queries, k).
 
-        `groups_of_queries`: the group of each query. Best first, ties by position; padded with -1 and 0 where fewer
-        passages share a word with the query. A word that a query repeats counts each time.
+        `groups_of_queries`: the group of each query. Best first, ties (after rounding to DECIMALS) by position; padded
+        with -1 and 0 where fewer passages share a word with the query. A word that a query repeats counts each time.
         """
         asked = count_known(queries, self._words)
         return top_products(
@@ -52,9 +52,10 @@ class Index:
 
 
 def _weights(counts: csr_matrix) -> csr_matrix:
-    """The BM25 weights of counts (passages, words), float32; overwrites the counts.
+    """The BM25 weights of counts (passages, words) as float32: idf * tf / (tf + norm); overwrites the counts.
 
-    idf * tf / (tf + K1 * (1 - B + B * length / mean length))
+    norm = K1 * (1 - B + B * length / mean length); idf = ln(1 + (n - m + 0.5) / (m + 0.5)) for a word that m of n
+    passages have.
     """
     passages, words = counts.shape
     lengths = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
@@ -67,7 +68,7 @@ def _weights(counts: csr_matrix) -> csr_matrix:
 
 
 class FixedIndex:
-    """An index in a folder, which `build` made; words are those of `hits.index_words`."""
+    """A BM25 index that `build` made in a folder, mapped into memory; its words are those of `hits.index_words`."""
 
     def __init__(self, folder: Path) -> None:
         self._ids: list[str] = json.loads((folder / IDS).read_bytes())
@@ -76,12 +77,12 @@ class FixedIndex:
 
     @classmethod
     def build(cls, passages: Iterable[tuple[str, str]], folder: Path) -> FixedIndex:
-        """Write an index of (id, text) pairs to the folder, which must not exist or be empty, and open it.
+        """Index (id, text) pairs in the folder and open the index. The folder appears when the index is complete.
 
-        ValueError for a repeated id. Memory holds a number for every word of the corpus. The folder appears when it is
-        complete.
+        The folder must not exist, or be empty (else OSError). ValueError for a repeated id. While the index is made,
+        memory holds a number for each word of the corpus.
         """
-        coded, vocabulary = _coded(passages)
+        coded, vocabulary = _numbered_words(passages)
         making = folder.with_name(f"{folder.name}.making")
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
@@ -93,15 +94,15 @@ class FixedIndex:
         return cls(folder)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """For each query the k best hits, best first, ties by id; fewer if fewer passages share a word with it.
+        """For each query the k best hits, best first, ties by id; fewer if fewer passages share a word with the query.
 
-        A word that a query repeats counts each time.
+        A word that a query repeats counts each time. Scores are rounded to DECIMALS.
         """
         starts = range(0, len(queries), QUERIES_AT_ONCE)
         return [hits for start in starts for hits in self._block(queries[start : start + QUERIES_AT_ONCE], k)]
 
     def _block(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The hits of at most QUERIES_AT_ONCE queries."""
+        """The hits of each of at most QUERIES_AT_ONCE queries, as `search` returns them; none if k is 0 or less."""
         asked, most = count_known(queries, self._vocabulary, index_words), min(max(k, 0), len(self._ids))
         found = top_products(asked, self._weights, most, lambda row, column, score: score > 0, DECIMALS)
         return [
@@ -110,10 +111,10 @@ class FixedIndex:
         ]
 
 
-def _coded(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """(passage id -> its words as numbers, word -> number). ValueError for a repeated id.
+def _numbered_words(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """(passage id -> its words as numbers, word -> number), from (id, text) pairs. ValueError for a repeated id.
 
-    Passages are sorted by id, so that ties by position are ties by id.
+    Numbers start at 0. Passages are sorted by id, so that ties by position are ties by id.
     """
     vocabulary: dict[str, int] = {}
     coded: dict[str, list[int]] = {}
@@ -125,7 +126,10 @@ def _coded(passages: Iterable[tuple[str, str]]) -> tuple[dict[str, list[int]], d
 
 
 def _save(coded: list[list[int]], vocabulary: dict[str, int], folder: Path) -> None:
-    """Index passages, given as numbers of words, by bm25s and save the index to the folder."""
+    """Index passages by bm25s and save the index to the folder.
+
+    `coded`: each passage as the numbers of its words; `vocabulary`: word -> number.
+    """
     import bm25s
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets DEBUG itself
@@ -135,9 +139,10 @@ def _save(coded: list[list[int]], vocabulary: dict[str, int], folder: Path) -> N
 
 
 def _mapped(folder: Path, shape: tuple[int, int]) -> csr_matrix:
-    """The weights that bm25s saved, (words, passages), mapped into memory; an empty matrix for an index without words.
+    """The weights that bm25s saved in the folder, as a matrix (words, passages) mapped into memory.
 
-    Copy-on-write, as the sparse product takes no read-only arrays.
+    `shape`: (number of words, number of passages); an empty matrix without words. The mapping is copy-on-write, as the
+    sparse product takes no read-only arrays; the file is not changed.
     """
     from scipy.sparse import csr_matrix
 

@@ -26,7 +26,7 @@ STOP_WORDS = frozenset(
 def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
     """(matrix of counts (texts, words) as float32, word -> its column); columns are in alphabetical order.
 
-    Words are lower-cased; the 33 commonest English words are left out.
+    Words are lower-cased runs of letters, digits and `_`; those in STOP_WORDS are left out.
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__  # a word seen first gets the next number
@@ -40,16 +40,19 @@ def count_words(texts: Iterable[str]) -> tuple[csr_matrix, dict[str, int]]:
 def count_known(
     texts: Iterable[str], columns: dict[str, int], words_of: Callable[[str], list[str]] = every_word
 ) -> csr_matrix:
-    """Counts (texts, words) as float32, with the columns of an earlier `count_words`; other words are left out.
+    """A matrix (texts, words) as float32: how often each text has each word of `columns`; other words are left out.
 
-    `words_of` splits a text into words.
+    `columns`: word -> column, as `count_words` returns it. `words_of` splits a text into words.
     """
     known = (filter(columns.__contains__, words_of(text)) for text in texts)
     return _counted((map(columns.__getitem__, words) for words in known), columns)
 
 
 def _counted(numbered: Iterable[Iterable[int]], columns: dict[str, int]) -> csr_matrix:
-    """Counts (texts, words) as float32, from the column numbers of each text's words."""
+    """A matrix of counts (texts, words) as float32. `numbered`: for each text the column numbers of its words.
+
+    `columns`: word -> column; it is read last, so `numbered` may add to it. Its length is the width of the matrix.
+    """
     from scipy.sparse import csr_matrix
 
     numbers, ends = array("i"), array("q", [0])

@@ -36,9 +36,10 @@ MORE = 8
 
 
 class DenseIndex:
-    """An index in a folder, which `write_vectors` made. `embed` must be the function that made its vectors.
+    """An index of embeddings in a folder, which `write_vectors` made; FileNotFoundError without one.
 
-    A search reads the vectors in blocks of `block_bytes`, one of which is in memory at a time.
+    `embed` must be the function that made its vectors. A search reads the vectors in blocks of `block_bytes` bytes,
+    one of which is in memory at a time.
     """
 
     def __init__(self, folder: Path, embed: Embed, *, block_bytes: int = BLOCK_BYTES) -> None:
@@ -50,9 +51,10 @@ class DenseIndex:
         self._rows_per_block = max(1, block_bytes // (4 * self._width))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """For each query the k best hits by cosine, best first, ties by id; a low or negative cosine counts, too.
+        """For each query the k best hits by cosine, best first, ties by id; also hits with a low or negative cosine.
 
-        An empty query has no hits.
+        A query that is empty or white space has no hits and is not embedded. Cosines are rounded to DECIMALS.
+        ValueError if `embed` gives vectors that are not finite or not as wide as those of the index.
         """
         found: dict[int, list[Hit]] = {}
         asked = [place for place, text in enumerate(queries) if text.strip()]
@@ -63,7 +65,7 @@ class DenseIndex:
         return [found.get(place, []) for place in range(len(queries))]
 
     def _nearest(self, queries: Vectors, k: int) -> list[list[Hit]]:
-        """The k best hits for each query vector.
+        """The k best hits for each query vector; the vectors have length 1.
 
         FAISS only finds candidates, whose cosines are then computed in float64: its products of equal vectors may
         differ in the last digits.
@@ -75,13 +77,13 @@ class DenseIndex:
         return [self._hits(positions, query, k) for (positions, _), query in zip(near, queries, strict=True)]
 
     def _block(self, start: int) -> Vectors:
-        """A block of vectors from the row `start` on, read from the file."""
+        """The vectors of `_rows_per_block` rows from the row `start` on (fewer at the end), read from the file."""
         rows = min(self._rows_per_block, self._rows - start)
         block = np.fromfile(self._path, np.float32, rows * self._width, offset=4 * self._width * start)
         return block.reshape(rows, self._width)
 
     def _hits(self, positions: NDArray[np.int64], query: Vectors, k: int) -> list[Hit]:
-        """The k best hits among the passages at these positions, by exact cosines."""
+        """The k best hits for one query vector among the passages at these positions, by exact cosines."""
         vectors = np.memmap(self._path, np.float32, "r", shape=(self._rows, self._width))
         blocks = (positions[start : start + ROWS_AT_ONCE] for start in range(0, positions.size, ROWS_AT_ONCE))
         exact = np.concatenate([(vectors[block].astype(np.float64) * query).sum(axis=1) for block in blocks])
@@ -92,7 +94,10 @@ class DenseIndex:
 def _kept(
     positions: NDArray[np.int64], scores: Vectors, more: NDArray[np.int64], more_scores: Vectors, k: int
 ) -> Candidates:
-    """Positions and scores of the k best of two lists of candidates, and of all whose score may equal the k-th best."""
+    """(positions, scores) of the k best of two lists of candidates, in no order.
+
+    With them all whose score may equal the k-th best, as it is at most NOISE lower.
+    """
     positions, scores = np.append(positions, more), np.append(scores, more_scores)
     if scores.size <= k:
         return positions, scores
@@ -101,9 +106,9 @@ def _kept(
 
 
 def write_vectors(passages: Iterable[tuple[str, Sequence[float]]], folder: Path) -> None:
-    """Write an index of (id, embedding) pairs to the folder; an index that is there is replaced.
+    """Write an index of (id, embedding) pairs to the folder, which is made if missing; an older index is replaced.
 
-    ValueError for an embedding that is not finite or not as long as the first.
+    ValueError for an embedding that is not finite or not as long as the first; the folder then holds no index.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "shape.json").unlink(missing_ok=True)
@@ -119,7 +124,7 @@ def write_vectors(passages: Iterable[tuple[str, Sequence[float]]], folder: Path)
 
 
 def embedded(passages: Iterable[tuple[str, str]], embed: Embed) -> Iterator[tuple[str, Sequence[float]]]:
-    """(id, embedding) of each (id, text) pair; `embed` gets ROWS_AT_ONCE texts at a time."""
+    """Yield (id, embedding) for each (id, text) pair, in order; `embed` gets at most ROWS_AT_ONCE texts at a time."""
     passages = iter(passages)
     while block := list(islice(passages, ROWS_AT_ONCE)):
         yield from zip((name for name, _ in block), embed([text for _, text in block]), strict=True)
@@ -128,7 +133,7 @@ def embedded(passages: Iterable[tuple[str, str]], embed: Embed) -> Iterator[tupl
 def unit(vectors: Any, width: int) -> Vectors:
     """The vectors scaled to length 1, (n, width) float32; a zero vector stays zero.
 
-    ValueError for a vector that does not have `width` finite numbers.
+    ValueError for a vector that does not have `width` numbers, or has one that is not finite.
     """
     try:
         rows = np.asarray(vectors, np.float64).reshape(-1, width)
@@ -141,7 +146,7 @@ def unit(vectors: Any, width: int) -> Vectors:
 
 
 def check_local_models(model: str) -> None:
-    """Raise UsageError if sentence-transformers is not installed. `model`: named in the message."""
+    """Raise UsageError if sentence-transformers is not installed. `model` is only named in the message."""
     if find_spec("sentence_transformers") is None:
         raise UsageError(
             f'The embedding model "{model}" needs sentence-transformers: install the extra with '
@@ -150,7 +155,10 @@ def check_local_models(model: str) -> None:
 
 
 def local_model(model: str) -> Embed:
-    """The embedding function of a sentence-transformers model (name or folder); UsageError if it cannot be loaded."""
+    """The embedding function of a sentence-transformers model; its vectors have length 1.
+
+    `model`: a name or a folder. UsageError if sentence-transformers is not installed or cannot load the model.
+    """
     check_local_models(model)
     from sentence_transformers import SentenceTransformer
 
@@ -165,7 +173,10 @@ def local_model(model: str) -> Embed:
 
 
 def _block_best(block: Vectors, queries: Vectors, k: int) -> list[Candidates]:
-    """For each query positions and products of a block's k best rows, and of all rows that may equal the k-th best."""
+    """(positions in the block, inner products) for each query: of the block's k best rows, best first.
+
+    With them at least all rows whose product may equal the k-th best; more rows may follow.
+    """
     import faiss
 
     index = faiss.IndexFlatIP(block.shape[1])

@@ -29,9 +29,9 @@ MORE = 16
 
 
 class GrowingIndex:
-    """An index in a folder, which is made if it is missing. `write`: open it for writing, too.
+    """A BM25 index in a folder; both are made if missing. `write`: open it for writing, too.
 
-    BusyError if it is to be written and another process writes it.
+    BusyError if `write` and another process has it open for writing.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -54,7 +54,10 @@ class GrowingIndex:
         self.close()
 
     def add(self, passages: Iterable[tuple[str, str]]) -> None:
-        """Add (id, text) pairs; a passage replaces one with its id. ValueError for an id longer than ID_BYTES."""
+        """Add (id, text) pairs, in a writable index; a passage replaces the one with its id. Takes effect at `commit`.
+
+        ValueError for an id longer than ID_BYTES; the pairs before it stay added.
+        """
         import tantivy
 
         for name, text in passages:
@@ -64,7 +67,10 @@ class GrowingIndex:
             self._writer.add_document(tantivy.Document(id=name, words=" ".join(index_words(text))))
 
     def delete(self, ids: Iterable[str]) -> None:
-        """Delete the passages with these ids; an id that the index does not have is ignored."""
+        """Delete the passages with these ids, in a writable index; takes effect at `commit`.
+
+        An id that the index does not have is ignored.
+        """
         for name in ids:
             self._writer.delete_documents_by_term("id", name)
 
@@ -73,23 +79,23 @@ class GrowingIndex:
         self._writer.commit()
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """For each query the k best committed passages, best first, ties by id.
+        """For each query the k best committed passages, best first, ties by id; fewer if fewer share a word with it.
 
-        A word that a query repeats counts each time.
+        A word that a query repeats counts each time. Scores are rounded to DECIMALS.
         """
         self._index.reload()
         searcher = self._index.searcher()
         return [self._found(searcher, text, min(k, searcher.num_docs)) for text in queries]
 
     def close(self) -> None:
-        """Release the index for other writers; changes that are not committed are lost."""
+        """Release the index for other writers; changes that are not committed are lost. It can still be searched."""
         if self._writer is not None:
             self._writer.rollback()
             self._writer.wait_merging_threads()
         self._writer = None
 
     def _found(self, searcher: Any, text: str, k: int) -> list[Hit]:
-        """The k best hits for a query, ties by id.
+        """The k best hits for a query, ties by id; [] for a query without words.
 
         tantivy is asked for more than k, until no passage that it left out can have the score of the k-th.
         """
@@ -107,7 +113,10 @@ class GrowingIndex:
         return best(dict(zip(names, scores, strict=False)), k)
 
     def _query(self, text: str) -> Any:
-        """A query for any word of the text, weighted by how often the text has it; None for a text without words."""
+        """A tantivy query for passages with any word of the text; None for a text without words.
+
+        Each word is weighted by how often the text has it.
+        """
         from tantivy import Occur, Query
 
         terms = [
@@ -118,6 +127,7 @@ class GrowingIndex:
 
 
 def _schema() -> Any:
+    """The tantivy schema: `id`, stored, and `words`, searchable but not stored."""
     import tantivy
 
     builder = tantivy.SchemaBuilder()

@@ -1,7 +1,8 @@
 """What all search backends share: their interface and results, how they split texts into words, and their fusion.
 
 A backend has `search(queries, k)`: for each query the k best passages, best first, equal scores in order of their ids.
-Queries are plain text without syntax, so no query is invalid; one without a known word finds nothing.
+Queries are plain text without syntax, so no query is invalid. Searches by words find nothing for a query without a
+known word; a search by embeddings finds nothing only for an empty query.
 """
 
 from __future__ import annotations
@@ -34,27 +35,31 @@ class Searcher(Protocol):
 
 
 def index_words(text: str) -> list[str]:
-    """Lower-case runs of letters, digits and `_`, without the 33 commonest English words; not stemmed.
+    """Lower-case runs of letters, digits and `_`, without the 33 words in STOP_WORDS; not stemmed.
 
-    FixedIndex and GrowingIndex index these words. Only the first WORD_CHARACTERS characters of a long word count.
-    Languages that are written without blanks are not split into words.
+    FixedIndex and GrowingIndex index these words. Each is cut to its first WORD_CHARACTERS characters. Languages that
+    are written without blanks are not split into words.
     """
     return [word[:WORD_CHARACTERS] for word in every_word(text) if word not in STOP_WORDS]
 
 
 def best(found: dict[str, float], k: int) -> list[Hit]:
-    """The k hits with the highest scores, best first, ties by id. `found`: passage id -> score."""
+    """The k hits with the highest scores, best first, ties by id; [] if k is 0 or less. `found`: id -> score."""
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [Hit(name, score) for name, score in ranked[: max(k, 0)]]
 
 
 class Hybrid:
-    """A backend that fuses the rankings of other backends, each of which is asked for `depth` passages at least."""
+    """A backend that fuses the rankings of other backends by `fuse`.
+
+    Each backend is asked for at least `depth` passages per query.
+    """
 
     def __init__(self, backends: Sequence[Searcher], depth: int = DEPTH) -> None:
         self._backends, self._depth = backends, depth
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """For each query the k best passages of all backends by `fuse`, best first, ties by id."""
         rankings = [backend.search(queries, max(k, self._depth)) for backend in self._backends]
         return [fuse(of_query, k) for of_query in zip(*rankings, strict=True)]
 
@@ -62,7 +67,8 @@ class Hybrid:
 def fuse(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
     """The k best passages of several rankings by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    The score of a passage is the sum of 1 / (60 + rank) over the rankings that have it, ranks from 1; ties are by id.
+    The score of a passage is the sum of 1 / (60 + rank) over the rankings that have it, ranks from 1, rounded to
+    DECIMALS. Best first, ties by id; the scores in the rankings do not count.
     """
     shares: defaultdict[str, list[float]] = defaultdict(list)
     for ranking in rankings:

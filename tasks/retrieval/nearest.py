@@ -1,4 +1,4 @@
-"""Related questions (axiom 1): exact nearest neighbours of every text among the other texts, without paraphrases."""
+"""Exact nearest neighbours of every text among the other texts, without paraphrases: related questions (axiom 1)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CELLS = 2**24  # scores in memory at a time
 
 
 def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions, Scores]:
-    """For each text the k nearest other texts whose TF-IDF cosine is in (0, below): positions and cosines, both (n, k).
+    """For each text its k nearest other texts, by TF-IDF cosine: (positions, cosines), both (n, k).
 
-    Nearest first, ties by position; padded with -1 and 0. The weight of a word is (1 + log tf) * idf. Words of one
-    letter count (C, R), and so do words that only one text has (they make it unlike the others, and the smallest corpus
-    has two texts). Left out are only the 33 commonest English words: longer lists of stop words hold some with a
-    meaning (fire, interest, system).
+    Only texts with a cosine above 0 and less than `below` count. Nearest first, ties by position; padded with -1 and
+    0. The weight of a word is (1 + log tf) * idf. Words of one letter count (C, R), and so do words that only one text
+    has (they make it unlike the others, and the smallest corpus has two texts). Left out are only the 33 commonest
+    English words: longer lists of stop words hold some with a meaning (fire, interest, system).
     """
     matrix = _tfidf(texts)
     return top_products(
@@ -37,7 +37,10 @@ def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions
 
 
 def _tfidf(texts: Sequence[str]) -> csr_matrix:
-    """TF-IDF weights (texts, words), float32; each row has length 1, or 0 for a text without words."""
+    """TF-IDF weights (texts, words) as float32, the weight of a word being (1 + log tf) * idf.
+
+    Each row has length 1, or 0 for a text without words.
+    """
     weights, words = count_words(texts)
     with_word = np.bincount(weights.indices, minlength=len(words))
     idf = (np.log((1 + len(texts)) / (1 + with_word)) + 1).astype(np.float32)
@@ -51,11 +54,11 @@ def _tfidf(texts: Sequence[str]) -> csr_matrix:
 def top_products(
     left: csr_matrix, right: csr_matrix, k: int, usable: Usable, decimals: int
 ) -> tuple[Positions, Scores]:
-    """Columns and scores, both (rows, k), of each row's k largest positive cells in left @ right that are usable.
+    """For each row of left @ right its k largest positive usable cells: (columns, scores), both (rows, k).
 
-    Exact: largest first, ties (after rounding to `decimals`) by column, padded with -1 and 0. `usable(rows, columns,
-    scores)` says which cells count. More cells of a row are computed until its k usable ones are certain or no positive
-    cell is left.
+    `usable(rows, columns, scores)` says which cells count. Exact: largest first, ties (after rounding to `decimals`)
+    by column, padded with -1 and 0. More cells of a row are computed until its k usable ones are certain or no
+    positive cell is left.
     """
     columns, scores = padded(left.shape[0], k)
     rows, ask = np.arange(left.shape[0] if right.nnz else 0), 2 * k + 8
@@ -78,10 +81,11 @@ def top_products(
 def _largest(
     left: csr_matrix, right: csr_matrix, ask: int, decimals: int
 ) -> tuple[Positions, Positions, Scores, Scores]:
-    """Rows, columns and scores of the `ask` largest positive cells in each row of left @ right; a floor for each row.
+    """(rows, columns, scores, floors): the `ask` largest positive cells in each row of left @ right.
 
-    Cells are sorted by row, score and column. No cell that was left out exceeds the floor of its row, but one may equal
-    it (the library does not say which of the ties at the last place it keeps); the floor is 0 if none was left out.
+    The first three have an entry for each cell, sorted by row, falling score (rounded to `decimals`) and column.
+    `floors` has one for each row of `left`: no cell that was left out exceeds it, but one may equal it (the library
+    does not say which of the ties at the last place it keeps); it is 0 if no positive cell was left out.
     """
     from sparse_dot_topn import sp_matmul_topn
 
@@ -98,10 +102,11 @@ def _largest(
 
 
 def nearest_dense(vectors: Scores, k: int, below: float) -> tuple[Positions, Scores]:
-    """As `nearest_tfidf`, by the cosine of embeddings (n, d); a zero vector is near to none.
+    """For each vector (n, d) its k nearest others, by cosine: (positions, cosines), both (n, k).
 
-    The matrix product only finds candidates, whose cosines are then computed in float64: it gives equal vectors unequal
-    last digits.
+    As in `nearest_tfidf`, only cosines above 0 and less than `below` count, nearest first, ties by position, padded
+    with -1 and 0. A zero vector is near to none. The matrix product only finds candidates, whose cosines are then
+    computed in float64: it gives equal vectors unequal last digits.
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
@@ -117,25 +122,34 @@ def nearest_dense(vectors: Scores, k: int, below: float) -> tuple[Positions, Sco
 
 
 def _candidates(cells: Scores, k: int, below: float) -> Positions:
-    """Positions of the k largest cells in (0, below), and of all cells that may be among them if noise is removed."""
+    """Positions of the k largest cells in (0, below), and of all cells that may be among these but for NOISE.
+
+    `cells`: the approximate cosines of one vector with all vectors.
+    """
     sure = cells[cells < below - NOISE]
     least = np.partition(sure, -k)[-k] if 0 < k <= sure.size else 0
     return np.flatnonzero((cells >= max(least, 0) - NOISE) & (cells < below + NOISE))
 
 
 def _exact(unit: Scores, row: int, near: Positions, below: float) -> tuple[Positions, Scores]:
-    """The positions in `near` whose exact cosine with the vector `row` is in (0, below), and these cosines."""
+    """(positions, cosines) for those of `near` whose exact cosine with the vector at `row` is in (0, below).
+
+    `unit`: all vectors, each of length 1 or 0; `near`: positions in it. Cosines are rounded to DECIMALS.
+    """
     exact = (unit[near].astype(np.float64) * unit[row]).sum(axis=1).round(DECIMALS).astype(np.float32)
     usable = (exact > 0) & (exact < below)
     return near[usable], exact[usable]
 
 
 def padded(rows: int, k: int) -> tuple[Positions, Scores]:
-    """Arrays for k neighbours of each row, still without any: positions -1 and scores 0, both (rows, k)."""
+    """(positions, scores) for k neighbours of each row, still without any: -1 and 0 everywhere, both (rows, k)."""
     return np.full((rows, k), -1, np.int64), np.zeros((rows, k), np.float32)
 
 
 def _blocks(rows: Positions, cells: int) -> Iterator[Positions]:
-    """`rows` in blocks that need at most CELLS cells each, if one row needs `cells`; at least one row a block."""
+    """`rows` in order, in blocks that need at most CELLS cells; at least one row is in a block.
+
+    `cells`: the number of cells that one row needs.
+    """
     size = max(1, CELLS // max(cells, 1))
     return (rows[start : start + size] for start in range(0, rows.size, size))

@@ -11,6 +11,7 @@ __all__ = ["distance"]
 
 
 def __getattr__(name: str) -> Any:
+    """`distance`, imported when it is first used; AttributeError for any other name."""
     if name == "distance":
         from tasks.revision_distance.drafts.measure import distance
 

@@ -47,7 +47,10 @@ FORM = Form(
 
 
 def sheets(store: Store, version: Version) -> Sheets:
-    """The sheets of a version: a task for each case that has published drafts by both systems."""
+    """The sheets for a version: a task for each case with drafts by both systems, unless their texts are equal.
+
+    Reads the published drafts; `store` is not used.
+    """
     missing = (
         f"{version.dataset} {version.name} has no case with a draft by {' and one by '.join(SYSTEMS)}: "
         "build with cases of related work."
@@ -58,7 +61,7 @@ def sheets(store: Store, version: Version) -> Sheets:
 
 
 def tasks(drafts: Iterable[Row]) -> Iterator[Task]:
-    """A judgement task for each case that has a draft by both systems.
+    """A judgement task for each case that has a draft by each of SYSTEMS, unless the two texts are equal.
 
     `drafts`: rows of PUBLISHED_DRAFTS, with the columns SHOWN at least.
     """
@@ -71,7 +74,11 @@ def tasks(drafts: Iterable[Row]) -> Iterator[Task]:
 
 
 def pairs(drafts: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
-    """(draft by the first of SYSTEMS, draft by the second) of each case that has both, unless their texts are equal."""
+    """(draft by the first of SYSTEMS, draft by the second) of each case that has both, in the order of the cases.
+
+    A case whose two texts are equal but for white space is left out. `drafts`: rows with `case_id`, `system`, `draft`;
+    of several by one system the last counts.
+    """
     of_case: dict[str, dict[str, Row]] = {}
     for draft in drafts:
         if draft["system"] in SYSTEMS:

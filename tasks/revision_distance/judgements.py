@@ -22,7 +22,10 @@ open_judgements = partial(open_sheets, group="judgements")
 
 
 def judgement_row(found: Checked) -> Row:
-    """The row of JUDGEMENTS of a filled-in sheet; raises Unfit if the sheet is no complete judgement."""
+    """The row of JUDGEMENTS of a filled-in sheet, with `first` as the draft that the expert saw as text A.
+
+    Raises Unfit for a sheet that has a wrong value, names no better text, or rates only one of the texts.
+    """
     values = {name: value for (_, name), value in found.values.items()}
     if found.wrong:
         raise found.wrong[0]
@@ -43,7 +46,10 @@ def judgement_row(found: Checked) -> Row:
 
 
 def _ratings(values: Row, rated: str) -> list[int]:
-    """[rating of text A, of text B] for the property `rated`, 1 to 5; [] without ratings. Raises Unfit for only one."""
+    """[rating of text A, rating of text B] for the property `rated`, 1 to 5; [] if neither is rated.
+
+    Raises Unfit if only one is rated. `values`: field name -> value.
+    """
     ratings = [values[name] for side in "ab" if (name := f"{rated}_{side}") in values]
     if len(ratings) == 1:
         raise Unfit("a rating of one text only", rated)
@@ -51,9 +57,10 @@ def _ratings(values: Row, rated: str) -> list[int]:
 
 
 def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Rejected]:
-    """Rows of JUDGEMENTS; a Rejected for every sheet that is no complete judgement, and those in `found`.
+    """The row of JUDGEMENTS of each sheet in `found`; a Rejected in `found` is passed on.
 
-    A sheet with wrong values yields nothing, as its Rejected is in `found` already.
+    A Rejected for a sheet that names no better text, or rates only one of the two. A sheet with `wrong` values yields
+    nothing: `found` has Rejecteds for these already.
     """
     for each in found:
         try:
@@ -64,12 +71,18 @@ def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Reject
 
 @stage(JUDGEMENTS, revision=2)
 def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Iterator[Row | Rejected]:
-    """Experts' judgements of pairs of drafts from one file; a Rejected for repeated and unusable ones."""
+    """Experts' judgements of pairs of drafts from one file, the first of each expert on each sheet.
+
+    A Rejected for a repeated or unusable one. SourceError, after the last row, for a file without a usable one.
+    """
     yield from read_sheets(FORM, files, judged(drafts), lambda found: first_of(judgement_rows(found)))
 
 
 def judged(drafts: Rows) -> dict[str, Task]:
-    """sheet_id -> the task of judging a pair of drafts, named in its context. `drafts`: rows of DRAFTS."""
+    """sheet_id -> the task of judging a pair of drafts: their texts, and in its context case_id, `first`, `second`.
+
+    Text A is that of the draft `first`. `drafts`: rows of DRAFTS, of which the pairs by both SYSTEMS are taken.
+    """
     rows = ({**row, "draft": row["text"]} for row in drafts.as_dicts("draft_id", "case_id", "system", "text"))
     found = {}
     for first, second in pairs(row for row in rows if row["system"] in SYSTEMS):
@@ -81,12 +94,15 @@ def judged(drafts: Rows) -> dict[str, Task]:
 
 @stage(JUDGEMENTS, revision=2)
 def collect_judgements(context: StageContext, judgements: AllRows) -> Iterator[Row | Rejected]:
-    """The judgements of all files; of an expert's judgements of one sheet the first."""
+    """The judgements of all files, the first of each expert on each sheet; a Rejected for each further one."""
     yield from first_of(judgements)
 
 
 def first_of(rows: Iterable[Row | Rejected]) -> Iterator[Row | Rejected]:
-    """The first judgement of each sheet by each expert; a Rejected for each further one, and those in `rows`."""
+    """The first judgement of each sheet by each expert; a Rejected for each further one.
+
+    A Rejected in `rows` is passed on.
+    """
     taken: set[str] = set()
     for row in rows:
         if isinstance(row, Rejected) or row["judgement_id"] not in taken:

@@ -35,7 +35,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 def _check_request(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The verdict on a message and the kind of writing it asks for, in tags."""
+    """The verdict on a message ("yes" or "no") and the kind of writing it asks for, in tags."""
     return "<verdict>{}</verdict>\n<kind>{}</kind>".format(*asks_for(inputs.one("Message")))
 
 
@@ -72,7 +72,11 @@ _LIST_MARK = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
 
 
 class Frames(NamedTuple):
-    """Sentence templates for a kind of text. Each point of the request is put into one of `points`, in turn."""
+    """Sentence templates for a kind of text. Each point of the request is put into one of `points`, in turn.
+
+    Of `opening`, `details` and `closing` one template each is drawn. `greeting` and `end` may be "". Fields of
+    templates are {reader}, {subject}, {point}, and {a} and {b}, two keywords of the request.
+    """
 
     greeting: str
     opening: tuple[str, ...]
@@ -137,7 +141,11 @@ _FOR_READERS = Frames(
 
 
 def _write(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """An e-mail, a letter or an article that repeats the points of the writing task in templates; it adds no facts."""
+    """A text that repeats the points of the writing task in templates and adds no facts.
+
+    It is an e-mail, a letter or, for any other kind, an article. With low effort it has only a greeting, an opening,
+    the first half of the points and the end. `max_characters` is ignored.
+    """
     request = inputs.one("Writing task")[:READ_CHARACTERS]
     kind = asks_for(request)[1]
     low = inputs.effort == "low"
@@ -162,13 +170,16 @@ def _write(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> st
 
 
 def _reader(request: str) -> str:
-    """Whom the requested letter is for ("landlord"), as a word of the request; else "reader"."""
+    """Whom the requested letter is for ("landlord"), as a word of the request; "reader" if it does not say."""
     found = _TO.search(request[:ASKED_CHARACTERS])
     return found[1] if found and found[1] not in NO_SUBJECT and found[1] not in COMMON else "reader"
 
 
 def _subject(request: str) -> str:
-    """The subject of a request: at most ten words after `about`, else its first keywords."""
+    """The subject of a request: at most ten words after "about" or the like.
+
+    Without such a word, its first two keywords, or "what was asked" if there are none.
+    """
     found = _ABOUT.search(request[:ASKED_CHARACTERS])
     rest = _CUT.split(request[found.end() : found.end() + 2 * POINT_CHARACTERS], maxsplit=1)[0] if found else ""
     words = _SUBJECT_END.split(rest, maxsplit=1)[0].strip(" \"'.,;:!?").split()[:10]
@@ -176,9 +187,10 @@ def _subject(request: str) -> str:
 
 
 def _points(request: str) -> list[str]:
-    """The points of a request: what it says besides its subject and the manner of writing; else its keywords.
+    """What a request says besides its subject and the manner of writing, cut into points.
 
-    At most MAX_POINTS, each once.
+    At most MAX_POINTS, each once. If there are none, one point that joins its first three keywords, or a fixed phrase
+    if there are none of these either.
     """
     found = []
     for piece in _CUT.split(request)[: 4 * MAX_POINTS]:
@@ -190,7 +202,7 @@ def _points(request: str) -> list[str]:
 
 
 def _beyond_subject(piece: str) -> str:
-    """What a sentence that asks for the text says after its subject; any other sentence unchanged."""
+    """What a sentence that asks for the text says after its subject, "" if nothing; any other sentence unchanged."""
     if not (lead := _LEAD.match(piece)):
         return piece.strip()
     rest = piece[lead.end() :]
@@ -206,7 +218,7 @@ def _plain(text: str) -> str:
 
 
 def _turn(frames: Sequence[str], draw: int) -> str:
-    """The template number `draw`; after the last one the first follows again."""
+    """The template number `draw`, counted from 0; after the last one the first follows again."""
     return frames[draw % len(frames)]
 
 
@@ -214,7 +226,11 @@ def _turn(frames: Sequence[str], draw: int) -> str:
 
 
 class Paper(NamedTuple):
-    """The paper of a prompt: its title, the sentences of its abstract that can be quoted, and the words of both."""
+    """A paper as given in a prompt.
+
+    `sentences`: those of its abstract that can be quoted; `words`: those of title and abstract, as `_words` returns
+    them.
+    """
 
     title: str
     sentences: list[str]
@@ -233,30 +249,40 @@ _NO_PAPERS = "No cited paper was given, so there is nothing to relate."
 
 
 def paper(text: str) -> Paper:
-    """The Paper of a text: the title, a line break, and the abstract, which may be missing."""
+    """The Paper of a text: the title, a line break, and the abstract, which may be missing.
+
+    At most READ_CHARACTERS of the text and 300 of the title are read; double quotes in the title become single ones.
+    """
     title, _, abstract = text[:READ_CHARACTERS].strip().partition("\n")
     return Paper(" ".join(title.split())[:300].replace('"', "'"), _quotable(abstract), _words(text[:READ_CHARACTERS]))
 
 
 def _quotable(text: str) -> list[str]:
-    """The sentences of a text that can stand alone, each on one line and once."""
+    """The sentences of a text that can stand alone, each on one line and once.
+
+    Only those of 30 to 350 characters that do not end in a question mark, colon or comma, and in which brackets, code
+    and emphasis are closed.
+    """
     least, most = SENTENCE_CHARACTERS
     found = dict.fromkeys(" ".join(text[start:end].split()) for start, end in sentences(text))
     return [each for each in found if least <= len(each) <= most and each[-1] not in "?:," and balanced(each)]
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words of a text in lower case, without common ones and those of fewer than four letters."""
+    """The set of words of a text in lower case, without common ones and those of fewer than four letters."""
     return frozenset(word for word in map(str.lower, WORD.findall(text)) if len(word) > 3 and word not in COMMON)
 
 
 def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
-    """The sentences in `among`, those that share most words with `wanted` first, equal ones in their order."""
+    """The sentences in `among`: first those that share most words with `wanted`, equal ones in their order."""
     return sorted(among, key=lambda sentence: -len(wanted & _words(sentence)))
 
 
 def _related_vanilla(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """A quoted sentence of each cited paper, in their order; with low effort every second paper by its title alone."""
+    """A quoted sentence of each cited paper, in their order, as far as they fit into `max_characters`.
+
+    With low effort every second paper is named by its title alone. A fixed sentence if no paper is given or none fits.
+    """
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     quotes = [_quote(each, own.words, at + random_bytes[0]) for at, each in enumerate(papers)]
@@ -268,7 +294,8 @@ def _related_vanilla(inputs: PromptInputs, random_bytes: bytes, max_characters: 
 def _quote(cited: Paper, wanted: frozenset[str], draw: int, rank: int = 0) -> str:
     """A sentence that quotes a cited paper, or names its title alone if none of its sentences can be quoted.
 
-    Quoted is the sentence that shares most words with `wanted`, or with `rank` 1 the next. `draw` chooses the template.
+    Quoted is the sentence that shares most words with `wanted`; with `rank` 1 the next one, if there is one. `draw`
+    chooses the template.
     """
     among = _nearest(cited.sentences, wanted)
     frame = _turn(_QUOTES, draw) if among else _TITLE_ALONE
@@ -286,7 +313,10 @@ _GENERAL = (
 
 
 def _recall(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """General sentences about words of the subject, which state no facts."""
+    """General sentences about three words of the subject, which state no facts. `max_characters` is ignored.
+
+    The words are those of the subject's title, then those that the subject and the cited papers share.
+    """
     subject = paper(inputs.one("Subject"))
     near = _shared_by_most([subject.words, *(paper(text).words for _, text in inputs.numbered("Cited paper"))])
     own = [word for word in keywords(subject.title) if word.lower() in subject.words]
@@ -296,13 +326,16 @@ def _recall(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> s
 
 
 def _shared_by_most(texts: list[frozenset[str]]) -> list[str]:
-    """The words that at least two of the texts have, those of most texts first, equal ones in alphabetical order."""
+    """The words that at least two of the texts have: those of most texts first, equal ones in alphabetical order."""
     counts = Counter(word for words in texts for word in words)
     return sorted((word for word, count in counts.items() if count > 1), key=lambda word: (-counts[word], word))
 
 
 def _segment(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """A few sentences: quotations of the cited papers nearest to the perspective, then a sentence of the knowledge."""
+    """A segment: an opening, quotations of the cited papers nearest to the perspective, a sentence of the knowledge.
+
+    At most SEGMENT_SENTENCES papers are quoted, with low effort two. `max_characters` is ignored.
+    """
     own, perspective = paper(inputs.one("Own paper")), inputs.one("Perspective")[:READ_CHARACTERS]
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
     wanted = _words(perspective) or own.words
@@ -326,7 +359,8 @@ _TURNS = ("", "Likewise, ", "Next to it, ", "In the same line, ")
 def _related_cot(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """Quotations of the cited papers, in groups that share words, each group introduced; then sentences of segments.
 
-    With low effort only the first paper of a group is quoted, and segments are not read.
+    It ends with a sentence on the own paper; what comes before is cut to fit into `max_characters`. With low effort
+    only the first paper of a group is quoted, and segments are not read. A fixed sentence if no paper is given.
     """
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
@@ -348,9 +382,10 @@ def _related_cot(inputs: PromptInputs, random_bytes: bytes, max_characters: int)
 
 
 def _groups(papers: list[Paper]) -> list[list[int]]:
-    """Positions of papers that share words, in groups, the largest first.
+    """The positions of the papers, in groups of papers that share words, the largest group first.
 
-    A paper joins the first group whose first paper shares enough words with it; else it begins a group.
+    A paper joins the first group (of the first MAX_COMPARED) whose first paper shares enough words with it; else it
+    begins a group.
     """
     groups: dict[int, list[int]] = {}
     for at, each in enumerate(papers):
@@ -360,13 +395,19 @@ def _groups(papers: list[Paper]) -> list[list[int]]:
 
 
 def _near(one: Paper, other: Paper) -> bool:
-    """Whether two papers share enough words to be in one group."""
+    """Whether two papers share enough words to be in one group.
+
+    At least SHARED_IN_A_GROUP, and an eighth of the words of the paper that has fewer.
+    """
     least = max(SHARED_IN_A_GROUP, min(len(one.words), len(other.words)) // 8)
     return len(one.words & other.words) >= least
 
 
 def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
-    """The sentence before a group's quotations. `at`: the group's number, which chooses the template."""
+    """The sentence before a group's quotations: that one work stands alone, or two words that the group shares.
+
+    `group`: positions in `papers`. `at`: the group's number, which chooses the template.
+    """
     if len(group) == 1:
         return _turn(_ALONE, at)
     shared = _shared_by_most([papers[each].words for each in group])[:2]
@@ -374,13 +415,19 @@ def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
 
 
 def _turned(sentence: str, place: int) -> str:
-    """A sentence with a connecting phrase in front; the first of a group and each fourth after it unchanged."""
+    """A sentence with a connecting phrase in front ("Likewise, "); for `place` 0, 4, 8 and so on unchanged.
+
+    `place`: the position of the sentence in its group.
+    """
     turn = _turn(_TURNS, place)  # none for the first
     return f"{turn}{sentence[0].lower()}{sentence[1:]}" if turn else sentence
 
 
 def _added(text: list[str], others: Iterable[str]) -> list[str]:
-    """At most four of the other sentences, none of which nearly repeats a sentence of the text or one before it."""
+    """At most four of `others`, none of which nearly repeats one of them or one of the last sentences of `text`.
+
+    MAX_COMPARED sentences of the text are compared.
+    """
     words = [_words(sentence) for sentence in text][-MAX_COMPARED:]
     added: list[str] = []
     for sentence, own in ((sentence, _words(sentence)) for sentence in others):
@@ -391,7 +438,7 @@ def _added(text: list[str], others: Iterable[str]) -> list[str]:
 
 
 def _fitting(text: list[str], max_characters: int) -> str:
-    """The first sentences of a text that fit into `max_characters` together with the end mark."""
+    """The first sentences of a text, joined by blanks, that fit into `max_characters` with the end mark; may be ""."""
     lengths = accumulate(len(sentence) + 1 for sentence in text)
     return " ".join(text[: sum(length <= max_characters - END_MARK_CHARACTERS for length in lengths)])
 
@@ -400,17 +447,19 @@ def _fitting(text: list[str], max_characters: int) -> str:
 
 
 def _edit_to_reference(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The edits that turn the draft into the reference, as JSON. `max_characters` is ignored."""
     from tasks.text.revision_edits import revise
 
     return edits_as_json(revise(inputs.one("Draft"), inputs.one("Reference")))
 
 
 def _edit_freely(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The edits of a draft without a reference, as JSON. `max_characters` is ignored."""
     return edits_as_json(edit(inputs.one("Draft"), inputs.one("Request")))
 
 
 def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
-    """The edits as a JSON object on one line; `<` is escaped, so that nothing in it can be taken for a tag."""
+    """The JSON object {"edits": …} on one line; `<` is escaped, so that nothing in it can be taken for a tag."""
     return json.dumps({"edits": edits}, ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -418,6 +467,7 @@ def edits_as_json(edits: Sequence[dict[str, str | None]]) -> str:
 
 
 def _rate(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The rating of the draft, 0 to 100, in a tag. Of each text READ_CHARACTERS are read."""
     texts = (inputs.one(label)[:READ_CHARACTERS] for label in ("Draft", "Reference", "Request"))
     return f"<score>{rating(*texts)}</score>"
 
@@ -425,8 +475,8 @@ def _rate(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str
 def rating(draft: str, reference: str, request: str) -> int:
     """A rating of 0 to 100; 100 only for a draft that equals its reference, apart from white space.
 
-    It is mostly the share of words that draft and reference have in common (Dice), and partly the share of the
-    request's keywords in the draft.
+    It is mostly the share of words that draft and reference have in common (Dice), and for 30 percent the share of the
+    request's keywords that the draft has; for a request without keywords only the former. Letter case is ignored.
     """
     if _BLANKS.sub(" ", draft).strip() == _BLANKS.sub(" ", reference).strip():
         return 100

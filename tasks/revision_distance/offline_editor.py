@@ -86,7 +86,10 @@ _CLOSING = re.compile(
 
 
 class _Proposal(NamedTuple):
-    """An edit to be proposed: `draft[start:end]` becomes `revised`, which is only added if start is end."""
+    """An edit to be proposed: `draft[start:end]` becomes `revised`, which is only added if `start` is `end`.
+
+    `action`, `why`, `level` and `intention`: action name, description, level and intention of the ProposedEdit.
+    """
 
     start: int
     end: int
@@ -98,16 +101,19 @@ class _Proposal(NamedTuple):
 
 
 def edit(draft: str, request: str) -> list[Edit]:
-    """The edits for a draft, with the fields of ProposedEdit, in the order of the draft; none overlaps with another.
+    """The edits for a draft, as dicts with the fields of ProposedEdit, in the order of the draft; no two overlap.
 
-    At most 1,000; an edit whose place cannot be told from others is left out.
+    At most MAX_EDITS; an edit whose place cannot be told from others is left out.
     """
     found = sorted(_apart(draft, _proposals(draft, request)), key=lambda proposal: (proposal.start, proposal.end))
     return [placed for proposal in found[:MAX_EDITS] if (placed := _placed(draft, proposal))]
 
 
 def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
-    """All proposals, the more important ones first; they may overlap."""
+    """All proposals of edits, the more important ones first; they may overlap.
+
+    A greeting and a closing are proposed only if the request asks for an e-mail or a letter.
+    """
     for rule in (_assistant, _repeats, _doubled, _stock, _long):
         yield from islice(rule(draft), MAX_EDITS)
     closing = _closing_at(draft)
@@ -123,8 +129,8 @@ def _proposals(draft: str, request: str) -> Iterator[_Proposal]:
 def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
     """The proposals that do not overlap with an earlier one, then those that only add text.
 
-    White space that two proposals share goes to the earlier one. Text to be added inside a span that is removed is
-    added at its end instead.
+    White space that two proposals share goes to the earlier one. Text to be added inside a span that is removed or
+    replaced is added at its end instead.
     """
     taken: list[tuple[int, int]] = []
     added: list[_Proposal] = []
@@ -146,9 +152,10 @@ def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
 
 
 def _placed(draft: str, proposal: _Proposal) -> Edit | None:
-    """The fields of an edit, with a preceding snippet if its original snippet does not suffice to find the place.
+    """The fields of a ProposedEdit for this proposal.
 
-    None if no short preceding snippet suffices, either.
+    `preceding_snippet` is null if the original snippet alone suffices to find the place. None if no preceding snippet
+    of at most PRECEDING_CHARACTERS suffices, either.
     """
     original = draft[proposal.start : proposal.end]
     preceding = None
@@ -168,7 +175,10 @@ def _placed(draft: str, proposal: _Proposal) -> Edit | None:
 
 
 def _preceding(draft: str, at: int) -> str | None:
-    """The text right before an offset, long enough not to occur earlier in the draft; None if it would be too long."""
+    """The text right before the offset `at`, long enough not to occur earlier in the draft.
+
+    None if more than PRECEDING_CHARACTERS would be needed.
+    """
     size = FIRST_PRECEDING
     while size <= PRECEDING_CHARACTERS:
         begin = max(0, at - size)
@@ -195,7 +205,11 @@ def _assistant(draft: str) -> Iterator[_Proposal]:
 
 
 def _repeats(draft: str) -> Iterator[_Proposal]:
-    """Removals of sentences that nearly repeat one of the sentences before them."""
+    """Removals of sentences that nearly repeat one of the sentences before them.
+
+    Sentences of fewer than REPEAT_WORDS different words are ignored. Equal words are found anywhere before, nearly
+    equal ones among the last COMPARED_SENTENCES sentences.
+    """
     earlier: deque[frozenset[str]] = deque(maxlen=COMPARED_SENTENCES)
     seen: set[frozenset[str]] = set()
     for start, end in sentences(draft):
@@ -219,7 +233,7 @@ def _repeats(draft: str) -> Iterator[_Proposal]:
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two sentences, given as their words, share nearly all words, and all numbers."""
+    """Whether two sentences, given as their sets of words, share nearly all words, and all numbers."""
     least, most = sorted((len(one), len(other)))
     if least < REPEAT * most:
         return False
@@ -228,14 +242,17 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _doubled(draft: str) -> Iterator[_Proposal]:
-    """Removals of a word right after the same word."""
+    """Removals of a word right after the same word, but for words that may be doubled ("that that")."""
     for found in _DOUBLED.finditer(draft):
         if found[1].lower() not in _MAY_DOUBLE:
             yield _Proposal(*found.span(2), "", "remove", "A word stands there twice.", "word", "fluency")
 
 
 def _stock(draft: str) -> Iterator[_Proposal]:
-    """Shorter words for stock phrases, or their removal; an initial capital is kept, if need be by the next word."""
+    """Shorter words for stock phrases, or the removal of these.
+
+    An initial capital is kept; if the phrase is removed, the next word gets it.
+    """
     for found in _STOCK_PHRASE.finditer(draft):
         plain = _STOCK[found[1].lower()]
         revised = f"{plain}{found[2]}" if plain else found[2].lstrip()
@@ -252,7 +269,11 @@ def _stock(draft: str) -> Iterator[_Proposal]:
 
 
 def _long(draft: str) -> Iterator[_Proposal]:
-    """Splits of sentences over LONG_SENTENCE_WORDS words, at the comma or conjunction nearest to their middle."""
+    """Splits of sentences over LONG_SENTENCE_WORDS words, at the place nearest to their middle.
+
+    That is a comma or conjunction between clauses, or a semicolon, not in the first or last fifth of the sentence; a
+    sentence without one stays.
+    """
     for start, end in sentences(draft):
         if sum(1 for _ in islice(_WORD.finditer(draft, start, end), LONG_SENTENCE_WORDS + 1)) <= LONG_SENTENCE_WORDS:
             continue
@@ -270,7 +291,10 @@ def _long(draft: str) -> Iterator[_Proposal]:
 
 
 def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
-    """A full stop for a text whose body, which ends at `end`, breaks off within a sentence."""
+    """A full stop for a text whose body, which ends at `end`, breaks off within a sentence.
+
+    None if the body's last line has fewer than BROKEN_OFF_WORDS words.
+    """
     line = draft[:end].rpartition("\n")[2][-TAIL_CHARACTERS:]
     if len(_WORD.findall(line)) < BROKEN_OFF_WORDS or not (line[-1].isalnum() or line[-1] in ",;-–"):
         return
@@ -284,7 +308,10 @@ def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
 
 
 def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
-    """A sentence, to be added at `at`, on each of the first MAX_MISSING keywords of the request not in the draft."""
+    """A sentence, to be added at `at`, on each of the first MAX_MISSING keywords of the request not in the draft.
+
+    A keyword is in the draft if a word there begins as it does, but for endings.
+    """
     stems = {word[:size] for word in set(_WORD.findall(draft.lower())) for size in range(4, min(len(word), 30) + 1)}
     absent = [word for word in keywords(request) if word.lower()[: max(4, len(word) - 3)] not in stems]
     for word in absent[:MAX_MISSING]:
@@ -301,7 +328,10 @@ def _missing(draft: str, request: str, at: int) -> Iterator[_Proposal]:
 
 
 def _greeting(draft: str) -> Iterator[_Proposal]:
-    """A greeting for a message without one."""
+    """A greeting, after the subject line if there is one, for a message without a greeting.
+
+    Only the first HEAD_CHARACTERS are searched for one.
+    """
     if not _GREETING.search(draft[:HEAD_CHARACTERS]):
         subject = _SUBJECT_LINE.match(draft)
         at = subject.end() if subject else 0
@@ -309,7 +339,10 @@ def _greeting(draft: str) -> Iterator[_Proposal]:
 
 
 def _closing_at(draft: str) -> int | None:
-    """Offset of the line of a letter's closing (`Kind regards`) near the end of the draft; None if there is none."""
+    """The offset of the line of a letter's closing (`Kind regards`) near the end of the draft.
+
+    None if there is none in the last TAIL_CHARACTERS.
+    """
     begin = len(draft.rstrip())
     tail = draft[max(0, begin - TAIL_CHARACTERS) : begin]
     for line in reversed(tail.split("\n")[1:]):
@@ -368,7 +401,8 @@ _APART, _NEAR = 80, 30
 def asks_for(message: str) -> tuple[str, str]:
     """("yes" or "no", kind of writing) for a message: yes if a verb of writing is soon followed by a kind of text.
 
-    Kinds are email, letter, article and other. Only the first 2,000 characters are read.
+    Kinds are email, letter, article and other; with "no" the kind is other. A message about an existing text, a
+    question or a program gets "no". Only the first ASKED_CHARACTERS characters are read.
     """
     asked = message[:ASKED_CHARACTERS]
     found = [
@@ -387,7 +421,8 @@ def asks_for(message: str) -> tuple[str, str]:
 def keywords(request: str) -> list[str]:
     """The words of a request that are neither common nor about writing, each once, in order.
 
-    A word at the beginning of a sentence is put into lower case unless it is all capitals.
+    Only words of 4 to 30 letters. A word at the beginning of a sentence is put into lower case unless it is all
+    capitals; spellings that differ only in case are one word.
     """
     found: dict[str, str] = {}
     for word in WORD.finditer(request):

@@ -67,7 +67,10 @@ def publish_drafts(
     ratings: Rows,
     judgements: AllRows,
 ) -> Iterator[Row]:
-    """Each draft with its case, edits, scores and judgements; missing ones are null, no draft is left out."""
+    """A row of PUBLISHED_DRAFTS for each draft, with its case, edits, scores and judgements.
+
+    What a draft lacks is null (its edits are []); no draft is left out.
+    """
     tables = {"drafts": drafts, "cases": cases, "distances": distances, "edits": edits}
     for row in _joined(context, _DRAFTS, {**tables, "scores": scores, "ratings": ratings, "judgements": judgements}):
         yield {**row, "edits": row["edits"] or []}
@@ -75,7 +78,10 @@ def publish_drafts(
 
 @stage(PUBLISHED_EDITS, revision=1, split_by="split")
 def publish_edits(context: StageContext, distances: Rows, edits: Rows) -> Iterator[Row | Rejected]:
-    """Each edit of each draft, in the editor's order; a Rejected for drafts without edits."""
+    """Each edit of each draft, in the editor's order; a Rejected for a draft whose list of edits is empty.
+
+    Drafts without a row in `distances` are not mentioned.
+    """
     for found in _joined(context, _EDITS, {"distances": distances, "edits": edits}):
         shared = {
             name: found[name]
@@ -89,7 +95,10 @@ def publish_edits(context: StageContext, distances: Rows, edits: Rows) -> Iterat
 
 
 def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Iterator[Row]:
-    """The rows of an SQL query, read in batches. `tables`: name of a table in the query -> its rows."""
+    """The rows of an SQL query, as dicts, computed by DuckDB with limited memory and read in batches.
+
+    `tables`: name of a table in the query -> its rows, which may be none.
+    """
     config: dict[str, Any] = {"memory_limit": "512MB", "threads": 1, "temp_directory": str(context.scratch())}
     with duckdb.connect(config=config) as database:
         for name, rows in tables.items():
@@ -106,7 +115,10 @@ def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Itera
 
 @stage(ORIGINS, revision=1)
 def name_sources(context: StageContext, cases: Rows, papers: AllRows, metadata: AllRows) -> Iterator[Row]:
-    """The source record of each case, and each cited paper whose title or abstract a model read."""
+    """Rows of ORIGINS: the source record of each case, and each cited paper whose title or abstract a model read.
+
+    What the paper's records in `papers` and `metadata` do not say is null or empty.
+    """
     for batch in cases.batches(["case_id", "task", "cited", "source_id", *_ORIGIN]):
         rows = batch.to_pylist()
         known = _papers((papers, metadata), {paper_id for row in rows for paper_id in _paper_ids(row)})
@@ -118,7 +130,10 @@ _ORIGIN = ("licence", "url", "revision", "retrieved_at")
 
 
 def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
-    """Rows of ORIGINS of a case: its source record and its cited papers. `known`: paper id -> metadata."""
+    """Rows of ORIGINS of a case: its source record, then its cited papers with a title or an abstract, each once.
+
+    `known`: paper id -> metadata; what it lacks is null or empty.
+    """
     own = known.get(paper_of(case["source_id"]), {}) if case["task"] == "hard" else {}
     columns = {name: case[name] if case[name] is not None else own.get(name) for name in _ORIGIN}
     yield _origin(case["case_id"], KINDS[case["task"]], case["source_id"], own.get("title"), own, columns)
@@ -129,7 +144,11 @@ def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
 
 
 def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: Row, columns: Row) -> Row:
-    """The row of ORIGINS of a record. `paper`: its metadata, {} if unknown; `columns`: the values of _ORIGIN."""
+    """The row of ORIGINS of a record, with its authors only if the licence requires naming them.
+
+    `kind`: what the record is to the case, "cited" for a cited paper. `paper`: its metadata, {} if unknown; `columns`:
+    the values of _ORIGIN.
+    """
     return {
         "origin_id": f"o_{fingerprint([case_id, kind, record_id])}",
         "case_id": case_id,
@@ -142,12 +161,15 @@ def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: R
 
 
 def names_authors(licence: str | None) -> bool:
-    """Whether a licence requires naming the authors: Creative Commons Attribution in all its forms."""
+    """Whether a licence requires naming the authors: Creative Commons Attribution in all its forms.
+
+    No for None.
+    """
     return bool(licence and _NAMES_AUTHORS.search(licence))
 
 
 def paper_of(related_id: str) -> str:
-    """The paper id in the id of a paragraph, <paper_id>#<position>."""
+    """The paper id in the id of a paragraph, <paper_id>#<position>; an id without # unchanged."""
     return related_id.split("#", 1)[0]
 
 
@@ -161,14 +183,20 @@ def _cited_with_texts(case: Row) -> list[Row]:
 
 
 def _paper_ids(case: Row) -> Iterator[str]:
-    """Ids of the papers whose metadata the rows of ORIGINS of a case need."""
+    """The ids of the papers whose metadata the rows of ORIGINS of a case need.
+
+    For a hard case its own paper; for any case the cited papers with a title or an abstract.
+    """
     if case["task"] == "hard":
         yield paper_of(case["source_id"])
     yield from (paper["paper_id"] for paper in _cited_with_texts(case))
 
 
 def _papers(tables: Iterable[Rows], ids: set[str]) -> dict[str, Row]:
-    """paper_id -> metadata of the papers with these ids; values that one table lacks are taken from the next."""
+    """paper_id -> metadata (the columns PAPER) of the papers with these ids; papers without a record are left out.
+
+    Values that are null or empty in one table are taken from the next.
+    """
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(ids), pa.string())
     for rows in tables:

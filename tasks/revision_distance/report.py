@@ -25,7 +25,7 @@ JUDGEMENTS = ["sheet_id", "case_id", "expert", "better", "first", "second", *RAT
 def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows, judgements: Rows) -> list[ReportTable]:
     """The report's tables: tables 2, 3 and 5 and section 4.2 of the paper, the expert study, edits and cases.
 
-    `published_drafts`: rows of PUBLISHED_DRAFTS.
+    `published_drafts`: rows of PUBLISHED_DRAFTS; the others are rows of the stage results that they are named after.
     """
     from tasks.revision_distance.tables import paper_tables as made
 
@@ -85,7 +85,7 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows,
 
 
 def figures(published: Rows) -> list[Figure]:
-    """The plot of how distances are distributed; [] if there is no distance."""
+    """The plot of how distances are distributed; [] if no case has two distances. `published`: as PUBLISHED_DRAFTS."""
     from tasks.revision_distance.tables.figures import plots
 
     return plots(published.to_pandas(["case_id", "task", "system", "distance"]))
@@ -95,7 +95,10 @@ def figures(published: Rows) -> list[Figure]:
 
 
 def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
-    """Table 2 of the paper for the task easy or hard, with a note. `cases`: how many the task has."""
+    """Table 2 of the paper for the task easy or hard, with a note that also counts what is left out.
+
+    `drafts`: as the tables in `paper_tables` need them. `cases`: how many the task has.
+    """
     from tasks.revision_distance.tables import paper_tables as made
 
     weak, strong = made.WEAK_AND_STRONG[task]
@@ -113,7 +116,10 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
 
 
 def order_alone(drafts: pd.DataFrame) -> ReportTable:
-    """Table 5 of the paper, with a note: texts that differ from their references only in the order of sentences."""
+    """Table 5 of the paper, with a note: texts that differ from their references only in the order of sentences.
+
+    `drafts`: as the tables in `paper_tables` need them, of any task.
+    """
     from tasks.revision_distance.tables import paper_tables as made
 
     own = drafts[drafts.task == "structure"]
@@ -131,8 +137,10 @@ def order_alone(drafts: pd.DataFrame) -> ReportTable:
 
 
 def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
-    """The report's table that counts edits by how their snippet was found in the draft. Its note says how many were not
-    applied, by reason.
+    """The report's table that counts edits by how their snippet was found in the draft.
+
+    Its note says how many were not applied, by reason. Edits of drafts without a distance are not counted. `edits`: as
+    `edits_of` returns them.
     """
     from tasks.revision_distance.tables import paper_tables as made
 
@@ -147,7 +155,10 @@ def placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> ReportTable:
 
 
 def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[ReportTable]:
-    """Tables of the expert study: what metrics say of the chosen texts, results by system, agreement of experts."""
+    """Three tables of the expert study: what metrics say of the chosen texts, results by system, agreement.
+
+    The tables are empty without judgements. Judgements of drafts that are not in `drafts` are left out.
+    """
     from tasks.revision_distance.tables import paper_tables as made
 
     own = made.of_drafts(judgements, drafts)
@@ -182,9 +193,9 @@ def expert_tables(judgements: pd.DataFrame, drafts: pd.DataFrame) -> list[Report
 
 
 def edits_of(published: Rows) -> pd.DataFrame:
-    """A row per edit of the published drafts: `draft`, the position of its draft's row, and the columns EDITS.
+    """A row for each edit of the published drafts: `draft`, the position of its draft's row, and the columns EDITS.
 
-    Texts are categories, so that an edit takes 20 bytes.
+    Positions count the rows of `published` from 0. Texts are categories, so that an edit takes 20 bytes.
     """
     schema = pa.schema(
         [("draft", pa.int64()), *(published.schema.field("edits").type.value_type.field(name) for name in EDITS)]
@@ -200,7 +211,7 @@ def edits_of(published: Rows) -> pd.DataFrame:
 
 
 def rejected_keys(rows: Rows) -> Iterator[str]:
-    """The keys of the rows that the stage rejected."""
+    """The keys of the rows that the stage of `rows` rejected, for whatever reason."""
     import pyarrow.parquet as pq
 
     for part in rows.parts or ():

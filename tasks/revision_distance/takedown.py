@@ -61,7 +61,10 @@ PAPERS = (  # title and abstract of listed papers, which requests show as one te
 
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the stored responses that were made from the source records with these ids; deletes nothing."""
+    """Keys of the stored responses that were made from the source records with these ids; deletes nothing.
+
+    `ids`: of conversations, instructions or papers. In doubt a response is included.
+    """
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "touched", first_column(database, _of(store, TOUCHED)))
@@ -73,6 +76,9 @@ def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -
 
 
 def _of(store: Store, queries: Iterable[tuple[Collection[str], str]]) -> Iterator[str]:
-    """The SQL queries of these pairs (stages, query), one for each stage that has rows."""
+    """The SQL queries of these pairs (stages, query): one for each stage that has rows in the store.
+
+    In a query {} stands for the rows of its stage.
+    """
     for stages, query in queries:
         yield from queries_of(store, stages, query.format)

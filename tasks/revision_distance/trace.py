@@ -32,10 +32,12 @@ SCORES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertsc
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The draft, or edit of a draft, with this id, the stage rows it was derived from, and `lines` to print.
+    """The draft, or edit of a draft, with this id, the stage rows it was derived from, and lines to print.
 
     `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row has such an id, or
-    more than one.
+    more than one. Keys: `config` and `row` of the published row; a list of rows for each of BEHIND (and COT for the
+    system cot), `judgements` and `origins`; `calls`, as by `calls_of`; `stages`, name -> fingerprint; `lines`, pairs
+    (label, text).
     """
     beginning, mark, position = row_id.partition("#")
     draft = _draft(version, beginning, row_id)
@@ -54,20 +56,24 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def _config(version: Version, key: str) -> str | None:
-    """The config whose key column is `key`; None if the version has none."""
+    """The config whose key column is `key`; None if the version has none with rows."""
     return next((config for config in version.tables() if version.key(config) == key), None)
 
 
 def _published(version: Version, key: str, condition: str, value: str) -> list[Record]:
-    """The rows of the config with this key column that meet an SQL condition; [] if there is no such config."""
+    """The rows of the config with this key column that meet an SQL condition; [] if there is no such config.
+
+    `value` is put in place of the `?` in the condition.
+    """
     config = _config(version, key)
     return rows_where(version.tables()[config], condition, value) if config else []
 
 
 def _draft(version: Version, beginning: str, row_id: str) -> Record:
-    """The published draft whose id is `beginning`, else the only one whose id begins with it; else UsageError.
+    """The published draft whose id is `beginning`, else the only one whose id begins with it.
 
-    `row_id`: what the user asked for, for the message.
+    UsageError if there is none or more than one, or if `beginning` is empty. `row_id`: what the user asked for, for
+    the message.
     """
     found = _published(version, "draft_id", "starts_with(draft_id, ?) ORDER BY draft_id LIMIT 2", beginning)
     if not found or not beginning:
@@ -80,13 +86,17 @@ def _draft(version: Version, beginning: str, row_id: str) -> Record:
 
 
 def _edit(version: Version, draft_id: str, position: str, row_id: str) -> Record:
-    """The published edit at this position of a draft; UsageError if there is none."""
+    """The published edit at this position of a draft; UsageError if there is none.
+
+    `row_id`: what the user asked for, for the message.
+    """
     for found in _published(version, "edit_id", "edit_id = ?", f"{draft_id}#{position}"):
         return found
     raise _no_row(version, row_id)
 
 
 def _no_row(version: Version, row_id: str) -> UsageError:
+    """The error, for the caller to raise, for an id that no published row has."""
     return UsageError(
         f"{version.dataset} {version.name} has no row {row_id}: "
         "take a draft_id or an edit_id of its Parquet files, or the beginning of a draft_id."
@@ -94,7 +104,11 @@ def _no_row(version: Version, row_id: str) -> UsageError:
 
 
 def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Record]]:
-    """name -> the stage rows that a draft was derived from or that judge it; `origins`: its rows of ORIGINS."""
+    """name -> the rows that a draft was derived from or that judge it; [] if the version has no such stage.
+
+    Names are those of BEHIND, for the system cot also those of COT, `judgements`, and `origins`: the draft's rows of
+    ORIGINS, the cited papers last.
+    """
     stages = {**BEHIND, **(COT if draft["system"] == "cot" else {})}
     judged_by = next((stage for stage in JUDGED if stage in version.stages), JUDGED[0])
     either, origins = "? IN (first, second) ORDER BY expert", [version.folder / "attribution.parquet"]
@@ -114,6 +128,10 @@ def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Rec
 def _case(
     draft: Record, edit: Record | None, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]
 ) -> Iterator[Line]:
+    """Lines on the case: ids of edit and draft, sources, the check of the request, the request, the reference.
+
+    What there is not has no line.
+    """
     if edit:
         yield "edit", f"{edit['edit_id']}   {edit['split']}"
     yield "draft" if edit else "row", f"{draft['draft_id']}   {draft['system']}   {draft['split']}"
@@ -133,6 +151,7 @@ def _case(
 
 
 def _origin(origin: Record) -> str:
+    """A source record on one line: id, title, licence and authors; a title or authors not known are left out."""
     title = f'"{short(origin["title"])}"' if origin["title"] else ""
     authors = f"by {short('; '.join(origin['authors']))}" if origin["authors"] else ""
     licence = origin["licence"] or "licence unknown"
@@ -140,6 +159,7 @@ def _origin(origin: Record) -> str:
 
 
 def _text(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
+    """Lines on the text: recalled knowledge, segments, the text and its writer, each with the model that wrote it."""
     for row in (*behind.get("knowledge", ()), *behind.get("segments", ())):
         perspective = f"{row['perspective']}   " if "perspective" in row else ""
         yield "segment" if perspective else "knowledge", f'{perspective}"{short(row["text"])}"'
@@ -152,6 +172,10 @@ def _text(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[
 def _edits(
     draft: Record, edit: Record | None, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]
 ) -> Iterator[Line]:
+    """Lines on the distance, the editor and each edit; with `edit` only on this edit.
+
+    A draft without a distance has a line that says so.
+    """
     if draft["distance"] is None:
         yield "distance", "none: the editor's reply could not be used"
     else:
@@ -165,6 +189,7 @@ def _edits(
 
 
 def _edit_lines(position: int, edit: Record) -> Iterator[Line]:
+    """Three lines on an edit: what it does and why, its snippets, and its place and whether it is applied."""
     kind = ", ".join(part for part in (edit["revision_level"], edit["revision_intention"], edit["category"]) if part)
     yield f"edit {position}", f"{edit['action_name']} ({kind})   {short(edit['revision_description'])}"
     yield "", f'"{short(edit["original_snippet"])}" -> "{short(edit["revised_snippet"])}"'
@@ -176,6 +201,7 @@ def _edit_lines(position: int, edit: Record) -> Iterator[Line]:
 
 
 def _scores(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]) -> Iterator[Line]:
+    """Lines on the scores, the rating and the judgements of a draft; what it does not have has no line."""
     scored = [f"{title} {draft[name]:.1f}" for name, title in SCORES.items() if draft[name] is not None]
     if scored:
         yield "scores", ", ".join(scored)
@@ -188,7 +214,10 @@ def _scores(draft: Record, behind: Mapping[str, Sequence[Record]], calls: Mappin
 
 
 def _judgement(draft: Record, row: Record) -> str:
-    """An expert's judgement, as said of this draft: which text is better, and the draft's ratings."""
+    """An expert's judgement as text, as said of this draft: which text is better, then the draft's ratings.
+
+    "this", "the other" or "neither" is better; a property without ratings is left out.
+    """
     place = [row["first"], row["second"]].index(draft["draft_id"])
     rated = [f"{name} {row[name][place]}" for name in ("content", "structure", "argument") if row[name]]
     better = "neither" if row["better"] is None else "this" if row["better"] == draft["draft_id"] else "the other"

@@ -1,8 +1,9 @@
 """Admission: records that are taken down are removed from each source's table before any stage uses it.
 
-There is one stage per table. `takedowns` are the ids that concern the groups of the input (`taken_down`), so that a
-takedown in another group changes no stage. A record is removed by its own id; what belongs to it (the answers to a
-question, the paragraphs of a paper) stays without its parent, and the stage that joins the two reports that.
+There is one stage per table. Each yields the table's rows without those whose key is among `takedowns`, and a Rejected
+(`filtered`, "taken down") for each row left out. `takedowns` are the ids of the groups in the input (`taken_down`), so
+that a takedown in another group changes no stage. A record is removed by its own id; what belongs to it (the answers
+to a question, the paragraphs of a paper) stays without its parent, and the stage that joins the two reports that.
 """
 
 from __future__ import annotations
@@ -32,33 +33,32 @@ Admitted = Iterator[pa.RecordBatch | Rejected]
 
 
 def taken_down(home: Path, groups: Collection[str] | None = None) -> list[str]:
-    """The ids of all takedowns, or of those that concern these groups, sorted.
+    """The ids of all takedowns of a home, sorted; with `groups`, only the ids whose part before the first slash is one
+    of these groups. Empty if there are none; StoreError if the file of takedowns is damaged.
 
-    An id whose site was renamed is also listed under the site's old names.
+    An id whose Stack Exchange site was renamed is also listed under the site's old names.
     """
     ids = {name for takedown in load(home) for name in ids_with_former(takedown.id)}
     return sorted(name for name in ids if groups is None or name.split("/", 1)[0] in groups)
 
 
 class AdmissionStage(Protocol):
-    """A stage that removes the rows with the ids in `takedowns`, such as `admit_posts`."""
+    """A stage that leaves out the rows whose key is one of the ids in `takedowns`, such as `admit_posts`."""
 
     def __call__(self, builder: Builder, rows: Rows, /, *, takedowns: list[str]) -> Rows: ...
 
 
 def admit(builder: Builder, stage: AdmissionStage, rows: Rows, groups: Collection[str] | None = None) -> Rows:
-    """The rows without the records of these groups (None: of all) that are taken down, removed by `stage`.
-
-    `rows` itself if no takedown concerns the groups, so that large sources are not copied for nothing.
+    """The rows that remain when `stage` removes the records that are taken down; with `groups`, only the takedowns of
+    these groups count. `rows` itself if there is no such takedown, so that large sources are not copied for nothing.
     """
     listed = taken_down(builder.store.home, groups)
     return stage(builder, rows, takedowns=listed) if listed else rows
 
 
 def without_listed(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]) -> Admitted:
-    """The batch without the rows in which one of `columns` holds one of the ids; then a Rejected for each such row.
-
-    The first column is the key of the rows. A Rejected holds no text.
+    """First the batch (perhaps empty) without the rows in which one of `columns` equals one of the ids; then a Rejected
+    (`filtered`, "taken down", without text) for each of those rows, with the first of `columns` as its key.
     """
     listed = pa.array(sorted(ids), pa.string())
     hit = pa.array([False] * len(batch), pa.bool_())
@@ -69,7 +69,9 @@ def without_listed(batch: pa.RecordBatch, ids: Collection[str], columns: Sequenc
 
 
 def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
-    """The batches of a table without the rows that are taken down, and their Rejecteds, by the schema's key column."""
+    """The table's batches, cast to `schema`, without the rows whose key is one of `takedowns`; after each batch a
+    Rejected for each row left out of it. The key is the column that the schema's metadata names as `key`.
+    """
     key = schema.metadata[b"key"].decode()
     for batch in rows.batches():
         yield from without_listed(batch.cast(schema), takedowns, [key])
@@ -77,59 +79,61 @@ def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
 
 @stage(POSTS, revision=1, at_most=AtMost(keeps=True))
 def admit_posts(context: StageContext, posts: Rows, *, takedowns: list[str]) -> Admitted:
-    """Stack Exchange posts that are not taken down. Answers to a removed question are orphan answers from here on."""
+    """Stack Exchange posts that are not taken down, and a Rejected for each other one. Answers to a removed question
+    stay, without their question.
+    """
     yield from _admit(posts, takedowns, POSTS)
 
 
 @stage(ITEMS, revision=1, at_most=AtMost(keeps=True))
 def admit_items(context: StageContext, items: Rows, *, takedowns: list[str]) -> Admitted:
-    """Reddit submissions and comments that are not taken down."""
+    """Reddit submissions and comments that are not taken down, and a Rejected for each other one."""
     yield from _admit(items, takedowns, ITEMS)
 
 
 @stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
 def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -> Admitted:
-    """Papers that are not taken down, with their texts, whatever they were read from."""
+    """Papers of any source, with their texts, that are not taken down, and a Rejected for each other one."""
     yield from _admit(papers, takedowns, PAPERS)
 
 
 @stage(METADATA, revision=1, at_most=AtMost(keeps=True))
 def admit_metadata(context: StageContext, metadata: Rows, *, takedowns: list[str]) -> Admitted:
-    """Titles and abstracts of papers that are not taken down."""
+    """Metadata (title, abstract and the like) of papers that are not taken down, and a Rejected for each other one."""
     yield from _admit(metadata, takedowns, METADATA)
 
 
 @stage(SUBMISSIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_submissions(context: StageContext, submissions: Rows, *, takedowns: list[str]) -> Admitted:
-    """Submissions to conferences that are not taken down."""
+    """Submissions to conferences that are not taken down, and a Rejected for each other one."""
     yield from _admit(submissions, takedowns, SUBMISSIONS)
 
 
 @stage(PASSAGES, revision=1, at_most=AtMost(keeps=True))
 def admit_passages(context: StageContext, passages: Rows, *, takedowns: list[str]) -> Admitted:
-    """MS MARCO passages that are not taken down."""
+    """MS MARCO passages that are not taken down, and a Rejected for each other one."""
     yield from _admit(passages, takedowns, PASSAGES)
 
 
 @stage(COMMITS, revision=1, at_most=AtMost(keeps=True))
 def admit_commits(context: StageContext, commits: Rows, *, takedowns: list[str]) -> Admitted:
-    """Commits that are not taken down, with their files."""
+    """Commits, with their files, that are not taken down, and a Rejected for each other one."""
     yield from _admit(commits, takedowns, COMMITS)
 
 
 @stage(CONVERSATIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_conversations(context: StageContext, conversations: Rows, *, takedowns: list[str]) -> Admitted:
-    """Conversations with models that are not taken down."""
+    """Conversations with models that are not taken down, and a Rejected for each other one."""
     yield from _admit(conversations, takedowns, CONVERSATIONS)
 
 
 @stage(COMPARISONS, revision=1, at_most=AtMost(keeps=True))
 def admit_comparisons(context: StageContext, comparisons: Rows, *, takedowns: list[str]) -> Admitted:
-    """Comparisons of two answers that are not taken down."""
+    """Comparisons of two answers that are not taken down, and a Rejected for each other one."""
     yield from _admit(comparisons, takedowns, COMPARISONS)
 
 
 @stage(COMPLETIONS, revision=1, at_most=AtMost(keeps=True))
 def admit_completions(context: StageContext, completions: Rows, *, takedowns: list[str]) -> Admitted:
-    """Instructions with several models' answers that are not taken down."""
+    """Instructions with several models' answers that are not taken down, and a Rejected for each other one."""
     yield from _admit(completions, takedowns, COMPLETIONS)

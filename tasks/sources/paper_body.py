@@ -1,5 +1,5 @@
-"""The body of a paper as a parser gives it, by sections and paragraphs, and the row of PAPERS it becomes: one text, and
-offsets into it.
+"""The body of a paper as a parser gives it, by sections and paragraphs, and the columns of PAPERS it becomes: one text,
+and offsets into it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class UnreadableError(Exception):
 
 
 class Paragraph:
-    """Text, and its citations: (start, end, id of the bibliography's entry or None) each."""
+    """Text, and its citations: (start, end, id of the bibliography's entry or None) each, with offsets into the text.
+    `length`: of the text, in characters.
+    """
 
     __slots__ = ("citations", "length", "parts")
 
@@ -41,12 +43,13 @@ class Paragraph:
 
     @property
     def text(self) -> str:
+        """The whole text, with a space between the pieces that were added."""
         if len(self.parts) > 1:
             self.parts = [" ".join(self.parts)]
         return self.parts[0]
 
     def append(self, text: str, citations: Iterable[Cite] = ()) -> None:
-        """Add text after a space, with citations whose offsets count from the start of the added text."""
+        """Add text to the end, after a space, with citations whose offsets count from the start of the added text."""
         shift = self.length + 1
         self.parts.append(text)
         self.length = shift + len(text)
@@ -55,8 +58,9 @@ class Paragraph:
 
 @dataclass(slots=True)
 class Section:
-    """A section: number and head as printed, and paragraphs. `role`: only set where the head does not say it. `alone`:
-    the role that the head gives does not extend to later sections.
+    """A section: number and head as printed (None if there is none), and paragraphs. `role`: introduction or
+    related_work, only set if the head does not say it. `alone`: the role that its head gives does not extend to later
+    sections, as to its sub-sections.
     """
 
     number: str | None
@@ -69,8 +73,9 @@ class Section:
 def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable[Paragraph]) -> Row:
     """The columns text, sections and paragraphs of a row of PAPERS; all offsets are into the text.
 
-    In the back matter a head gives a role to its own section only. `outside`: paragraphs of no section, such as
-    captions and footnotes, which come last.
+    The text has the body, the back matter, then `outside`: paragraphs of no section, such as captions and footnotes. A
+    section's role (introduction, related_work) is its own `role`, else it comes from the heads: in `body` a head's role
+    extends to the section's sub-sections (not if it is `alone`), in `back` it does not.
     """
     text = _Text()
     led = iter(roles([(section.number, section.head) for section in body if not section.alone]))
@@ -86,7 +91,9 @@ def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable
 
 
 class _Text:
-    """The text of a paper, block by block, with the rows of its paragraphs."""
+    """Lays out the text of a paper: `blocks`, the heads and paragraphs so far, which are joined by BREAK; `end`, the
+    offset at which the last block ends; `paragraphs`, the rows of the paragraphs so far.
+    """
 
     def __init__(self) -> None:
         self.blocks: list[str] = []
@@ -94,14 +101,16 @@ class _Text:
         self.end = -len(BREAK)
 
     def block(self, text: str) -> int:
-        """Add a block; return the offset at which it starts."""
+        """Add a block of text; return the offset at which it starts."""
         start = self.end + len(BREAK)
         self.blocks.append(text)
         self.end = start + len(text)
         return start
 
     def section(self, section: Section, role: str | None, position: int) -> Row:
-        """Add the head and paragraphs of a section; return its row. `position`: its index among all sections."""
+        """Add the head and the paragraphs of a section; return the section's row, whose span includes both. `position`:
+        its index among all sections.
+        """
         start = self.end + len(BREAK)
         if section.head:
             self.block(section.head)
@@ -111,6 +120,7 @@ class _Text:
         return {"number": section.number, "head": section.head, "role": role, "start": start, "end": end}
 
     def paragraph(self, paragraph: Paragraph, position: int | None) -> None:
+        """Add a paragraph and its row. `position`: the index of its section, None if it is in none."""
         start = self.block(paragraph.text)
         citations = [{"start": start + a, "end": start + b, "ref_id": ref} for a, b, ref in paragraph.citations]
         self.paragraphs.append({"section": position, "start": start, "end": self.end, "citations": citations})
@@ -123,10 +133,10 @@ def papers_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """An Arrow array as from `pa.array`, which takes five times as long for structs in lists. No list and no struct may
-    be null.
+    """The values as an Arrow array of this type (structs, lists, strings and integers), as from `pa.array`, which takes
+    five times as long for structs in lists. No list and no struct may be null.
 
-    `pa.array` also costs every process the import of pandas, where that is installed: hence the buffers.
+    `pa.array` also costs every process the import of pandas, if that is installed: hence the buffers.
     """
     if pa.types.is_struct(type):
         fields = list(type)
@@ -147,5 +157,8 @@ def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
 
 
 def _numbers(values: Iterable[int], number: int, type: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
+    """The first `number` values as an Arrow array of an integer type. `valid`: Arrow's validity bitmap (None: no value
+    is null).
+    """
     content = np.fromiter(values, np.dtype(f"i{type.bit_width // 8}"), number)
     return pa.Array.from_buffers(type, number, [valid, pa.py_buffer(content)])

@@ -39,19 +39,24 @@ _UPSTREAM = {
 
 
 def permalink(post_id: str, kind: str) -> str:
-    """The short link of a Stack Exchange post, which never changes: https://host/q/4711 or https://host/a/4712."""
+    """The short link, which never changes, of the Stack Exchange post `<host>/<number>`: https://host/q/4711 if `kind`
+    is "question", else https://host/a/4712.
+    """
     host, number = post_id.split("/", 1)
     return f"https://{host}/{'q' if kind == 'question' else 'a'}/{number}"
 
 
 def profile(host: str, author_id: str | None) -> str | None:
-    """The address of the author's page on a Stack Exchange site; None for a deleted user."""
+    """The address of the page of the author with this upstream id on a Stack Exchange site; None without an id, as for
+    a deleted user.
+    """
     return None if author_id is None else f"https://{host}/users/{author_id}"
 
 
 def record_of(text: str) -> str:
-    """The id of the record that the text means: an id, the id of a passage of it, or a link. UsageError where it names
-    no record, or not certainly.
+    """The id of the record that the text means. The text is an id, with or without #<passage>, a source's own name
+    (CorpusID:7, t3_1abcd) or a link; of a web page that is none of these, web/<address> is the id. UsageError if it
+    names no record, or not certainly one.
     """
     name = text.strip()
     found = _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
@@ -61,8 +66,8 @@ def record_of(text: str) -> str:
 
 
 def ids_with_former(record: str) -> list[str]:
-    """The ids under which a record may have been read: its own and, for a post of a renamed Stack Exchange site, those
-    with the site's former hosts.
+    """The ids under which the record with this id may have been read: this one, first, and for a post of a renamed
+    Stack Exchange site those with the site's former hosts.
     """
     from tasks.sources.stackexchange.posts import RENAMED
 
@@ -72,8 +77,8 @@ def ids_with_former(record: str) -> list[str]:
 
 
 def ids_of_address(url: str) -> list[str]:
-    """The ids that a takedown of what an address shows may have: that of the web page and, if it shows one, of the
-    record.
+    """The ids that a takedown of what an address shows may have: first that of the web page (web/<address>), then that
+    of the record that it shows; each only if there is one.
     """
     try:
         record = _of_address(url)
@@ -83,15 +88,17 @@ def ids_of_address(url: str) -> list[str]:
 
 
 def _of_page(text: str) -> str | None:
-    """The id of a web page that shows no record: web/<address>. None for pages of the sites in _SITES, where that is
-    not certain.
+    """The id web/<address> of a web page. None if the text is no address of a page, and for the sites whose pages show
+    records (Stack Exchange, Reddit, OpenReview, Semantic Scholar, ACL Anthology), where another id may be meant.
     """
     page = page_of(text)
     return None if page is None or _SITES.fullmatch(re.split(r"[/?:]", page, maxsplit=2)[1]) else page
 
 
 def _of_id(text: str) -> str | None:
-    """The id as records have it, with the site's present host; None where the text is no id."""
+    """The id as records have it, with the present host of a Stack Exchange site, or with the address of a web page in
+    its usual form; None if the text is no id.
+    """
     group, _, rest = text.partition("/")
     if group == "web":
         return page_of(f"https://{rest}")
@@ -101,15 +108,17 @@ def _of_id(text: str) -> str | None:
 
 
 def _of_name(text: str) -> str | None:
-    """The id for a source's own name of a record, without a group, such as CorpusID:7 or t3_1abcd; else None."""
+    """The id for a source's own name of a record, which has no group: s2/7 for CorpusID:7, reddit/t3_1abcd for
+    t3_1abcd; None for any other text.
+    """
     if match := re.fullmatch(r"corpus_?id:\s?([0-9]+)", text, re.IGNORECASE):
         return _of_id(f"s2/{match[1]}")
     return _of_id(f"reddit/{text}") if re.fullmatch(r"t[13]_[0-9a-z]+", text) else None
 
 
 def _of_address(text: str) -> str | None:
-    """The id of the record that a link shows, None where it shows none. UsageError for a comment on a Stack Exchange
-    post, and for a Reddit link that redirects.
+    """The id of the record that a link shows, with or without https://; None if the text is no link, or shows no
+    record. UsageError for a comment on a Stack Exchange post, and for a Reddit link that redirects.
     """
     try:
         url = urlsplit(text if "://" in text else f"https://{text}")
@@ -133,8 +142,9 @@ def _of_address(text: str) -> str | None:
 
 
 def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> str | None:
-    """The id of the post that a link shows, else None. Forms: /questions/Q, /questions/Q/title/A#A,
-    /questions/Q/title#A, /q/Q, /a/A, /posts/N; a share link adds the number of a user.
+    """The id of the post that a link of a Stack Exchange site shows, else None. Forms of `path` and `fragment`:
+    /questions/Q, /questions/Q/title/A#A, /questions/Q/title#A, /q/Q, /a/A, /posts/N; a share link adds the number of a
+    user. The answer A counts before its question Q. UsageError, which names `text`, for a link to a comment.
     """
     if fragment.startswith("comment"):
         raise UsageError(f'"{text}" names a comment, which is no record here: give the address of its post.')
@@ -150,7 +160,9 @@ def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> s
 
 
 def _host(host: str) -> str:
-    """The present host of the Stack Exchange site, however old the link is."""
+    """The present host of the Stack Exchange site that has or had this host, in lower case and without www.; any other
+    host stays as it is.
+    """
     from tasks.sources.stackexchange.posts import host_of_today
 
     host = host.lower().removeprefix("www.")
@@ -160,8 +172,9 @@ def _host(host: str) -> str:
 
 
 def _of_reddit(host: str, path: list[str], text: str) -> str | None:
-    """The id of the comment C or submission S that a link shows, else None. Forms: /comments/S/title/C,
-    /comments/S/comment/C, /comments/S, redd.it/S, reddit.com/gallery/S. UsageError for links that redirect.
+    """The id of the comment C or submission S that a link of Reddit shows, else None. Forms: /comments/S/title/C,
+    /comments/S/comment/C, /comments/S, redd.it/S, reddit.com/gallery/S. UsageError, which names `text`, for share links
+    (/s/) and links to i.redd.it and v.redd.it, as these redirect.
     """
     if host == "redd.it" and len(path) == 1:
         path = ["comments", *path]

@@ -47,7 +47,10 @@ class Alignment(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The pairs that stay (`kept`) and that move (`moved`), and how many edits it takes to make the reference so."""
+    """The pairs (i in the draft, j in the reference) that stay (`kept`) and that move (`moved`).
+
+    `edits`: how many edits make the draft the reference with these.
+    """
 
     edits: int
     kept: Pairs
@@ -55,7 +58,10 @@ class _Plan(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A run of `length` matched sentences that follow each other in both texts."""
+    """A run of `length` pairs of sentences that follow each other in both texts.
+
+    `start`, `reference_start`: the positions of the first pair in draft and reference.
+    """
 
     start: int
     reference_start: int
@@ -63,29 +69,30 @@ class _Block(NamedTuple):
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a sentence in lower case; of Chinese, Japanese and Korean each character.
+    """The words of a sentence in lower case, in order; of Chinese, Japanese and Korean each character.
 
-    A leading "First," or "However," is left out. An accent as a character of its own (not NFC) makes no other word.
+    Up to two leading words such as "First," or "However," are left out. An accent as a character of its own (not NFC)
+    makes no other word.
     """
     marker = _MARKER.match(sentence)
     return _WORD.findall(normalize("NFC", sentence[marker.end() if marker else 0 :]).lower())
 
 
 def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Alignment:
-    """The alignment of two texts, each a list of sentences with white space folded.
+    """The alignment of two texts, each a list of sentences with single blanks for white space.
 
-    `moves`: which sentences may move: all; single: only those that the draft has once, as it is hard to say which of
+    `moves`: which sentences may move. all; single: only those that the draft has once, as it is hard to say which of
     two copies is meant; none.
     """
     weights = _Weights(draft + reference)
     equal = equal_pairs(draft, reference)
     similar = _similar_pairs(draft, reference, equal, weights)
-    kept = _least_edits(draft, reference, sorted(equal + similar))
+    kept = _pairs_that_stay(draft, reference, sorted(equal + similar))
     most = {"all": len(draft), "single": 1, "none": 0}[moves]
     copies = Counter(draft)
     movable = [(i, j) for i, j in equal + similar if copies[draft[i]] <= most]
     best = _with_moves(draft, reference, kept, movable)
-    if (substituted := _without_moves(draft, reference, best.edits)) is not None:
+    if (substituted := _levenshtein_pairs(draft, reference, best.edits)) is not None:
         others = _other_copies(draft, reference, substituted) + similar
         movable = [(i, j) for i, j in others if copies[draft[i]] <= most]
         best = min(best, _with_moves(draft, reference, substituted, movable), key=lambda plan: plan.edits)
@@ -95,7 +102,11 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
 
 
 def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
-    """(i, j) of equal sentences, each in one pair: first a longest common subsequence, then any other copies."""
+    """(i, j) of equal sentences, i in the draft and j in the reference, each in one pair; not sorted.
+
+    First those of a longest common subsequence, then any other copies. In texts with more than _EXACT_CELLS cells to
+    compare, only the common beginning and end stand for the former.
+    """
     tail = common_prefix_length(draft[::-1], reference[::-1])
     n, m = len(draft) - tail, len(reference) - tail
     head = common_prefix_length(draft[:n], reference[:m])
@@ -116,7 +127,10 @@ def common_prefix_length(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _other_copies(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
-    """(i, j) of equal sentences that are in none of `pairs`, each in one pair, in order."""
+    """(i, j) of equal sentences that are in none of `pairs`, each in one pair, sorted by i.
+
+    First copies are paired first.
+    """
     taken, matched = {i for i, _ in pairs}, {j for _, j in pairs}
     free: dict[str, list[int]] = defaultdict(list)
     for j in range(len(reference) - 1, -1, -1):
@@ -142,7 +156,7 @@ def subsequence_rows(first: Sequence[str], second: Sequence[str]) -> Iterator[in
 
 
 def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
-    """(i, j) of the items in a longest common subsequence, in order."""
+    """(i, j) of the items in a longest common subsequence, i in `first` and j in `second`, in order."""
     rows = list(subsequence_rows(first, second))
     found: Pairs = []
     i, j = len(first), len(second)
@@ -158,26 +172,27 @@ def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
 
 
 class _Weights:
-    """Likeness of sentences by their words, which weigh little if most sentences of both texts have them."""
+    """Likeness of sentences by their words, which weigh the less the more sentences of both texts have them."""
 
     def __init__(self, sentences: list[str]) -> None:
         """`sentences`: those of both texts together."""
         self._sentences, self.words = sentences, cache(words_of)
 
     def features(self, sentence: str) -> set[str]:
-        """The words of a sentence, and its pairs of neighbouring words."""
+        """The words of a sentence, and its pairs of neighbouring words, each pair with a blank between."""
         words = self.words(sentence)
         return {*words, *map(" ".join, pairwise(words))}
 
     @cached_property
     def seen(self) -> Counter[str]:
-        """For each feature the number of sentences in both texts that have it."""
+        """For each word and each pair of neighbouring words, the number of sentences in both texts that have it."""
         return Counter(feature for sentence in self._sentences for feature in self.features(sentence))
 
     def likeness(self, one: str, other: str) -> float:
         """0 to 1: twice the weight of the common words over the weights of both sentences.
 
-        It is SAME_WORDS at least if nearly all of one sentence is in the other, as when something was added to it.
+        It is SAME_WORDS at least if nearly all of one sentence (GROWN of its weight) is in the other, as when
+        something was added to it, and both have GROWN_WORDS different words or more.
         """
         first, second = set(self.words(one)), set(self.words(other))
         mine, theirs, common = self._weight(first), self._weight(second), self._weight(first & second)
@@ -186,6 +201,10 @@ class _Weights:
         return max(alike, SAME_WORDS) if grown else alike
 
     def _weight(self, words: set[str]) -> float:
+        """The sum of the weights of these words.
+
+        The weight of a word is the logarithm of (number of sentences + 1) / (number of those that have it).
+        """
         seen, number = self.seen, len(self._sentences) + 1
         return math.fsum(math.log(number / seen[word]) for word in words)  # exact, in whatever order a set has
 
@@ -193,7 +212,8 @@ class _Weights:
 def _similar_pairs(draft: list[str], reference: list[str], equal: Pairs, weights: _Weights) -> Pairs:
     """(i, j) of unequal sentences with a likeness of SAME_WORDS or more, each in one pair, the most alike first.
 
-    Only sentences that are in none of the pairs `equal` are compared, if they share a feature which no third one has.
+    Only sentences that are in none of the pairs `equal` are compared, and of these only two that share a word, or a
+    pair of neighbouring words, which no third sentence of either text has.
     """
     taken, matched = {i for i, _ in equal}, {j for _, j in equal}
     mine = [i for i in range(len(draft)) if i not in taken]
@@ -213,12 +233,13 @@ def _similar_pairs(draft: list[str], reference: list[str], equal: Pairs, weights
     return found
 
 
-def _least_edits(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
-    """The pairs that stay in place, so that moved, changed, rewritten, removed and added sentences are fewest together.
+def _pairs_that_stay(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
+    """Those of `pairs` that stay in place so that the other edits are fewest.
 
-    `pairs`: matched sentences, sorted. Between two blocks that stay, every matched sentence of either text is half a
-    move; the unmatched ones are as many edits as the text with more of them has. Exact for up to some hundred blocks;
-    beyond, a block is only compared with the nearest ones before it, and with the one before it in a longest chain.
+    Of equal choices, those with the most text. `pairs`: matched sentences, sorted. Runs of pairs (blocks) stay or move
+    as a whole. Between two that stay, every matched sentence of either text counts as half a move; the others count as
+    many edits as the text with more of them has. Exact for up to some hundred blocks; beyond, a block is only compared
+    with the nearest ones before it, and with the one before it in a longest chain.
     """
     blocks = _blocks(pairs)
     mine, theirs = _counts(len(draft), {i for i, _ in pairs}), _counts(len(reference), {j for _, j in pairs})
@@ -249,18 +270,21 @@ def _least_edits(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
 
 
 def _blocks(pairs: Pairs) -> list[_Block]:
-    """The sorted pairs as blocks."""
+    """The sorted pairs as runs in which both positions go up by one."""
     starts = [at for at, (i, j) in enumerate(pairs) if not at or pairs[at - 1] != (i - 1, j - 1)]
     return [_Block(*pairs[start], end - start) for start, end in pairwise([*starts, len(pairs)])]
 
 
 def _counts(number: int, members: set[int]) -> list[int]:
-    """For each position from 0 to `number`, how many of `members` are below it."""
+    """For each position from 0 to `number`, both included, how many of `members` are below it."""
     return list(accumulate((place in members for place in range(number)), initial=0))
 
 
 def _longest_chain(blocks: list[_Block]) -> list[int]:
-    """For each block the index of the one before it in a longest chain that is in order in both texts; -1: none."""
+    """For each block the index of the one before it in a longest chain of blocks that ends with it; -1: none.
+
+    The blocks are sorted by `start`; in a chain the reference has them in the same order.
+    """
     ends: list[int] = []
     last: list[int] = []
     found = []
@@ -272,10 +296,11 @@ def _longest_chain(blocks: list[_Block]) -> list[int]:
 
 
 def _with_moves(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) -> _Plan:
-    """The plan with the pairs that stay (`kept`): which of the other `pairs` move.
+    """The plan in which the pairs `kept` stay: which of the other `pairs` move, and how many edits that takes.
 
-    All move, but for those where it takes fewer edits to rewrite: a move spares nothing if a removed sentence could
-    become the moved one, and the moved one an added sentence.
+    Pairs that have a sentence in common with `kept` are left out. A pair does not move if that spares no edit: its
+    sentence can be rewritten to another one of the reference at its old place, and another sentence of the draft can
+    be rewritten at its new place.
     """
     mine, theirs = {i for i, _ in kept}, {j for _, j in kept}
     others = sorted(pair for pair in pairs if pair[0] not in mine and pair[1] not in theirs)
@@ -303,10 +328,11 @@ def _with_moves(draft: list[str], reference: list[str], kept: Pairs, pairs: Pair
     return min(plans, key=lambda plan: plan.edits)
 
 
-def _without_moves(draft: list[str], reference: list[str], most: int) -> Pairs | None:
-    """The equal pairs of a Levenshtein alignment of the sentences with at most `most` edits.
+def _levenshtein_pairs(draft: list[str], reference: list[str], most: int) -> Pairs | None:
+    """The equal pairs of a Levenshtein alignment of the sentences with at most `most` edits, in order.
 
-    None: it takes more, or the texts are too long for it. It is better where sentences are repeated and nothing moves.
+    None: it takes more edits, the texts are too long for it (_SUBSTITUTED_CELLS), or `most` is below 2. It is better
+    than other alignments where sentences are repeated and nothing moves.
     """
     head = common_prefix_length(draft, reference)
     n, m = len(draft) - head, len(reference) - head
@@ -344,9 +370,10 @@ def _without_moves(draft: list[str], reference: list[str], most: int) -> Pairs |
 
 
 def _rewritten(draft: list[str], reference: list[str], plan: _Plan, weights: _Weights) -> Pairs:
-    """(i, j) of sentences that are rewritten: in order, those without a partner between the same two that stay.
+    """(i, j) of sentences that are rewritten: neither stays nor moves, and both are between the same two that stay.
 
-    There are as many as the text with fewer of them has there.
+    In order; between each two that stay there are as many pairs as the text with fewer such sentences has there, those
+    with the greatest likeness in sum.
     """
     taken, matched = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
     found: Pairs = []
@@ -364,7 +391,8 @@ def _rewritten(draft: list[str], reference: list[str], plan: _Plan, weights: _We
 def _in_order(few: list[int], many: list[int], likeness: Callable[[int, int], float]) -> Pairs:
     """Each item of `few` with one of `many`, in order, so that the sum of `likeness` is greatest.
 
-    For more than _COMPARED comparisons the first of `many` are taken.
+    If that takes more than _COMPARED comparisons, each with the item of `many` at the same position. `many` is at
+    least as long as `few`.
     """
     spare = len(many) - len(few)
     if not spare or not few or len(few) * (spare + 1) > _COMPARED:

@@ -27,7 +27,8 @@ PAIRS = 2**12  # of which so many are compared at a time
 def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tuple[int, int]]:
     """(i, j), i < j, ascending, of all texts with Jaccard similarity >= `threshold`, which is above 0.
 
-    `shingles`: of each text, sorted, each once. A text without shingles is similar to no other.
+    `shingles`: for each text the hashes of its shingles, sorted, each once. A text without shingles is similar to no
+    other.
     """
     sizes = np.array([one.size for one in shingles], np.int64)
     if not sizes.any():
@@ -44,16 +45,20 @@ def near_duplicates(shingles: Sequence[Shingles], threshold: float) -> list[tupl
 
 
 def _matrix(texts: Integers, ranks: Integers, size: int) -> csr_array:
-    """A sparse matrix of texts by ranks: 1 at each (text, rank), else 0. `size`: the number of texts."""
+    """A sparse matrix of texts by ranks: 1 at each (text, rank), else 0. `size`: the number of texts.
+
+    A rank stands for a shingle.
+    """
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(texts.size, np.int32), (texts, ranks)), shape=(size, ranks.max(initial=0) + 1))
 
 
 def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, Integers]:
-    """(texts, ranks), an item for every shingle of a text that another has too, sorted by text and rank.
+    """(texts, ranks): an item for every shingle of a text that another text has too, sorted by text, then rank.
 
-    A rank stands for a shingle: the shingle that the fewest texts have is 0.
+    A rank stands for a shingle, from 0: the fewer texts have it, the lower. `sizes`: the number of shingles of each
+    text.
     """
     _, which, counts = np.unique(np.concatenate(shingles), return_inverse=True, return_counts=True)
     by_count = np.argsort(counts, kind="stable")
@@ -66,9 +71,10 @@ def _shared(shingles: Sequence[Shingles], sizes: Integers) -> tuple[Integers, In
 
 
 def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) -> csr_array:
-    """As `_matrix`, with only the rarest shingles of each text: all but `least` - 1 of them.
+    """A sparse matrix of texts by ranks: 1 for the rarest shingles of each text (all but `least` - 1 of them), else 0.
 
-    Shingles of one text only count as the rarest, though they are not among `texts` and `ranks`.
+    `texts`, `ranks`: what `_shared` returns. Shingles that only one text has count as its rarest, but are not in the
+    matrix. `sizes`: the number of shingles of each text; `least`: how many of them it must share with a similar one.
     """
     shared = np.bincount(texts, minlength=sizes.size)
     place = np.arange(texts.size) - np.repeat(np.cumsum(shared) - sizes, shared)
@@ -77,9 +83,10 @@ def _rarest(texts: Integers, ranks: Integers, sizes: Integers, least: Integers) 
 
 
 def _sharing(rare: csr_array, sizes: Integers, least: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """(i, j), i < j, ascending, in batches: pairs that share a rare shingle and whose sizes do not rule them out.
+    """(i's, j's), i < j, ascending, in batches: texts that share a rare shingle and whose sizes do not rule them out.
 
-    `rare`: the matrix of `_rarest`; `least`: how many shingles each text must share with a similar one.
+    `rare`: the matrix of `_rarest`; `sizes`: the number of shingles of each text; `least`: how many it must share with
+    a similar one. A batch has at most PAIRS pairs.
     """
     texts = rare.T.tocsr()
     cells = np.cumsum(rare @ np.diff(texts.indptr))

@@ -25,6 +25,7 @@ _WRAPPED = 45
 
 
 def _set(words: str) -> frozenset[str]:
+    """The words of a text, as a set."""
     return frozenset(words.split())
 
 
@@ -66,7 +67,7 @@ def folded(text: str) -> str:
 
 
 def sentences(text: str) -> list[Sentence]:
-    """All sentences of a text in order. Between them are only white space and list marks."""
+    """All sentences of a text in order; [] if it is blank. Between them are only white space and list marks."""
     return [
         Sentence(start, end, folded(text[start:end]))
         for begin, stop, whole in _runs(text)
@@ -75,10 +76,11 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[Sentence]:
-    """`own`, the sentences of `text`, cut also where one begins or ends with a whole sentence that only `other` has.
+    """`own`, the sentences of `text`, each cut in two if it begins or ends with a sentence that only `other` has.
 
-    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. A few
-    opening words such as "First," are not cut off.
+    So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. That
+    other sentence has at least _EDGE characters; the longest at the end is tried first. A few opening words such as
+    "First," are not cut off, sentences that `other` has and blocks of code are not cut.
     """
     theirs = {sentence.key for sentence in other}
     wanted = {key for key in theirs - {sentence.key for sentence in own} if len(key) >= _EDGE}
@@ -95,7 +97,7 @@ _EDGE = 16
 
 
 def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
-    """The lengths of the keys, by their beginning or end, which `edge` slices out."""
+    """Beginning or end of a key, as `edge` slices it out -> the lengths of all keys that have it."""
     found: dict[str, set[int]] = {}
     for key in keys:
         found.setdefault(key[edge], set()).add(len(key))
@@ -105,7 +107,8 @@ def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
 def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[str, set[int]]) -> int | None:
     """The position in `key` of the blank before the wanted sentence at its end, or after the one at its beginning.
 
-    None: it neither begins nor ends with one. `tails` and `heads`: see `_lengths`.
+    None: it neither begins nor ends with one of `wanted`. `tails`, `heads`: last or first _EDGE characters of a wanted
+    sentence -> the lengths of all that have them.
     """
     for length in sorted(tails.get(key[-_EDGE:], ()), reverse=True):
         if len(key) > length and key[-length - 1] == " " and key[-length:] in wanted and not _opens(key[: -length - 1]):
@@ -117,7 +120,7 @@ def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[st
 
 
 def _opens(words: str) -> bool:
-    """Whether the words only open a sentence, such as "First," or "In this work,"."""
+    """Whether the words only open a sentence, such as "In this work,": up to three, with a comma at the end."""
     return words.endswith(",") and words.count(" ") < 3
 
 
@@ -133,7 +136,7 @@ def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
 
 
 class _Run(NamedTuple):
-    """Text that is cut into sentences by itself. `whole`: it is a fenced block, which is one sentence."""
+    """Text that is cut into sentences by itself. `whole`: it is a fenced block of code, which is one sentence."""
 
     start: int
     end: int
@@ -141,7 +144,10 @@ class _Run(NamedTuple):
 
 
 def _runs(text: str) -> list[_Run]:
-    """The lines of a text without their list marks; those of one wrapped paragraph or one fenced block are joined."""
+    """The lines of a text without their list marks.
+
+    Those of one wrapped paragraph or one fenced block of code are joined. Blank lines are left out.
+    """
     found: list[_Run] = []
     unclosed: set[str] = set()
     line_end = -1
@@ -165,9 +171,10 @@ def _runs(text: str) -> list[_Run]:
 
 
 def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int | None:
-    """The end of the fenced block that a line opens; None: the line opens none, or nothing closes it.
+    """The end of the fenced block of code that a line opens; None: the line opens none, or nothing closes it.
 
-    `unclosed`: fences that nothing closes from here on; that of this line is added if so.
+    `start`, `line_end`: where the line is, without its list mark. `unclosed`: fences that nothing closes from here on;
+    that of this line is added if so.
     """
     fence = _FENCE.match(text, start, line_end) if text[start] in "`~" else None
     sign = fence[1] or fence[2] if fence else ""
@@ -180,7 +187,11 @@ def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int 
 
 
 def _wrapped(text: str, run: _Run, start: int) -> bool:
-    """Whether the line that begins at `start` continues the last line of the run, in the same paragraph."""
+    """Whether the line that begins at `start` continues the last line of the run, in the same paragraph.
+
+    That line must have _WRAPPED characters, and must not end in a colon or |; the new one must not begin with |, #, `
+    or ~. A line that begins with a capital continues it only after a punctuation mark or a word such as "the".
+    """
     line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
     if run.whole or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
         return False
@@ -189,7 +200,7 @@ def _wrapped(text: str, run: _Run, start: int) -> bool:
 
 
 def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """(start, end) of the sentences in text[start:end], which is one run."""
+    """(start, end) of the sentences in text[start:end], part of one paragraph; white space between them is in none."""
     found = []
     at = start
     for mark in _STOP.finditer(text, start, end):
@@ -203,7 +214,10 @@ def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
-    """Whether a stop (`mark`) before white space ends the sentence that began at `start`. `end`: that of the run."""
+    """Whether a stop before white space ends the sentence that began at `start`.
+
+    `mark`: the stop, with the quotes, brackets and citations right after it; `end`: the end of the paragraph.
+    """
     after = normalize("NFC", text[mark.end() : min(end, mark.end() + 80)])
     following = after.lstrip()
     small = following[:1].islower()
@@ -217,7 +231,7 @@ def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
 
 
 def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool:
-    """Whether a full stop after `word` ends the sentence.
+    """Whether a full stop after `word` ends the sentence, rather than being part of an abbreviation, number or name.
 
     `before`: the words before it; `after`: the text after the stop; `cited`: a citation such as [3] follows the stop.
     """
@@ -243,14 +257,13 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
 
 
 def _letter_before(before: list[str]) -> str:
-    """The letter, if the last of the words is a single letter with a full stop; else ""."""
+    """The letter, if the last of the words is a single letter with a full stop ("J."); else ""."""
     last = before[-1].lstrip(_OPENING) if before else ""
     return last[0] if len(last) == 2 and last[0].isalpha() and last[1] == "." else ""
 
 
 def _small_letter_ends(before: list[str], after: str) -> bool:
-    """Whether a single small letter ends the sentence ("Solve for x. Then stop."), rather than an abbreviation ("u.
-    a.").
+    """Whether a single small letter ends the sentence ("Solve for x. Then stop."); not in an abbreviation ("u. a.").
 
     `before`: the words before the letter; `after`: the text after its full stop.
     """
@@ -282,5 +295,6 @@ def _letter_ends(letter: str, before: list[str], after: str) -> bool:
 
 
 def _first_word(text: str) -> str:
+    """The first word of the text, in lower case; "" if it has none."""
     match = re.match(r"\W*(\w+)", text)
     return match[1].lower() if match else ""

@@ -25,7 +25,8 @@ _USER_ONCE = r"(?:\S+@)?"
 class English:
     """A tokenizer that makes the same tokens of a text as spaCy's.
 
-    `specials`: the tokens of each special word (emoticons, abbreviations); the rest are spaCy's patterns.
+    `specials`: special word (emoticon, abbreviation) -> its tokens; the rest are spaCy's patterns. `phrases`: the
+    special words that the patterns cut up, as the tokens they are cut into.
     """
 
     def __init__(self, specials: dict[str, tuple[str, ...]], prefix: Any, suffix: Any, infix: Any, url: Any) -> None:
@@ -42,14 +43,22 @@ class English:
             self._by_first.setdefault(phrase[0], []).append(phrase)
 
     def _has_affix(self, word: str) -> bool:
+        """Whether the patterns may cut the word up: it has a prefix, suffix or infix of theirs, or a blank."""
         return bool(self._prefix(word) or any(self._infix(word)) or self._suffix(word) or " " in word)
 
     def tokens(self, text: str) -> Spans:
-        """(start, end) of each token, in order; a run of white space other than one blank is a token."""
+        """(start, end) of each token, in order.
+
+        A run of white space is a token; unless it begins the text, without a blank at its beginning, so that a single
+        blank is none.
+        """
         return self.rejoined(text, self.raw(text))
 
     def raw(self, text: str) -> Spans:
-        """As `tokens`, before special words that the patterns cut up are joined again."""
+        """(start, end) of each token, as in `tokens`, except that special words may be cut up.
+
+        These are emoticons and abbreviations with prefixes, suffixes or infixes, which `rejoined` puts together again.
+        """
         found: Spans = []
         for run in _RUNS.finditer(text):
             start, end = run.span()
@@ -61,7 +70,7 @@ class English:
         return found
 
     def _word(self, word: str, at: int) -> Iterator[tuple[int, int]]:
-        """(start, end) in the text of each token of a word that starts at `at`."""
+        """(start, end) in the text of each token of `word`, which has no white space and starts at `at`."""
         prefixes, (low, high), suffixes = self._stripped(word)
         core = self._core_tokens(word[low:high], low) if low < high else ()
         for start, end in (*prefixes, *core, *reversed(suffixes)):
@@ -69,9 +78,9 @@ class English:
                 yield at + start, at + end
 
     def _stripped(self, word: str) -> tuple[Spans, tuple[int, int], Spans]:
-        """(prefixes, what is left, suffixes) as spans in the word; suffixes from the outside in.
+        """(prefixes, what is left, suffixes) as (start, end) in the word; suffixes from the outside in.
 
-        Prefixes and suffixes are taken off until there are none, or a special word is left.
+        Prefixes and suffixes are taken off until there are none, or a special word (emoticon, abbreviation) is left.
         """
         prefixes: Spans = []
         suffixes: Spans = []
@@ -91,10 +100,14 @@ class English:
         return prefixes, (low, high), suffixes
 
     def _is_special(self, word: str, low: int, high: int) -> bool:
+        """Whether word[low:high] is a special word: an emoticon or abbreviation with tokens of its own."""
         return high - low <= self._longest and word[low:high] in self._specials
 
     def _prefix_length(self, word: str, low: int, high: int) -> int:
-        """How many characters at `low` are one prefix; 0: none."""
+        """How many characters of word[low:high] from `low` on are one prefix (an opening sign, full stops).
+
+        0 if there is none.
+        """
         match = self._prefix(word[low : min(high, low + WINDOW)])
         end = low + match.end() if match else low
         while low + WINDOW <= end < high and word[end] == ".":
@@ -102,7 +115,10 @@ class English:
         return end - low
 
     def _suffix_length(self, word: str, low: int, high: int) -> int:
-        """How many characters before `high` are one suffix; 0: none."""
+        """How many characters of word[low:high] before `high` are one suffix (a closing sign, 's, full stops).
+
+        0 if there is none.
+        """
         begin = max(low, high - WINDOW)
         match = self._suffix(word[begin:high])
         start = begin + match.start() if match else high
@@ -111,10 +127,10 @@ class English:
         return high - start
 
     def _core_tokens(self, core: str, at: int) -> Iterable[tuple[int, int]]:
-        """(start, end) in the word of each token of `core`, which is the word without its affixes; some may be empty.
+        """(start, end) in the word of each token of `core`, the word without prefixes and suffixes; some may be empty.
 
-        A special word has its own tokens, an address is one token, anything else is cut at infixes. `at`: where `core`
-        starts in the word.
+        A special word (emoticon, abbreviation) has its own tokens, an address of the web is one token, anything else
+        is cut at infixes. `at`: where `core` starts in the word.
         """
         if len(core) <= self._longest and core in self._specials:
             return _laid(self._specials[core], at)
@@ -127,7 +143,8 @@ class English:
     def rejoined(self, text: str, raw: Spans) -> Spans:
         """The spans `raw`, with special words that the patterns cut up replaced by their own tokens, longest first.
 
-        A match over a blank (`: )`) changes nothing itself, but shorter matches that overlap it do not count.
+        If two overlap, the longer one counts. Tokens with a blank between them (`: )` for `:)`) are not replaced, but
+        shorter special words that overlap them are not, either.
         """
         chosen = self._chosen([text[start:end] for start, end in raw])
         found, at = [], 0
@@ -139,7 +156,11 @@ class English:
         return found + raw[at:]
 
     def _chosen(self, words: list[str]) -> list[tuple[int, int]]:
-        """(first, last) of each special word among the tokens `words`, in order; `last` is exclusive."""
+        """(first, last) of each special word (emoticon, abbreviation) among the tokens `words`, in order.
+
+        `last` is exclusive. First and last are indices of tokens. Of special words that overlap the longest counts, of
+        equally long ones the first.
+        """
         matches = [
             (len(phrase), -at)
             for at, word in enumerate(words)

@@ -98,12 +98,16 @@ _MAIN_TEXT = re.compile(
 
 
 def split_number(head: str) -> Heading:
-    """(number, rest) of a head: "2.1. Parsers" -> ("2.1", "Parsers"). The number is None if none is printed."""
+    """(number, rest) of a head: "2.1. Parsers" -> ("2.1", "Parsers"). The number is None if none is printed.
+
+    The rest has single blanks for white space. In a head of more than MAX_HEAD_CHARS no number is looked for.
+    """
     return _split(head) if len(head) <= MAX_HEAD_CHARS else (None, " ".join(head.split()))
 
 
 @lru_cache(HEADS_REMEMBERED)
 def _split(head: str) -> Heading:
+    """(number, rest) of a head, the rest with single blanks; the number is None if none is printed."""
     text = " ".join(head.split())
     match = _NUMBER.match(text)
     if match is None or not _is_number(match[1], match[0].rstrip(), text[match.end() :]):
@@ -130,17 +134,17 @@ def _is_number(number: str, printed: str, rest: str) -> bool:
 
 
 def _known(text: str) -> bool:
-    """Whether papers usually have this head, which is without a number."""
+    """Whether papers usually have this head, which is given without a number."""
     return _is_usual(_joined(text).casefold().strip(_EDGES))
 
 
 def _is_usual(text: str) -> bool:
-    """As `_known`, for a head in the form of `plain`."""
+    """Whether papers usually have this head, which is given in the form that `plain` returns."""
     return bool(_role(text) or _TOP_LEVEL.fullmatch(text) or _END.fullmatch(text))
 
 
 def _joined(text: str) -> str:
-    """The head with small and spaced capitals put together: "I NTRODUCTION", "R E S U L T S"."""
+    """The head with small and spaced capitals put together: "I NTRODUCTION" and "R E S U L T S" lose their blanks."""
     if text.isupper():
         text = _SPACED.sub(lambda found: found[0].replace(" ", ""), text)
         return _SMALL_CAPITAL.sub(r"\1", text)
@@ -153,23 +157,27 @@ def plain(head: str) -> str:
 
 
 def is_front(head: str) -> bool:
-    """Whether a head is of the front matter: Abstract, Keywords, Highlights."""
+    """Whether a head is one of the front matter: Abstract, Summary, Keywords, Highlights and the like."""
     return _FRONT.fullmatch(plain(head)) is not None
 
 
 def is_noise(head: str) -> bool:
-    """Whether a text is no head of a section: a caption, a leftover of one, a bare "Theorem 1.", a long sentence."""
+    """Whether a text is no head of a section: a caption, a leftover of one, a bare "Theorem 1.", a long sentence.
+
+    Long is more than MAX_HEAD_CHARS characters.
+    """
     return len(head) > MAX_HEAD_CHARS or _is_noise(head)
 
 
 @lru_cache(HEADS_REMEMBERED)
 def _is_noise(head: str) -> bool:
+    """Whether a text is a caption, a leftover of one (signs, digits, at most one letter) or a bare "Theorem 1."."""
     text = head.strip().casefold()
     return any(form.fullmatch(text) for form in (_LEFTOVER, _CAPTION, _STATEMENT))
 
 
 def role_of(head: str | None) -> str | None:
-    """The role that the head alone says: introduction, related_work or None.
+    """The role that the head alone says: introduction, related_work or None; None also if it can be no head.
 
     Of a merged head ("2 Model 2.1 Related work") the last part with a role counts.
     """
@@ -178,6 +186,10 @@ def role_of(head: str | None) -> str | None:
 
 @lru_cache(HEADS_REMEMBERED)
 def _own_role(head: str) -> str | None:
+    """The role of a head that is not None and can be one: introduction, related_work or None.
+
+    Of a merged head ("2 Model 2.1 Related work") the last part with a role counts.
+    """
     for part in reversed(_parts(head)):
         swallowing = _SWALLOWING.match(split_number(part)[1] or "")
         if role := _role(plain(part)) or (INTRODUCTION if swallowing else None):
@@ -186,7 +198,7 @@ def _own_role(head: str) -> str | None:
 
 
 def _role(text: str) -> str | None:
-    """The role of a head in the form of `plain`; None if it has none."""
+    """The role (introduction or related_work) of a head in the form that `plain` returns; None if it has none."""
     letters = "".join(filter(str.isalpha, text))  # "introduc tion", "relatedwork", "introduction 1"
     if letters == "introduction" or _INTRODUCTION.fullmatch(text):
         return INTRODUCTION
@@ -196,7 +208,7 @@ def _role(text: str) -> str | None:
 
 
 def _parts(head: str) -> list[str]:
-    """The one or two heads in a head: "2 Model 2.1 Related work" is two that were merged."""
+    """The one or two heads in a head, with single blanks: "2 Model 2.1 Related work" is two that were merged."""
     return _MERGED.split(" ".join(head.split()), maxsplit=1)
 
 
@@ -215,10 +227,10 @@ class _Open:
 def roles(headings: Sequence[Heading]) -> list[str | None]:
     """introduction, related_work or None for each section; a sub-section has the role of the section it belongs to.
 
-    A numbered section ends at the next number that is not below its own; one without a number at the next head that is
-    usual for a main section, or has a number. If no head says Introduction, the text before the first head counts as
-    introduction, or a first section Background, as in medical journals. Sections after the first MAX_HEADS have no
-    role.
+    `headings`: (number, head) of each section, None where there is none. A numbered section ends at the next number
+    that is not below its own; one without a number at the next head that is usual for a main section, or has a number.
+    If no head says Introduction, the text before the first head counts as introduction, or a first section Background,
+    as in medical journals, or Main text. Sections after the first MAX_HEADS have no role.
     """
     numbered = [_numbered(number, head) for number, head in headings[:MAX_HEADS]]
     found = _walk(numbered, introduction=None)
@@ -228,7 +240,10 @@ def roles(headings: Sequence[Heading]) -> list[str | None]:
 
 
 def _numbered(number: str | None, head: str | None) -> Heading:
-    """(number, head), with the number printed in the head if there is no other; (None, None) if the head is noise."""
+    """(number, head), with the number printed in the head if there is no other; None if there is none.
+
+    (None, None) if there is no head, or only a caption or the like.
+    """
     if head is None or is_noise(head):
         return None, None
     number = (number or "").strip(" .):") or None
@@ -236,7 +251,12 @@ def _numbered(number: str | None, head: str | None) -> Heading:
 
 
 def _instead(headings: Sequence[Heading]) -> int | None:
-    """The index of the section that serves as introduction where none is called so; None if there is none."""
+    """The index of the section that serves as introduction where none is called so; None if there is none.
+
+    After the front matter (Abstract and the like) this is a first section called Main text or the like; text without a
+    head before a first head; a first section called Background. The first two need a usual head among those that
+    follow.
+    """
     heads = [(i, plain(head)) for i, (_, head) in enumerate(headings) if head is not None]
     body = [(i, text) for i, text in heads if not _FRONT.fullmatch(text)]
     if not body:
@@ -249,9 +269,9 @@ def _instead(headings: Sequence[Heading]) -> int | None:
 
 
 def _walk(headings: Sequence[Heading], introduction: int | None) -> list[str | None]:
-    """The role of each section.
+    """The role of each section: its own by its head, else that of the section it belongs to; None without either.
 
-    `introduction`: the index of the section that counts as introduction whatever its head.
+    `introduction`: the index of the section that counts as introduction whatever its head; None: there is none.
     """
     found: list[str | None] = []
     inside: list[_Open] = []
@@ -273,9 +293,9 @@ def _inner_number(head: str, role: str) -> str | None:
 
 
 def _within(headings: Sequence[Heading], i: int, above: _Open) -> bool:
-    """Whether section i belongs to the section `above`.
+    """Whether section `i` belongs to the section `above` as a sub-section.
 
-    Sets the number of `above` if that was lost but can be inferred.
+    If the number of `above` was lost and can be inferred from the first sub-section, it is set.
     """
     number, head = headings[i]
     if number is None:
@@ -309,7 +329,7 @@ def _is_roman(number: str, headings: Sequence[Heading]) -> bool:
 
 
 def _unnumbered_within(headings: Sequence[Heading], i: int, above: _Open, head: str) -> bool:
-    """As `_within`, for a section without a number."""
+    """Whether section `i`, which has no number and this head, belongs to the section `above` as a sub-section."""
     text = plain(head)
     if _END.fullmatch(text) or _is_next_letter(head, above.number):
         return False
@@ -327,7 +347,10 @@ def _is_next_letter(head: str, number: str | None) -> bool:
 
 
 def _goes_on(headings: Sequence[Heading], i: int, above: str) -> bool:
-    """Whether the next number after section i follows `above` directly, so that none was lost: 2.1 or 3 after 2."""
+    """Whether the next number from section `i` on is the one after `above`, or below it: 3 or 2.1 after 2.
+
+    Then no number was lost in between. False if there are no more numbers.
+    """
     following = next((number for number, _ in headings[i:] if number), None)
     *outer, last = above.split(".")
     after = ".".join([*outer, str(int(last) + 1)]) if last.isdigit() else None

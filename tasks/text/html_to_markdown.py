@@ -45,7 +45,10 @@ def to_markdown(html: str) -> str:
 
 
 def _guard(html: str) -> str:
-    """The HTML with STAND_IN for every backslash, and with hints at the language of code as classes of <pre>."""
+    """The HTML with STAND_IN for every backslash, and with the language of code from comments as a class of <pre>.
+
+    Where the HTML has STAND_IN itself, it is removed.
+    """
     html = html.replace(STAND_IN, "").replace("\\", STAND_IN)
     if "&#" in html or "&bsol;" in html:
         html = _BACKSLASH.sub(STAND_IN, _STAND_IN.sub("", html))
@@ -55,7 +58,7 @@ def _guard(html: str) -> str:
 
 
 def _deepest(html: str) -> int:
-    """How deep HTML of this length may nest, from LEAST_DEEPEST to DEEPEST."""
+    """How many levels deep HTML of this length may nest, from LEAST_DEEPEST (if long) to DEEPEST."""
     return max(LEAST_DEEPEST, min(DEEPEST, isqrt(LARGEST_NESTED // (len(html) + 1))))
 
 
@@ -63,7 +66,7 @@ def _deepest(html: str) -> int:
 def _converter(deepest: int) -> tuple[Callable[..., Any], Any, type[Exception]]:
     """(convert, options, error class) of the native library; its public wrapper builds options anew on every call.
 
-    `deepest`: how deep HTML may nest.
+    `deepest`: how many levels deep HTML may nest.
     """
     from html_to_markdown import _html_to_markdown as native
 
@@ -81,6 +84,6 @@ def _converter(deepest: int) -> tuple[Callable[..., Any], Any, type[Exception]]:
 
 
 def _plain(html: str) -> str:
-    """The text of the HTML, a line for each block; linear in time on any input."""
+    """The text of the HTML without tags, a line for each block, without blank lines; linear in time on any input."""
     text = unescape(_TAG.sub(lambda tag: "" if _INLINE.fullmatch(tag[1].lower()) else "\n", html))
     return "\n".join(line.strip() for line in text.split("\n") if line.strip())

@@ -30,7 +30,7 @@ _SEMICOLON = re.compile(r"; ")
 
 
 class Block(NamedTuple):
-    """Where a paragraph, list item, heading or table row is in the text: no sentence reaches beyond one."""
+    """Where a paragraph, list item, heading or table row is in the text: no sentence goes on beyond its end."""
 
     start: int
     end: int
@@ -38,10 +38,11 @@ class Block(NamedTuple):
 
 
 def listed_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
-    """(start, end) in `text` of each sentence and table row, in order. No sentence reaches beyond its list item.
+    """(start, end) in `text` of each sentence and table row, in order; marks of items and headings are in none.
 
-    `hidden` spans (sorted, not overlapping: citation marks) are ignored when text is cut, and go with what precedes
-    them.
+    A list item ends a sentence, also in a list folded into one line; a sentence of over OVER_LONG characters is cut at
+    its semicolons if it has two or more. Pieces without a letter or digit are left out. `hidden` spans (sorted, not
+    overlapping: citation marks) are ignored when text is cut, and belong to the span right before them.
     """
     found: Spans = []
     for block in _blocks(text):
@@ -53,9 +54,10 @@ def listed_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
 
 
 def _blocks(text: str) -> list[Block]:
-    """The blocks of a text, by its lines; marks of items and headings, rules and bars of tables are in none.
+    """The blocks of a text, in order.
 
-    A line after that of an item belongs to the item if it is indented, or begins in the middle of a sentence.
+    Marks of items and headings, rules and the bars at the ends of a table row are in none. A line after that of an
+    item belongs to the item if it is indented, or begins in the middle of a sentence.
     """
     found: list[Block] = []
     begun_by = "none"
@@ -70,9 +72,9 @@ def _blocks(text: str) -> list[Block]:
 
 
 def _read(line: str, at: int) -> tuple[str, int, int]:
-    """(kind, start, end) of the content of a line; kind is none, row, head, item or text.
+    """(kind, start, end) of the content of a line; kind is none (blank, or a rule), row, head, item or text.
 
-    `at`: where the line starts.
+    `at`: where the line starts, from which offsets count. The content is without the mark of an item or heading.
     """
     end = at + len(line.rstrip())
     if _RULE.match(line):
@@ -91,16 +93,20 @@ def _read(line: str, at: int) -> tuple[str, int, int]:
 
 
 def _pieces(text: str) -> Spans:
-    """Sentences of the text of a block, cut also at the items of lists that were folded into it."""
+    """(start, end) of the sentences in the text of a block, cut also at the items of lists that were folded into it.
+
+    Marks of these items are in none.
+    """
     marks = sorted({*_running_numbers(text), *_bullets(text)})
     bounds = [(0, 0), *marks, (len(text), len(text))]
     return [span for (_, start), (end, _) in pairwise(bounds) for span in _sentences(text, start, end)]
 
 
 def _running_numbers(text: str) -> Spans:
-    """Spans of the numbers of items in a folded list: from 1, two or more, in order.
+    """(start, end) of the numbers of items in a list that was folded into one line.
 
-    `1.` counts after a colon or the end of a sentence, `2.` and so on anywhere.
+    [] unless two or more are in order. They count from 1. `1.` counts at the beginning, after a colon, a semicolon or
+    the end of a sentence, `2.` and so on anywhere.
     """
     found: Spans = []
     for mark in _NUMBER.finditer(text):
@@ -113,14 +119,14 @@ def _running_numbers(text: str) -> Spans:
 
 
 def _may_open(text: str, at: int) -> bool:
-    """Whether a list may begin at `at`: at the start of the text, after a colon, or after the end of a sentence."""
+    """Whether a list may begin at `at`: at the start of the text, after a colon or semicolon, or after a sentence."""
     return at == 0 or _OPENS_LIST.search(text, max(0, at - 5), at) is not None
 
 
 def _bullets(text: str) -> Spans:
-    """Spans of the bullets of items in a folded list: two or more of one kind.
+    """(start, end) of the bullets of items in a list that was folded into one line: two or more of one kind; else [].
 
-    The first must be after a colon or the end of a sentence.
+    The first must be at the beginning, after a colon, a semicolon or the end of a sentence.
     """
     found: dict[str, Spans] = {}
     for mark in _BULLET.finditer(text):
@@ -130,7 +136,10 @@ def _bullets(text: str) -> Spans:
 
 
 def _sentences(text: str, start: int, end: int) -> Spans:
-    """Sentences of text[start:end], with over-long ones cut; what opens a sentence (a quote, `**`) goes with it."""
+    """(start, end) of the sentences in text[start:end], with over-long ones cut at their semicolons.
+
+    What opens a sentence (a quote, a bracket, `**`) goes with it.
+    """
     region = text[start:end]
     start += len(region) - len(region.lstrip())
     spans = [(start + low, start + high) for low, high in sentence_spans(region.strip())]
@@ -150,7 +159,10 @@ def _opened(text: str, spans: Spans) -> Spans:
 
 
 def _cut_at_semicolons(text: str, start: int, end: int) -> Spans:
-    """The span, or its parts if it has more than OVER_LONG characters and two or more semicolons."""
+    """The span, or its parts if it has more than OVER_LONG characters and two or more semicolons before a blank.
+
+    Each part ends with its semicolon.
+    """
     cuts = [mark.span() for mark in _SEMICOLON.finditer(text, start, end)] if end - start > OVER_LONG else []
     bounds = [(start, start), *((low + 1, high) for low, high in cuts), (end, end)]
     return [(begin, stop) for (_, begin), (stop, _) in pairwise(bounds)] if len(cuts) > 1 else [(start, end)]

@@ -16,7 +16,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s++")
 
 
 class _Span(NamedTuple):
-    """A slice of the text that is cut no further. `words`: how many it has; `heads`: whether it is a heading."""
+    """A slice of the text that is cut no further. `words`: how many it has; `heads`: whether it is a heading.
+
+    Words are runs between white space.
+    """
 
     start: int
     end: int
@@ -25,11 +28,11 @@ class _Span(NamedTuple):
 
 
 def cut(text: str, *, words: int = 120) -> list[str]:
-    """The text as passages of at most `words` words (runs between white space), as long as that allows.
+    """The text as passages of at most `words` words (runs between white space), in order; [] if there are no words.
 
-    Cut between paragraphs; where one is too long between its lines, else sentences, else words. Two things may make a
-    passage longer: a fenced code block stays whole up to CODE_LIMIT times `words`, and a heading stays with the text
-    after it. White space at a passage's end is dropped.
+    A text is cut between paragraphs; where one is too long between its lines, else sentences, else words. Two things
+    may make a passage longer: a fenced code block stays whole up to CODE_LIMIT times `words`, and a heading stays with
+    the text after it. White space at a passage's end, and blank lines before it, are dropped.
     """
     if 0 < len(text.split()) <= words:
         return [text[_LEADING.match(text).end() :].rstrip()]  # type: ignore[union-attr]
@@ -38,7 +41,10 @@ def cut(text: str, *, words: int = 120) -> list[str]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, code) of each paragraph (list, table, quote) and each fenced code block."""
+    """(start, end, code) of each paragraph (list, table, quote) and each fenced code block, in order.
+
+    `code`: it is a code block. An unclosed one ends with the text.
+    """
     start, fence = 0, ""
     for line in _LINE.finditer(text):
         opening = None if fence else _FENCE.match(text, *line.span())
@@ -54,7 +60,11 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _spans(text: str, start: int, end: int, code: bool, words: int) -> Iterator[_Span]:
-    """The block as one slice, or as several if it has too many words; blank lines are left out."""
+    """The block text[start:end] as one slice if it has at most `words` words; if not, a slice for each line.
+
+    If it is `code` it may have CODE_LIMIT times as many. A longer line becomes several slices. Blank ones are left
+    out.
+    """
     whole = _span(text, start, end)
     if whole.words <= words * (CODE_LIMIT if code else 1):
         parts = [whole]
@@ -64,7 +74,7 @@ def _spans(text: str, start: int, end: int, code: bool, words: int) -> Iterator[
 
 
 def _parts(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
-    """A line as one slice; if it has too many words its sentences, and of long sentences runs of words."""
+    """A line as one slice; if it has more than `words` words its sentences, and of longer sentences runs of words."""
     line = _span(text, start, end)
     if line.words <= words:
         yield line
@@ -76,18 +86,22 @@ def _parts(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
 
 
 def _runs(text: str, start: int, end: int, words: int) -> Iterator[_Span]:
-    """Slices of at most `words` words."""
+    """text[start:end] in slices of `words` words; the last may have fewer."""
     run = re.compile(rf"(?:\S++\s*+){{1,{words}}}+")
     return (_span(text, *found.span()) for found in run.finditer(text, start, end))
 
 
 def _span(text: str, start: int, end: int) -> _Span:
+    """text[start:end] as a slice, with its number of words, and whether it is a Markdown heading."""
     heads = _HEADING.fullmatch(text, start, end) is not None
     return _Span(start, end, len(text[start:end].split()), heads)
 
 
 def _packed(spans: Iterator[_Span], words: int) -> Iterator[list[_Span]]:
-    """The slices in groups of at most `words` words; a heading that would end a group starts the next one."""
+    """The slices in groups of at most `words` words; a slice with more, or a heading before one, makes a group longer.
+
+    A heading that would end a group starts the next one, unless it is the last slice.
+    """
     group: list[_Span] = []
     count = 0
     for span in spans:

@@ -34,7 +34,7 @@ _WORD = re.compile(r"\w+")
 class Block(NamedTuple):
     """Where a block of a Markdown text is.
 
-    `kind`: prose (a paragraph), list, code, or other (heading, table, quotation, HTML, reference).
+    `kind`: prose (a paragraph), list, code, or other (heading, table, quotation, HTML, reference, rule).
     """
 
     kind: str
@@ -43,6 +43,8 @@ class Block(NamedTuple):
 
 
 class Span(NamedTuple):
+    """Where something, such as a sentence, is in a text: text[start:end]."""
+
     start: int
     end: int
 
@@ -58,7 +60,10 @@ def shared_words(wanted: set[str], text: str) -> int:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a Markdown text in order, without the blank lines between them."""
+    """The blocks of a Markdown text in order, without the blank lines between them; [] for a blank text.
+
+    All items of a list are one block, also with blank lines between them, as are indented lines of code.
+    """
     found: list[Block] = []
     kind, start, end, at, fence, gap = "", 0, 0, 0, "", False
     for line in text.split("\n"):
@@ -86,7 +91,10 @@ def blocks(text: str) -> list[Block]:
 
 
 def sentences(text: str) -> list[Span]:
-    """The spans of the sentences in paragraphs and list items, in order; nothing of code, tables or headings."""
+    """The spans of the sentences in paragraphs and list items, in order; nothing of code, tables or headings.
+
+    Of an item only the first line counts, and no item of a list that holds fenced code.
+    """
     found: list[Span] = []
     for block in blocks(text):
         if block.kind == "prose":
@@ -104,7 +112,10 @@ def sentences_of(text: str, start: int, end: int) -> list[Span]:
 
 
 def balanced(sentence: str) -> bool:
-    """Whether a sentence is complete by itself: no code, emphasis, link or bracket begins or ends outside of it."""
+    """Whether a sentence is complete by itself: no code, emphasis, link or bracket begins or ends outside of it.
+
+    Its backticks and asterisks must be even in number, and its brackets as many opening as closing.
+    """
     return (
         sentence.count("`") % 2 == 0
         and sentence.count("*") % 2 == 0
@@ -114,9 +125,10 @@ def balanced(sentence: str) -> bool:
 
 
 def _kind(line: str, before: str, gap: bool, fence: str) -> str:
-    """The kind of block that a line belongs to, or "heading of the line before" for a line of = or -.
+    """The kind of block that a line belongs to: prose, list, code or other.
 
-    `before`: the kind of the block before it, after a blank line if `gap`; `fence`: the fence that it opens, or "".
+    A line of = or - right after a paragraph is "heading of the line before". `before`: the kind of the block before
+    the line ("": none), after a blank line if `gap`; `fence`: the fence that the line opens, or "".
     """
     bare = line.lstrip()
     if fence:
@@ -147,7 +159,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def _item_sentences(text: str, block: Block) -> Iterator[Span]:
-    """The spans of the sentences in the first line of each list item; none if the list holds code."""
+    """The spans of the sentences in the first line of each list item, in order; none if the list holds fenced code."""
     if "```" in text[block.start : block.end] or "~~~" in text[block.start : block.end]:
         return
     for marker in _ITEM.finditer(text, block.start, block.end):
@@ -156,15 +168,19 @@ def _item_sentences(text: str, block: Block) -> Iterator[Span]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
-    """The span without white space at its ends. Of white space alone, one that ends where it begins, or before."""
+    """The span of text[start:end] without white space at its ends.
+
+    Of white space alone the result ends where it begins, or before.
+    """
     shown = text[start:end]
     return Span(start + len(shown) - len(shown.lstrip()), start + len(shown.rstrip()))
 
 
 def fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Of (score, passage number, sentence) those whose sentence can stand alone; it is put on one line, each once.
+    """Of (score, passage number, sentence) those whose sentence can stand alone, in order, each sentence once.
 
-    Questions, what ends in a colon or comma, images and HTML are left out.
+    A sentence is put on one line. Questions, what ends in a colon or comma, images, HTML, and sentences that are not
+    `balanced` are left out. A sentence must not be blank.
     """
     seen = set()
     for score, number, raw in ranked:

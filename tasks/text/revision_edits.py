@@ -46,9 +46,9 @@ _SAYS = {
 
 
 class _Piece(NamedTuple):
-    """One edit by offsets: cuts draft[start:end] out, and puts `text` in at `at`.
+    """One edit by offsets: cuts draft[start:end] out, and puts `text` in at `at`, an offset in the draft, too.
 
-    `old` and `new`: the sentence before and after, for the description.
+    `action`: a key of _SAYS; `old` and `new`: the sentence before and after, for the description, "" if there is none.
     """
 
     action: str
@@ -61,17 +61,18 @@ class _Piece(NamedTuple):
 
 
 class _Seam(NamedTuple):
-    """Where white space and list marks between two sentences are in a text."""
+    """Where the white space and list marks between two neighbouring sentences are in a text."""
 
     start: int
     end: int
 
 
 class _KeptSeam(NamedTuple):
-    """The seam of the draft that is kept, by its index (`place`); new text goes in after its first `split` characters.
+    """The seam (white space and list mark between two sentences) of the draft that is kept where sentences come or go.
 
-    `head` and `tail`: how many characters at the beginning and end of the wanted seams are not put in: the kept seam
-    provides them.
+    `place`: its index in the gap; new text goes in after its first `split` characters. `head`, `tail`: how many
+    characters at the beginning of the first and at the end of the last seam of the reference are not put in, as the
+    kept seam has them.
     """
 
     place: int
@@ -82,11 +83,12 @@ class _KeptSeam(NamedTuple):
 
 @dataclass
 class _Gap:
-    """What is between two sentences that stay: `mine` are removed from it, `theirs` come into it.
+    """What is between two sentences that stay: the sentences `mine` are removed from it, `theirs` come into it.
 
-    `seams`: white space and list marks before, between and after `mine` in the draft; `wanted`: those of the reference
-    around `theirs`. `cuts`: the span to cut for each of `mine`; `chunks`: the text to put in at `at` for each of
-    `theirs`; `replacement`: text in place of what is removed; `anchor`: the edit of the second of the two sentences.
+    `seams`: white space and list marks before, between and after `mine` in the draft; `wanted`: the texts of those in
+    the reference around `theirs`. `cuts`: the span to cut for each of `mine`; `chunks`: the text to put in at `at` for
+    each of `theirs`; `replacement`: text in place of what is removed; `anchor`: the edit of the second of the two
+    sentences, None if it does not change.
     """
 
     mine: list[int]
@@ -103,9 +105,11 @@ class _Gap:
 def revise(draft: str, reference: str) -> list[Edit]:
     """The edits that make the draft the reference, in the order of the reference; none if the words are the same.
 
-    Each has the seven fields of an edit, and refers to the draft before any edit. `preceding_snippet` is the text right
-    before the place, as much as is needed to find it; null if original_snippet is replaced where it first occurs
-    outside earlier edits. Raises UsageError if a text has more than MAX_SENTENCES sentences.
+    Each is a dict of seven fields: action_name, revision_description, revision_level, revision_intention and three
+    snippets. It refers to the draft before any edit. `preceding_snippet` is the text right before the place, as much
+    as is needed to find it; null if original_snippet is replaced where it first occurs outside earlier edits. If no
+    such edits can be found, one edit rewrites everything. Raises UsageError if a text has more than MAX_SENTENCES
+    sentences.
     """
     if folded(draft) == folded(reference):
         return []
@@ -128,7 +132,9 @@ def revise(draft: str, reference: str) -> list[Edit]:
 def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
     """Lists of edits by offsets, the best list first.
 
-    In later ones fewer sentences move: snippets cannot always show the move of a sentence that has copies.
+    In later ones fewer sentences move (all of MOVES are tried): snippets cannot always show the move of a sentence
+    that has copies. For each choice items of lists are first edited by lines, then by sentences; a list that equals
+    the one before it is left out.
     """
     last = None
     for moves in MOVES:
@@ -143,7 +149,7 @@ def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Senten
 def _pieces(
     draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> Iterator[_Piece]:
-    """The edits of an alignment, gap by gap: removals, what comes in, and the sentence after the gap, if it changes.
+    """The edits of an alignment: before each sentence that stays removals and what comes in, then its own change.
 
     `by_lines`: in lists, whole items with their marks are cut and put in where possible.
     """
@@ -172,7 +178,10 @@ def _pieces(
 def _gaps(
     draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment, *, by_lines: bool
 ) -> Iterator[_Gap]:
-    """The gaps before, between and after the sentences that stay, each with what is cut from it and put into it."""
+    """What is before, between and after the sentences that stay, in order, with what is cut from it and put into it.
+
+    `by_lines`: in lists, whole items with their marks are cut and put in where possible.
+    """
     last, reference_last = -1, -1
     staying = [(i, j) for i, j in enumerate(alignment.becomes) if alignment.stays[i] and j is not None]
     for i, j in [*staying, (len(mine), len(theirs))]:
@@ -184,9 +193,9 @@ def _gaps(
         )
         lead = mark = 0
         by_line = by_lines and _fill_by_lines(gap, draft, reference, theirs)
-        if not by_line and not _fill(gap, draft, reference, mine, theirs, alignment):
+        if not by_line and not _edit_gap(gap, draft, reference, mine, theirs, alignment):
             lead, mark = _give_mark(gap, draft)
-            _fill(gap, draft, reference, mine, theirs, alignment)
+            _edit_gap(gap, draft, reference, mine, theirs, alignment)
         if i < len(mine) and (lead or mark or mine[i].key != theirs[j].key):
             start, end = mine[i].start - lead, mine[i].end
             text = reference[theirs[j].start - mark : theirs[j].end]
@@ -198,8 +207,9 @@ def _gaps(
 
 
 def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]:
-    """The spans of what lies between neighbouring sentences (white space and list marks: a seam each), from sentence
-    `first` to sentence `last` of `own`; -1 is the beginning of the text, len(own) its end.
+    """The spans between neighbouring sentences (white space and list marks), from sentence `first` to `last`.
+
+    Both are indices in `own`, the sentences of `text`; -1 is the beginning of the text, len(own) its end.
     """
     begin = own[first].end if first >= 0 else len(text) - len(text.lstrip())
     starts = [begin, *(sentence.end for sentence in own[first + 1 : last])]
@@ -207,16 +217,19 @@ def _seams(text: str, own: list[Sentence], first: int, last: int) -> list[_Seam]
     return list(map(_Seam, starts, ends if last < len(own) else [*ends, starts[-1]]))
 
 
-def _fill(
+def _edit_gap(
     gap: _Gap, draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
 ) -> bool:
-    """Decides which seam of the draft is kept, and sets what is cut and put in.
+    """Set what is cut from the gap and put into it (`cuts`, `at`, `chunks`, `replacement`); False if that cannot be.
 
-    Returns False, without a change to `gap`, if none can be kept.
+    A seam (white space and list mark between two sentences) of the draft is kept if it fits the reference. If none
+    does, all are cut with the sentences beside them; that needs a sentence of the gap that is removed, or some that
+    leave while others come in. Else a seam is kept that differs from the reference's only in its white space. If there
+    is none, the gap is unchanged.
     """
-    stays = _staying(gap, draft)
+    stays = _kept_seam(gap, draft)
     if stays is None and (ends := _ends_that_stay(gap, draft)):
-        _cut(gap, mine, None)
+        _set_cuts(gap, mine, None)
         first, last = gap.mine[0], gap.mine[-1]
         gap.cuts[first] = (gap.cuts[first][0] + ends[0], gap.cuts[first][1])
         gap.cuts[last] = (gap.cuts[last][0], gap.cuts[last][1] - ends[1])
@@ -225,7 +238,7 @@ def _fill(
         stays = _staying_in_words(gap, draft)
         if stays is None:
             return False
-    _cut(gap, mine, stays and stays.place)
+    _set_cuts(gap, mine, stays and stays.place)
     place, split, head, tail = stays or _KeptSeam(0, 0, 0, 0)
     gap.at = gap.seams[place].start + split
     _put(gap, reference, theirs, head, tail)
@@ -235,9 +248,9 @@ def _fill(
 
 
 def _fill_by_lines(gap: _Gap, draft: str, reference: str, theirs: list[Sentence]) -> bool:
-    """As `_fill`, for a list: whole items with their marks ("- a warm coat\\n") are cut and put in.
+    """Set what is cut from the gap and put into it, for a list: whole items with their marks and line ends.
 
-    Returns False, without a change, if that is not possible.
+    Returns False, without a change, if the gap is in no list or the white space around the items would not fit.
     """
     lines = _line_starts(gap, draft)
     if not lines:
@@ -249,9 +262,10 @@ def _fill_by_lines(gap: _Gap, draft: str, reference: str, theirs: list[Sentence]
 
 
 def _put(gap: _Gap, reference: str, theirs: list[Sentence], head: int, tail: int) -> None:
-    """Sets `gap.chunks`: the sentences that come in, with their seams.
+    """Set `gap.chunks`: the sentences that come in, each with white space and list marks beside it.
 
-    Of these the first `head` and the last `tail` characters are left out, as the draft has them.
+    Of these the first `head` and the last `tail` characters of all are left out, as the draft has them. No change if
+    none comes in.
     """
     if gap.theirs:
         bodies = [reference[theirs[j].start : theirs[j].end] for j in gap.theirs]
@@ -261,9 +275,10 @@ def _put(gap: _Gap, reference: str, theirs: list[Sentence], head: int, tail: int
 
 
 def _line_starts(gap: _Gap, draft: str) -> list[int] | None:
-    """For each seam of a list the offset at which the line of its list mark begins.
+    """For each seam of a gap in a list the offset at which the line of its list mark begins, without a mark its end.
 
-    None: it is no list, or what would be left of the first and last seam is not as in the reference.
+    None: it is no list (the first or last seam has no mark), or what would be left of these two is not as in the
+    reference. A seam is the white space and list mark between two sentences.
     """
     starts = [_line_start(seam, draft) for seam in gap.seams]
     if None in (starts[0], starts[-1]) or any(start == end for start, end in gap.seams[1:-1]):
@@ -276,14 +291,17 @@ def _line_starts(gap: _Gap, draft: str) -> list[int] | None:
 
 
 def _line_start(seam: _Seam, draft: str) -> int | None:
-    """The offset of the line that the seam's list mark is on; None: the seam has no list mark."""
+    """The offset of the line that the list mark in the seam is on; None: the seam has no list mark."""
     text = draft[seam.start : seam.end]
     start = max(text.rfind("\n"), text.rfind("\r")) + 1
     return seam.start + start if text[start:].strip() else None
 
 
-def _staying(gap: _Gap, draft: str) -> _KeptSeam | None:
-    """The seam of the draft to keep, so that all seams become those of the reference; None if no seam does."""
+def _kept_seam(gap: _Gap, draft: str) -> _KeptSeam | None:
+    """The seam of the draft to keep, so that all seams become those of the reference; None if there is no such seam.
+
+    A seam is the white space and list mark between two sentences; the first that fits is taken.
+    """
     first, last = gap.wanted[0], gap.wanted[-1]
     for place, (start, end) in enumerate(gap.seams):
         seam = draft[start:end]
@@ -294,9 +312,10 @@ def _staying(gap: _Gap, draft: str) -> _KeptSeam | None:
 
 
 def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
-    """How much of the beginning of the first seam and of the end of the last one make up the wanted seam together.
+    """(characters of the first seam's beginning, characters of the last one's end) that make up the wanted seam.
 
-    None: nothing does, or sentences come in.
+    A seam is the white space and list mark between two sentences. None: nothing does, sentences come into the gap, or
+    none leaves it.
     """
     if gap.theirs or not gap.mine:
         return None
@@ -310,7 +329,11 @@ def _ends_that_stay(gap: _Gap, draft: str) -> tuple[int, int] | None:
 
 
 def _staying_in_words(gap: _Gap, draft: str) -> _KeptSeam | None:
-    """As `_staying`, but the white space of the seam may differ from the reference's."""
+    """The seam of the draft to keep, the first that equals one of the reference but for its white space.
+
+    None if none does. A seam is the white space and list mark between two sentences. The reference's are its last seam
+    in the gap and, if sentences come in, its first.
+    """
     for place, (start, end) in enumerate(gap.seams):
         seam = folded(f"x{draft[start:end]}x")
         if seam == folded(f"x{gap.wanted[-1]}x"):
@@ -320,10 +343,11 @@ def _staying_in_words(gap: _Gap, draft: str) -> _KeptSeam | None:
     return None
 
 
-def _cut(gap: _Gap, mine: list[Sentence], stays: int | None) -> None:
-    """Sets `gap.cuts`: each sentence with the seam on its side away from the kept one, whose index is `stays`.
+def _set_cuts(gap: _Gap, mine: list[Sentence], stays: int | None) -> None:
+    """Set `gap.cuts`: for each sentence that leaves the gap its span, with a seam (white space and list mark).
 
-    If `stays` is None, each with the seam after it, and the first also with the seam before it.
+    Sentences before the kept seam, which has the index `stays`, take the seam before them, the others the one after
+    them. None: no seam is kept, so the first sentence takes the seams on both sides.
     """
     for place, i in enumerate(gap.mine):
         before = stays is not None and place < stays
@@ -332,7 +356,10 @@ def _cut(gap: _Gap, mine: list[Sentence], stays: int | None) -> None:
 
 
 def _chunks(bodies: list[str], seams: list[str]) -> list[str]:
-    """Each sentence with the seam after it; but if there is text before the first, each with the seam before it."""
+    """Each sentence with the white space and list mark (seam) after it; if there is text before the first, before it.
+
+    Then the last sentence also has the seam after it. `seams`: one more than `bodies`, which are the sentences.
+    """
     if not seams[0]:
         return [body + seam for body, seam in zip(bodies, seams[1:], strict=True)]
     chunks = [seam + body for seam, body in zip(seams, bodies, strict=False)]
@@ -340,9 +367,10 @@ def _chunks(bodies: list[str], seams: list[str]) -> list[str]:
 
 
 def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
-    """Shortens the last seams to the white space they both begin with; the rest is edited with the next sentence.
+    """Shorten the last seams (white space and list mark before the next sentence) to the white space both begin with.
 
-    Returns the lengths of that rest in draft and reference.
+    Returns (length of what is cut off in the draft, the same in the reference), which is edited with the next
+    sentence. Changes `gap`.
     """
     (start, end), wanted = gap.seams[-1], gap.wanted[-1]
     shared = wanted[: common_prefix_length(draft[start:end], wanted)]
@@ -352,14 +380,14 @@ def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
 
 
 def _action_of_change(old: str, new: str) -> str:
-    """The action for a sentence that changes: change if old and new share enough words, else rewrite."""
+    """The action for a sentence that changes: change if `old` and `new` share _CHANGED of their words, or rewrite."""
     mine, theirs = Counter(words_of(old)), Counter(words_of(new))
     shared = 2 * (mine & theirs).total()
     return "change" if shared >= _CHANGED * (mine.total() + theirs.total()) else "rewrite"
 
 
 def _applied(draft: str, pieces: list[_Piece]) -> str:
-    """The draft after all these edits."""
+    """The draft after all these edits, of which each refers to the draft before any of them."""
     steps = [(piece.at, 0, order, piece.at, piece.text) for order, piece in enumerate(pieces)]
     steps += [(piece.start, 1, 0, piece.end, "") for piece in pieces if piece.end > piece.start]
     parts, at = [], 0
@@ -379,14 +407,14 @@ class _Describer:
         self._next: dict[str, int] = {}
 
     def edits(self, pieces: list[_Piece]) -> list[Edit] | None:
-        """The edits in order; None: their snippets would take too much text.
+        """The edits in order; None: the snippets before their places would take too much text.
 
         A move that snippets cannot show becomes a removal and an addition.
         """
         found = []
         for piece in pieces:
             steps = [piece]
-            if piece.action.startswith("move") and not self._movable(piece):
+            if piece.action.startswith("move") and not self._snippets_show_move(piece):
                 steps = [
                     piece._replace(action="remove", at=piece.start, text="", new=""),
                     piece._replace(action="add", start=piece.at, end=piece.at, old=""),
@@ -404,22 +432,32 @@ class _Describer:
                 found.append(_edit(step.action, original, step.text, preceding, step.old, step.new))
         return found
 
-    def _movable(self, piece: _Piece) -> bool:
-        """Whether a move can be shown: the sentence is found where it is, and has no copy already where it goes."""
+    def _snippets_show_move(self, piece: _Piece) -> bool:
+        """Whether snippets alone can name this move: a search finds the sentence, and no copy is at the target.
+
+        A search finds it if every earlier copy in the draft is covered by an earlier edit.
+        """
         original = self._draft[piece.start : piece.end]
         here = _BLANKS.match(self._draft, piece.at)
         taken = here is not None and self._draft.startswith(original.strip(), here.end())
         return not taken and self._first(original, piece.start)
 
     def _is_found(self, step: _Piece, original: str) -> bool:
-        """Whether an edit needs no preceding snippet: it replaces the first `original` that no earlier edit covers."""
+        """Whether an edit needs no preceding snippet: the first `original` in the draft is the one that it replaces.
+
+        Or earlier edits cover all that come before that one, and no short text right before it is unique. False for
+        additions and moves.
+        """
         if not original or step.action.startswith("move"):
             return False
         is_first = self._draft.find(original) == step.start
         return is_first or (self._tail(step.at, 8 * _CONTEXT) is None and self._first(original, step.start))
 
     def _first(self, original: str, start: int) -> bool:
-        """Whether every `original` before `start` is in the span of an earlier edit; False if there are a hundred."""
+        """Whether the `original` at `start` is the first in the draft that no earlier edit covers.
+
+        False if the first hundred copies do not decide it.
+        """
         at = self._draft.find(original, self._next.get(original, 0))
         for _ in range(100):
             if at >= start or at < 0:
@@ -434,7 +472,8 @@ class _Describer:
     def _tail(self, at: int, limit: int) -> str | None:
         """The text right before `at`, as short as possible, that occurs nowhere earlier in the draft.
 
-        None: no text of up to `limit` characters does.
+        None if none is found. Tried are _CONTEXT characters, twice and four times that and so on, up to about `limit`,
+        each from the beginning of a word if that is near. All the text before `at` may be the last resort.
         """
         length = _CONTEXT
         while length < at and length <= limit:
@@ -449,6 +488,11 @@ class _Describer:
 
 
 def _edit(action: str, original: str, revised: str, preceding: str | None, old: str, new: str) -> Edit:
+    """An edit with its seven fields: action, description, level (always sentence), intention, and three snippets.
+
+    `original`, `revised`, `preceding`: the snippets; `old`, `new`: the sentence before and after, for the description
+    and the intention. The action mark (another list mark) is given as change.
+    """
     intention, says = _SAYS[action]
     return {
         "action_name": "change" if action == "mark" else action,
@@ -462,9 +506,9 @@ def _edit(action: str, original: str, revised: str, preceding: str | None, old: 
 
 
 def _quote(text: str) -> str:
-    """The beginning of a text for a description, with blanks for control characters.
+    """The beginning of a text for a description, up to _QUOTED characters, with blanks for control characters.
 
-    Zero-width joiners are kept within words and emoji.
+    Zero-width joiners are kept within words and emoji. A text that is cut ends in an ellipsis.
     """
     text = folded(text[: 2 * _QUOTED])
     quote = "".join(sign if sign.isprintable() or _joins(text, at) else " " for at, sign in enumerate(text))
@@ -472,20 +516,26 @@ def _quote(text: str) -> str:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether the character at `at` is a joiner between two letters or emoji, or behind a letter without its vowel."""
+    """Whether the character at `at` is a zero-width joiner in its place.
+
+    That is between two letters or emoji, or after a letter without its vowel (with a virama).
+    """
     if text[at] not in _JOINERS or not at:
         return False
     return _is_joined(text[at - 1]) and (_is_joined(text[at + 1 : at + 2]) or combining(text[at - 1]) == _VIRAMA)
 
 
 def _is_joined(sign: str) -> bool:
+    """Whether a character is a letter, a mark on one, or an emoji; False for ""."""
     return bool(sign) and (category(sign)[0] in "LM" or category(sign) in ("So", "Sk"))
 
 
 def _intention(old: str, new: str) -> str:
-    """fluency if only case, punctuation or the spelling of one or two words differs; else clarity or meaning.
+    """fluency, clarity or meaning: what an edit that turns `old` into `new` is for.
 
-    clarity: up to three words are added or dropped, none of them a number or a name.
+    fluency: only case, punctuation or the spelling of one or two words differs. clarity: at most three words are
+    added, or at most three dropped, none of them a number or a capitalised word (except at the beginning); order is
+    ignored. Else, or above _COMPARED_WORDS words in both together, meaning.
     """
     mine, theirs = (re.findall(r"\w+", normalize("NFC", text)) for text in (old, new))
     if len(mine) + len(theirs) > _COMPARED_WORDS:

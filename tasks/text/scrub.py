@@ -32,7 +32,7 @@ SUSPECT = (
 
 @dataclass(frozen=True, slots=True)
 class Scrubbed:
-    """A text after scrubbing, and how many marks of each kind were put into it."""
+    """A text after scrubbing, and how many marks of each kind were put into it; `marks` is their sum."""
 
     text: str
     mails: int = 0
@@ -45,7 +45,7 @@ class Scrubbed:
 
 
 def scrub(text: str, regions: Sequence[str] = REGIONS) -> Scrubbed:
-    """The text with marks in place of mail addresses, phone numbers and handles.
+    """The text with marks in place of mail addresses, phone numbers and handles, and the number of marks of each kind.
 
     `regions`: countries whose way of writing national telephone numbers is known, as ISO 3166 codes.
     """
@@ -64,7 +64,10 @@ Span = tuple[int, int, str]
 
 
 def _without(text: str, find: Callable[[str], Iterator[Span]]) -> tuple[str, int]:
-    """The text with marks in place of the spans that `find` yields, and their number. Spans do not overlap."""
+    """(the text with marks in place of the spans that `find` yields, their number); a span is (start, end, mark).
+
+    Spans are in order and do not overlap.
+    """
     pieces, end = [], 0
     for start, stop, mark in find(text):
         pieces += [text[end:start], mark]
@@ -108,13 +111,17 @@ _MAIL_CUE = re.compile(
 
 
 def _mails(text: str) -> Iterator[Span]:
+    """(start, end, mark) of mail addresses, written or spelt out in words, in order.
+
+    @user@host is marked as a handle.
+    """
     written = _written_mails(text) if _has_sign(text) else ()
     spelt = _spelt_mails(text) if _has_words(text) else ()
     yield from _apart([*written, *spelt])
 
 
 def _has_sign(text: str) -> bool:
-    """Whether the text may have an @ in any notation.
+    """Whether the text may have an @ in any notation: @, its full-width form, %40, or a character reference.
 
     Single characters are looked for first: that costs next to nothing.
     """
@@ -129,7 +136,10 @@ def _has_words(text: str) -> bool:
 
 
 def _written_mails(text: str) -> Iterator[Span]:
-    """Mail addresses with an @ in any notation; @user@host is a handle."""
+    """(start, end, mark) of mail addresses with an @ in any notation, in order; @user@host is marked as a handle.
+
+    Addresses that are nobody's, such as those of examples and machines, are left out.
+    """
     end = floor = 0
     for sign in _SIGN.finditer(text):
         local = _LOCAL.search(text, max(end, floor, sign.start() - 64), sign.start())
@@ -143,9 +153,9 @@ def _written_mails(text: str) -> Iterator[Span]:
 
 
 def _is_no_mail(text: str, start: int, local: str, domain: re.Match[str]) -> bool:
-    """Whether an address is nobody's: an example's, a machine's, a file's, or part of a URL or of ssh's user@host:path.
+    """Whether an address is nobody's: an example's, a machine's, a file's, or part of a URL or of user@host:path.
 
-    `local`: what is before the @, which begins at `start`; `domain`: the match of what follows it.
+    `local`: what is before the @; `start`: where the word before the @ begins; `domain`: the match of what follows it.
     """
     return bool(
         _EXAMPLE.fullmatch(domain[0])
@@ -157,9 +167,10 @@ def _is_no_mail(text: str, start: int, local: str, domain: re.Match[str]) -> boo
 
 
 def _spelt_mails(text: str) -> Iterator[Span]:
-    """Mail addresses in words, `jo at mail dot test` in all its forms.
+    """(start, end, mark) of mail addresses in words, such as `jo [at] mail dot test`, in order.
 
-    With bare words, not in brackets, only if something else speaks for an address too.
+    With at and dot as bare words, not in brackets, only if something else speaks for an address too. Example domains
+    are left out.
     """
     for match in _SPELT_MAIL.finditer(text):
         bare_at, bare_dot, point = (match[name] is not None for name in ("plain", "spelt1", "point"))
@@ -170,7 +181,10 @@ def _spelt_mails(text: str) -> Iterator[Span]:
 
 
 def _is_announced(text: str, match: re.Match[str]) -> bool:
-    """Whether more than at and dot speaks for an address: its provider, digits in its name, a cue such as "write"."""
+    """Whether more than at and dot speaks for an address: its provider, digits or dots in its name, or a cue.
+
+    A cue is a word such as "write" shortly before it.
+    """
     return bool(
         _PROVIDERS.fullmatch(match["host"])
         or re.search(r"[\d._]", match["local"])
@@ -179,7 +193,7 @@ def _is_announced(text: str, match: re.Match[str]) -> bool:
 
 
 def _apart(spans: list[Span]) -> list[Span]:
-    """The spans in order, without those that overlap an earlier one."""
+    """The spans in order, without those that overlap an earlier one that is kept."""
     kept: list[Span] = []
     for span in sorted(spans):
         if not kept or span[0] >= kept[-1][1]:
@@ -227,7 +241,10 @@ _IN_URL = re.compile(r"(?:https?://|www\.)\S*\Z")
 
 
 def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
-    """Telephone numbers of at least MIN_DIGITS digits. `regions`: see `scrub`."""
+    """(start, end, mark) of telephone numbers of at least MIN_DIGITS digits, in order.
+
+    `regions`: countries whose national numbers are known, as ISO 3166 codes.
+    """
     end = 0
     for run in _RUN.finditer(text):
         if len(_NO_DIGITS.sub("", run[0])) >= MIN_DIGITS:
@@ -242,7 +259,7 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
 
 
 def _after_group(match: re.Match[str]) -> int:
-    """The offset after a match that is no number: behind its first digits, or the sign or bracket before them."""
+    """The offset from which to look on if a match is no telephone number: after its first digits or first sign."""
     first = _GROUP.match(match[0])
     return match.start() + (first.end() if first else 1)
 
@@ -250,7 +267,8 @@ def _after_group(match: re.Match[str]) -> int:
 def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence[str]) -> int:
     """The end of the telephone number that begins where the match does; the start of the match if there is none.
 
-    `floor`: the end of the last number that was found; text before it is ignored.
+    The end may be before that of the match, or after it, behind an extension. `floor`: the end of the last number that
+    was found; text before it is ignored.
     """
     start, shape = match.start(), match.lastgroup or ""
     before = text[max(floor, start - 48) : start]
@@ -259,7 +277,7 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
     announced = bool(_CUE.search(before))
     if not announced and (_OTHER_CUE.search(before) or (shape == "bare" and not _CALL.search(before))):
         return start
-    for end in _ends(match):
+    for end in _possible_ends(match):
         number = text[start:end]
         if not _continues(text, end, shape, number) and _is_phone(shape, number, announced, regions):
             more = _EXTENSION.match(text, end)
@@ -267,10 +285,10 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
     return start
 
 
-def _ends(match: re.Match[str]) -> Iterator[int]:
-    """Where a number may end: the end of the match, then that of each earlier group of digits but the first.
+def _possible_ends(match: re.Match[str]) -> Iterator[int]:
+    """Offsets in the text at which a number may end: the end of the match, then that of each earlier group of digits.
 
-    What follows a number may look like a part of it.
+    The first group is left out, and the longest number comes first. What follows a number may look like a part of it.
     """
     groups = [group.end() for group in _GROUP.finditer(match[0])]
     yield match.end()
@@ -280,7 +298,8 @@ def _ends(match: re.Match[str]) -> Iterator[int]:
 def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) -> bool:
     """Whether a number is a telephone number.
 
-    `shape`: the group of _SHAPES that it matches; `announced`: a cue such as "tel" is before it.
+    `shape`: the group of _SHAPES that it matches; `announced`: a cue such as "tel" is before it; `regions`: countries
+    whose national numbers are known, as ISO 3166 codes.
     """
     digits = _NO_DIGITS.sub("", number)
     if not MIN_DIGITS <= len(digits) <= 17 or number.count("(") != number.count(")") or _is_other(number, digits):
@@ -296,14 +315,15 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
 
 
 def _dialled(number: str) -> str:
-    """The number as dialled from abroad: + in place of 00, and no "(0)"."""
+    """The number as dialled from abroad: + in place of 00 at its beginning, and no "(0)"."""
     return re.sub(r"\A00 ?(?=[1-9])", "+", number).replace("(0)", "")
 
 
 def _is_within(text: str, start: int, before: str, number: str) -> bool:
     """Whether a match is a piece of something longer: a word, a sum, a row of numbers, a URL.
 
-    `before`: the text before `start`, from the last number that was found.
+    `start`: where the match begins; `before`: the text before that, from the last number that was found; `number`: the
+    text of the match.
     """
     last = before[-1:]
     separator = next((mark for mark in number if mark in " .-/"), "")
@@ -316,7 +336,10 @@ def _is_within(text: str, start: int, before: str, number: str) -> bool:
 
 
 def _continues(text: str, end: int, shape: str, number: str) -> bool:
-    """Whether what is matched up to `end` goes on after it: a longer number, a word, a unit."""
+    """Whether what is matched up to `end` goes on after it: a longer number, a word, a unit.
+
+    An extension is none of these. `shape`: the group of _SHAPES that `number`, the matched text, matches.
+    """
     after = text[end : end + 3]
     if _EXTENSION.match(text, end):
         return False
@@ -332,14 +355,17 @@ def _is_other(number: str, digits: str) -> bool:
 
 
 def _is_isbn(digits: str) -> bool:
-    """Whether the check digit of an ISBN of 10 or 13 digits is right."""
+    """Whether the check digit of an ISBN of 10 or 13 digits is right; one of 10 must begin with 0, 1 or 3."""
     if len(digits) == 13:
         return sum(int(digit) * (1, 3)[place % 2] for place, digit in enumerate(digits)) % 10 == 0
     return digits[0] in "013" and sum(int(digit) * (10 - place) for place, digit in enumerate(digits)) % 11 == 0
 
 
 def _is_possible(number: str, regions: Sequence[str]) -> bool:
-    """Whether one of the regions, or the country that + and a code name, has telephone numbers of this length."""
+    """Whether one of the regions, or the country that + and a code name, has telephone numbers of this length.
+
+    `regions`: as ISO 3166 codes. In North America a number must not begin with 0 or 1.
+    """
     import phonenumbers
 
     for region in regions if not number.startswith("+") else (None,):
@@ -353,7 +379,7 @@ def _is_possible(number: str, regions: Sequence[str]) -> bool:
 
 
 def _counts_up(number: str) -> bool:
-    """Whether the groups of digits go up or down by one, as in a list: 01 02 03 04 05."""
+    """Whether three or more groups of digits go up or down by one each, as in a list: 01 02 03 04 05."""
     groups = [int(group) for group in _GROUP.findall(number)]
     return len(groups) > 2 and {second - first for first, second in pairwise(groups)} in ({1}, {-1})
 
@@ -392,7 +418,7 @@ _NOBODY = frozenset(_NO_NAMES.split())
 
 
 def _handles(text: str) -> Iterator[Span]:
-    """Handles (@name, u/name) outside of code."""
+    """(start, end, mark) of handles (@name, u/name) outside of code, in order."""
     if "@" not in text and "u/" not in text:
         return
     found = [(match.start(), match.end("name"), HANDLE) for match in _HANDLE.finditer(text) if _is_handle(match)]
@@ -411,6 +437,7 @@ def _is_handle(match: re.Match[str]) -> bool:
 
 
 def _inside(place: int, spans: list[tuple[int, int]]) -> bool:
+    """Whether the offset `place` is within one of the sorted `spans`, which do not overlap."""
     before = bisect_right(spans, place, key=itemgetter(0))
     return before > 0 and place < spans[before - 1][1]
 
@@ -426,6 +453,10 @@ def code_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _fenced(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each fenced block of code, in order, with its fences.
+
+    One that is not closed ends with the text.
+    """
     opened: re.Match[str] | None = None
     for match in _FENCE.finditer(text):
         if opened is None:
@@ -438,19 +469,23 @@ def _fenced(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _unfenced_code(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """(start, end) of indented blocks and inline code in text[start:end], in order; overlapping ones are joined."""
     spans = [(match.start(1), match.end(1)) for match in _INDENTED.finditer(text, start, end)]
     return _merged(sorted(spans + list(_inline(text, start, end))))
 
 
 def _inline(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Spans of inline code: from a run of backticks to the next of the same length, within a paragraph."""
+    """(start, end) of inline code: from a run of backticks to the next of the same length, within a paragraph."""
     bounds = [start, *(blank.end() for blank in _BLANK_LINE.finditer(text, start, end)), end]
     for first, last in pairwise(bounds):
         yield from _paired(list(_TICKS.finditer(text, first, last)))
 
 
 def _paired(runs: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Spans from each run of backticks to the next of the same length, without overlap."""
+    """(start, end) from each run of backticks to the end of the next of the same length, in order, without overlap.
+
+    A run without such a next one opens nothing.
+    """
     closing: list[int | None] = []
     nearest: dict[int, int] = {}
     for place in reversed(range(len(runs))):
@@ -464,6 +499,7 @@ def _paired(runs: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The sorted spans, with those that overlap joined."""
     merged: list[tuple[int, int]] = []
     for start, end in spans:
         if merged and start < merged[-1][1]:

@@ -74,14 +74,18 @@ class Sentences:
         self._remembered = lru_cache(max_words)(self._read_word)
 
     def spans(self, text: str) -> Spans:
-        """(start, end) of each sentence; a single blank between two belongs to neither."""
+        """(start, end) of each sentence, in order; [] for "".
+
+        One blank right before a sentence, and a single one at the end of the text, are in none. All other white space
+        is in a sentence, between two in the later.
+        """
         starts = self._starts(text)
         ends = [start - 1 if text[start - 1] == " " else start for start in starts[1:]]
         single = len(text) > 1 and text[-1] == " " and not text[-2].isspace()
         return list(zip(starts, [*ends, len(text) - single], strict=True)) if text else []
 
     def _starts(self, text: str) -> list[int]:
-        """Offsets at which sentences begin; the first is 0."""
+        """Offsets at which sentences begin, in order; the first is 0."""
         starts = [0]
         at = 0
         marked = self._common_marks if text.isascii() or self._rare.isdisjoint(text) else self._all_marks
@@ -93,9 +97,10 @@ class Sentences:
         return starts
 
     def _follow(self, text: str, begin: int, end: int, starts: list[int]) -> int:
-        """Append to `starts` where sentences begin in text[begin:end], a word with a mark, and after it.
+        """Append to `starts` where sentences begin in text[begin:end], a word with a sentence mark, and after it.
 
-        Returns where to look for the next mark; -1: the text must be cut into tokens as a whole.
+        Returns the offset from which to look for the next mark; -1: the text must be cut into tokens as a whole, since
+        an emoticon or abbreviation may reach over a blank.
         """
         marked, size = False, len(text)
         while True:
@@ -134,10 +139,11 @@ class Sentences:
         return Word(tuple(starts), marked, tokens != raw)
 
     def _of_tokens(self, text: str, tokens: Spans, *, marked: bool) -> tuple[list[int], bool]:
-        """(offsets at which sentences begin, whether a sentence has ended and the next has not begun).
+        """(offsets at which sentences begin, whether a sentence has ended after which none has begun).
 
         By the sentencizer's rule: after a mark a sentence begins at the first token that is neither mark nor
-        punctuation.
+        punctuation. `tokens`: (start, end) in `text`; `marked`: a sentence has ended before them, and the next has not
+        begun.
         """
         starts = []
         for start, end in tokens:
@@ -150,26 +156,24 @@ class Sentences:
         return starts, marked
 
     def _reaches(self, text: str, begin: int, end: int) -> bool:
-        """Whether an emoticon or abbreviation may reach over the blank before or after text[begin:end], a word."""
+        """Whether an emoticon or abbreviation may reach over the blank before or after the word text[begin:end]."""
         return any(self._reaching.search(text, max(0, blank - REACH), blank + 1 + REACH) for blank in (begin - 1, end))
 
 
 def _from_mark(marks: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for a mark and the rest of its word."""
+    """A pattern for one of the marks and the rest of its word."""
     return re.compile(f"[{''.join(map(re.escape, sorted(marks)))}]\\S*+")
 
 
 def _word_start(text: str, at: int, mark: int) -> int:
-    """Where the word begins that has a mark at `mark`; `at` at the earliest."""
+    """Where the word begins that has a mark at the offset `mark`; `at` at the earliest."""
     if mark == at or text[mark - 1].isspace():
         return mark
     return mark - len(text[at:mark].rsplit(None, 1)[-1])
 
 
 def _reaching(phrases: list[tuple[str, ...]]) -> re.Pattern[str]:
-    """A pattern for phrases with a blank between at least two of their tokens, and one blank or none between the
-    others.
-    """
+    """A pattern for phrases with a blank between two of their tokens, and one blank or none between the others."""
     splits = ((phrase[:at], phrase[at:]) for phrase in phrases for at in range(1, len(phrase)))
     return re.compile("|".join(f"{_spaced(before)} {_spaced(after)}" for before, after in splits))
 
@@ -183,9 +187,9 @@ def _spaced(tokens: tuple[str, ...]) -> str:
 
 
 class Folded:
-    """`text`: a text with white space folded to single blanks and `hidden` spans left out; offsets can be mapped back.
+    """`text`: the part of a text from `start` to `end`, with single blanks for white space and without `hidden` spans.
 
-    Only the part from `start` to `end` of the original is in it.
+    `span` maps offsets back to the original. The hidden spans are sorted and do not overlap.
     """
 
     def __init__(self, text: str, hidden: Sequence[Span], start: int = 0, end: int | None = None) -> None:
@@ -199,10 +203,11 @@ class Folded:
         self.text = " ".join(word[0] for word in words)
 
     def span(self, start: int, end: int) -> Span:
-        """The span in the original of self.text[start:end], which must not begin or end with a blank."""
+        """The span in the original text of self.text[start:end], which must not begin or end with a blank."""
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, at: int) -> int:
+        """The offset in the original text of the character at `at` in self.text, which is no blank."""
         word = bisect_right(self._at, at) - 1
         shown = self._words[word] + at - self._at[word]
         part = bisect_right(self._parts, shown) - 1
@@ -210,7 +215,10 @@ class Folded:
 
 
 def _visible(hidden: Sequence[Span], start: int, end: int) -> Spans:
-    """The parts of start to end that no hidden span covers; `hidden` is sorted and does not overlap."""
+    """(start, end) of the parts of `start` to `end` that no hidden span covers.
+
+    `hidden` is sorted and does not overlap.
+    """
     inside = [(max(low, start), min(high, end)) for low, high in hidden if high > start and low < end]
     bounds = [(start, start), *inside, (end, end)]
     return [(low, high) for (_, low), (high, _) in pairwise(bounds) if low < high]
@@ -220,7 +228,8 @@ def folded_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
     """(start, end) in `text` of its sentences, which are found after white space is folded to single blanks.
 
     ExpertQA's claims were found so (newlines replaced by blanks): a newline after a full stop is no token then.
-    `hidden` spans (sorted, not overlapping: citation marks) are ignored for that, and go with the sentence before them.
+    `hidden` spans (sorted, not overlapping: citation marks) are left out for that, and belong to the sentence before
+    them.
     """
     folded = Folded(text, hidden)
     spans = [folded.span(start, end) for start, end in sentence_spans(folded.text)]
@@ -228,7 +237,7 @@ def folded_spans(text: str, hidden: Sequence[Span] = ()) -> Spans:
 
 
 def with_what_follows(text: str, spans: Spans, hidden: Sequence[Span]) -> Spans:
-    """The spans, each extended by the hidden spans right after it."""
+    """The spans, each extended by the hidden spans right after it, with only white space before each of these."""
     found = []
     for start, end in spans:
         mark = bisect_left(hidden, (end, 0))

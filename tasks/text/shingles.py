@@ -11,14 +11,16 @@ WORD = re.compile(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """Lower-cased runs of letters, digits and underscores: no white space, punctuation or Markdown."""
+    """The text's runs of letters, digits and underscores in lower case, in order. White space and all other characters
+    are left out.
+    """
     return WORD.findall(text.lower())
 
 
 def shingle_hashes(text: str, n: int = 3) -> NDArray[np.uint64]:
-    """xxh3 of every n-gram of words (joined by blanks, UTF-8): sorted, each once.
+    """xxh3 (64 bits) of every n-gram of the text's `words` (joined by blanks, UTF-8), sorted, each hash once.
 
-    A text of fewer than n words has one shingle, all its words; a text without words has none.
+    A text with fewer than n words has one n-gram, all its words; a text without words has none.
     """
     parts = [word.encode() for word in words(text)]
     joined = b" ".join(parts)

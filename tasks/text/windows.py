@@ -31,11 +31,11 @@ _RUN = re.compile(r"\S++|\s++")
 
 
 def windows(text: str, *, tokenizer: str, size: int = 1000, overlap: int = 200) -> list[Span]:
-    """(start, end) in characters of windows of `size` tokens, each of which shares `overlap` with the next.
+    """(start, end) in characters of windows of `size` tokens, in order; each shares `overlap` tokens with the next.
 
-    Every token is in some window; the last window may be shorter. A short text is one window, an empty one has none.
-    `tokenizer`: spacy-en or an encoding of tiktoken. Raises UsageError if it is not there, or the overlap is not less
-    than the size.
+    Every token is in some window; the last window may be shorter. A text of at most `size` tokens is one window, an
+    empty one has none. `tokenizer`: `spacy-en` or the name of an encoding of tiktoken. UsageError if that tokenizer
+    cannot be used, or if the overlap is negative or not less than the size.
     """
     check_windows(size, overlap)
     if tokenizer == SPACY and 0 < len(text) <= size:
@@ -53,7 +53,7 @@ def windows(text: str, *, tokenizer: str, size: int = 1000, overlap: int = 200) 
 
 
 def check_windows(size: int, overlap: int) -> None:
-    """Raises UsageError unless the overlap is at least 0 and less than the size."""
+    """Raise UsageError unless the overlap is at least 0 and less than the size."""
     if not 0 <= overlap < size:
         raise UsageError(
             f"Windows of {size:,} tokens cannot share {overlap:,}: the overlap must be less than the size."
@@ -61,9 +61,9 @@ def check_windows(size: int, overlap: int) -> None:
 
 
 def check_tokenizer(name: str) -> Tokens:
-    """The function that yields (start, end) of each token of a text.
+    """The function that yields (start, end) of each token of a text. `name`: `spacy-en` or an encoding of tiktoken.
 
-    Raises UsageError if there is no such tokenizer here.
+    UsageError if tiktoken is not installed or cannot load this encoding.
     """
     return _spacy_tokens if name == SPACY else _tiktoken(name)
 
@@ -72,9 +72,11 @@ def check_tokenizer(name: str) -> Tokens:
 
 
 def _spacy_tokens(text: str) -> Iterator[Span]:
-    """(start, end) of each token. White space is a token too, except for the one blank that ends a word.
+    """(start, end) of each token of the text, in order, as spaCy's English tokenizer cuts each run without white
+    space.
 
-    Of a run over RUN_CHARACTERS every RUN_TOKEN characters are a token.
+    A run of white space is a token too, without the blank at its beginning if that ends a word. A run without white
+    space of more than RUN_CHARACTERS characters is cut into tokens of RUN_TOKEN characters.
     """
     for run in _RUN.finditer(text):
         start, end = run.span()
@@ -90,6 +92,9 @@ def _spacy_tokens(text: str) -> Iterator[Span]:
 
 @lru_cache(maxsize=REMEMBERED_WORDS)
 def _word(run: str) -> Spans:
+    """(start, end) of each token of spaCy's English tokenizer in a run without white space; the latest results are
+    cached.
+    """
     return english().tokens(run)
 
 
@@ -98,7 +103,9 @@ def _word(run: str) -> Spans:
 
 @cache
 def _tiktoken(name: str) -> Tokens:
-    """As `check_tokenizer`, for an encoding of tiktoken."""
+    """The function that yields (start, end) of each token of a text, by the encoding `name` of tiktoken. UsageError if
+    tiktoken is not installed or cannot load this encoding.
+    """
     try:
         encoding = import_module("tiktoken").get_encoding(name)
     except ImportError:
@@ -116,8 +123,7 @@ def _tiktoken(name: str) -> Tokens:
 
 
 def _spans(starts: list[int], length: int) -> Iterator[Span]:
-    """From the start of each token to that of the next; tokens that share a character each have all of it.
-
-    `length`: that of the text.
+    """(start, end) in characters of each token: it ends where the next one starts, the last one at `length`, the
+    length of the text. Tokens that share a character each have all of it.
     """
     return ((start, max(start + 1, after)) for start, after in pairwise([*starts, length]))

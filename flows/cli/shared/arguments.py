@@ -52,7 +52,7 @@ PromptsFolder = Annotated[
 
 def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
     """(the store of the home, the version) that `DATASET[@VERSION]` names, by default the latest. UsageError if there
-    is no such dataset or version.
+    is no such dataset or version, StoreError if its manifest is damaged.
     """
     from longform.artifacts import versions
     from longform.artifacts.store import Store
@@ -87,7 +87,7 @@ def named_splits(version: Any) -> Iterator[tuple[str, int]]:
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:
-    """Print a JSON document, with control characters made visible."""
+    """Print a JSON document, with control characters escaped. `indent` None: on one line."""
     from flows.builds.console import visible
 
     for line in json.dumps(document, indent=indent, ensure_ascii=False).split("\n"):
@@ -95,7 +95,7 @@ def print_json(document: Any, indent: int | None = 2) -> None:
 
 
 def with_prompts(settings: list[str] | None, folder: str | None) -> list[str]:
-    """The texts `key=value` of --set, and after them the setting `prompts` if --prompts gives a folder."""
+    """The texts `key=value` of --set, followed by `prompts=FOLDER` if --prompts gives a folder."""
     return [*(settings or []), *([] if folder is None else [f"prompts={json.dumps(folder)}"])]
 
 
@@ -108,7 +108,8 @@ def read_options(
     options: dict[str, Any],
 ) -> tuple[Any, Options]:
     """(the checked configuration of a dataset, the other options of a build) from what a command line gives: the file
-    of --config, the texts of --set, --home, --limit, and the flags of `Options`. UsageError if a value is invalid.
+    of --config, the texts of --set, --home, --limit (which wins over both), and the flags of `Options`. UsageError if
+    a value is invalid.
     """
     from flows.config import configuration
 

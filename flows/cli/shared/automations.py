@@ -22,8 +22,8 @@ Done = Literal["installed", "changed", "there already"]
 
 
 def crash_detection(patience: timedelta) -> AutomationCore:
-    """The Prefect automation that marks a run of our flows as Crashed if it was pending, running or cancelling and has
-    sent no event, not even a heartbeat, for `patience`.
+    """The Prefect automation that marks a run of one of the flows in FLOWS as Crashed if it was pending, running or
+    cancelling and has sent no event, not even a heartbeat, for `patience`.
     """
     trigger = EventTrigger(
         after={f"prefect.flow-run.{event}" for event in ALIVE},

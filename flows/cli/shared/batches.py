@@ -31,16 +31,16 @@ class EndpointTables(BaseModel):
 
 
 def open_jobs(home: Path) -> list[Job]:
-    """Batch jobs that have not ended (state neither DONE nor GONE), oldest first; also works
-    while a build is running.
+    """Batch jobs that have not ended (state neither DONE nor GONE), oldest first. Nothing is locked, so this also
+    works while a build is running.
     """
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.jobs()
 
 
 def described(job: Job) -> dict[str, Any]:
-    """A batch job as a JSON value: name, endpoint, the provider's id, state, number of requests, time it was created,
-    age.
+    """A batch job as a JSON value: name, endpoint, the provider's id (`remote`), state, number of requests, the time
+    it was created (Unix time) and its age in seconds; id, time and age are None if unknown.
     """
     return {
         "name": job.name,
@@ -54,6 +54,9 @@ def described(job: Job) -> dict[str, Any]:
 
 
 def jobs_table(jobs: list[Job]) -> Table:
+    """The jobs as a table: the first 12 characters of the name, endpoint, the provider's id, state, number of
+    requests, age.
+    """
     from flows.builds.console import table
 
     columns = {"job": "", "endpoint": "", "provider's id": "", "state": "", "requests": "right", "age": "right"}
@@ -65,6 +68,7 @@ def jobs_table(jobs: list[Job]) -> Table:
 
 
 def _age(seconds: float | None) -> str:
+    """Seconds in whole minutes, rounded down: `12 min`, from an hour on `2 h 20 min`; `–` for None."""
     if seconds is None:
         return "–"
     minutes = int(seconds // 60)
@@ -72,8 +76,8 @@ def _age(seconds: float | None) -> str:
 
 
 def chosen(jobs: list[Job], name: str) -> list[Job]:
-    """The one job whose name begins with `name`, as a list; all jobs if `name` is "all". UsageError if none or several
-    fit.
+    """All jobs if `name` is "all"; else a list of the one job whose name begins with `name`, upper and lower case
+    being equal. UsageError if no job or several fit such a name.
     """
     found = jobs if name == "all" else [job for job in jobs if job.name.startswith(name.lower())]
     if name != "all" and len(found) != 1:
@@ -84,11 +88,12 @@ def chosen(jobs: list[Job], name: str) -> list[Job]:
 
 
 def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) -> dict[str, bool]:
-    """Ask the providers to stop these jobs. Job name -> True; False if the provider does not know the job, whose state
-    then becomes GONE. `file` and `settings`: the configuration with the jobs' endpoints.
+    """Ask the providers to stop these jobs. Returns job name -> True, or False if the provider does not know the job,
+    whose state then becomes GONE. `file` and `settings` (texts `key=value`): the configuration with the jobs'
+    endpoints.
 
-    Raises UsageError if the configuration lacks an endpoint of these jobs, EndpointError if a key is missing or
-    refused; jobs that were stopped before the error stay stopped.
+    UsageError if the configuration lacks an endpoint of these jobs, EndpointError if a key is missing or refused; jobs
+    that were stopped before the error stay stopped.
     """
     endpoints = read(next(iter(DATASETS)), EndpointTables, file, settings).endpoints
     for job in jobs:
@@ -102,7 +107,7 @@ def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) ->
 
 
 def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
-    """Ask the provider to stop a job; if it does not know the job, set the job's state to GONE and return False."""
+    """Ask the provider to stop a job; whether it knows the job. If it does not, the job's state is set to GONE."""
     stopped = asyncio.run(_cancel(job, endpoints))
     if not stopped:
         with closing(open_responses(responses(home))) as store:
@@ -111,6 +116,7 @@ def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
 
 
 async def _cancel(job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
+    """Ask the provider to cancel a job; False if it has no batch of this job. Messages are printed."""
     from longform.llm.batch.jobs import cancel
     from longform.llm.send.wire import Wire
 

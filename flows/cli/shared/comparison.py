@@ -13,8 +13,9 @@ from longform.artifacts.versions import Version, artifact
 
 
 def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
-    """The differences of two versions as a JSON value: `stages` whose recipe changed and why, and for each of the
-    `splits` the numbers of rows before, after, added, removed and changed, compared by id.
+    """The differences of two versions as a JSON value: their addresses, whether they have the same recipe, `stages`
+    whose recipe changed and why, and for each of the `splits` the numbers of rows before, after, added, removed and
+    changed, compared by id.
     """
     return {
         "before": f"{before.dataset}@{before.name}",
@@ -27,7 +28,8 @@ def compare(store: Store, before: Version, after: Version) -> dict[str, Any]:
 
 def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[dict[str, str]]:
     """{stage, why} for each stage that is in one version only, or whose own recipe or source files differ; stages that
-    differ only by their inputs are left out.
+    differ only because a stage before them does are left out. StoreError if the record of a stage that was built is
+    gone.
     """
     for name in dict.fromkeys([*before.stages, *after.stages]):
         old, new = before.stages.get(name), after.stages.get(name)
@@ -42,7 +44,9 @@ def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[di
 
 
 def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
-    """(config, split) of all splits of both versions. The default config is None, as old versions do not name it."""
+    """(config, split) of all splits of both versions, each once. The config is None for the default one, the first
+    config of a version, as old versions do not name it.
+    """
     return list(
         dict.fromkeys(
             (config if number else None, split)
@@ -54,7 +58,9 @@ def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
 
 
 def _split_change(before: Version, after: Version, config: str | None, split: str) -> dict[str, Any]:
-    """Numbers of rows of a split in both versions, and of rows added, removed and changed, compared by id."""
+    """The name of a split (`<config>/<split>` unless `config` is None, the default one), its numbers of rows `before`
+    and `after`, and of rows `added`, `removed` and `changed`, compared by id. A version without the split has 0 rows.
+    """
     counts = [version.configs.get(_config_name(version, config), {}).get(split, 0) for version in (before, after)]
     hashes = [_row_hashes(version, _config_name(version, config), split) for version in (before, after)]
     query = f"""
@@ -74,7 +80,7 @@ def _config_name(version: Version, config: str | None) -> str:
 
 
 def _row_hashes(version: Version, config: str, split: str) -> str:
-    """A DuckDB query for the id and a hash of each row of a split; without result if the version lacks the split."""
+    """A DuckDB query for the id and a hash of each row of a split; it has no rows if the version lacks the split."""
     paths = version.files(config, split) if config in version.configs else []
     if not paths:
         return "SELECT NULL::VARCHAR AS id, NULL::UBIGINT AS hash LIMIT 0"

@@ -27,9 +27,10 @@ LEFT_OUT_IF_ZERO = ("unanswered", "cached_tokens")
 
 def paid(home: Path, address: str) -> dict[str, Any]:
     """What was paid for a dataset, or with `dataset@version` for the stages of that version, as a JSON value: `stages`
-    (calls, tokens and USD by stage and model) and `total`. Only reads.
+    (calls, tokens and USD by stage, endpoint, model and whether in batches) and `total`. Only reads.
 
-    `usd` covers the calls whose price is known; `unpriced` counts the other calls.
+    `usd` covers the calls whose price is known, and is None in a line of `stages` without such calls; `unpriced`
+    counts the other calls. UsageError if there is no such version.
     """
     dataset, with_version, _ = address.partition("@")
     version = find(home, address) if with_version else None
@@ -46,13 +47,15 @@ def paid(home: Path, address: str) -> dict[str, Any]:
 
 
 def _usd(line: dict[str, Any]) -> float | None:
-    """The USD of a ledger line; None if the price is known of none of its calls."""
+    """The USD of a ledger line (a dict with `cost_nano`, `calls` and `unpriced`); None if the price is known of none
+    of its calls.
+    """
     return None if line["unpriced"] == line["calls"] else (line["cost_nano"] or 0) / NANO
 
 
 def costs_table(found: dict[str, Any]) -> Table:
-    """The result of `paid` as a table: a line for each stage and model, and the sum. The columns `unanswered` and
-    `cached` are left out if they hold only zeros.
+    """The result of `paid` as a table: a line for each entry of `stages` and, if these are several, their sum. The
+    columns `unanswered` and `cached` are left out if they hold only zeros.
     """
     from flows.builds.console import table
 
@@ -68,6 +71,7 @@ def costs_table(found: dict[str, Any]) -> Table:
 
 
 def _model(line: dict[str, Any]) -> str:
+    """The model and its endpoint as text: `gpt via openai`, followed by `, batch` for calls in batches."""
     return f"{line['model']} via {line['endpoint']}{', batch' if line['batch'] else ''}"
 
 
@@ -79,8 +83,8 @@ def _usd_text(line: dict[str, Any]) -> str:
 
 
 def costs_lines(found: dict[str, Any]) -> list[str]:
-    """Lines to print below the table: that nothing was paid, or how many calls have no known
-    price or no usable answer.
+    """Lines to print below the table: that nothing was paid, or an empty line and how many calls have no known price
+    or no usable answer; no lines if there is nothing to say. `found`: the result of `paid`.
     """
     name = found["dataset"] + (f" {found['version']}" if found["version"] else "")
     total = found["total"]

@@ -22,7 +22,9 @@ SENTENCE = "Interrupted. What was finished is kept; run the same command again t
 
 
 class Ending:
-    """Controls the end of the process. Created first, so that its exit function runs last."""
+    """Controls the end of the process. The constructor sets the handler of SIGTERM, an exit function, and a thread
+    that waits for signals. To be created first, so that its exit function runs last.
+    """
 
     def __init__(self) -> None:
         self.code = 1  # of an error that nobody caught
@@ -35,7 +37,9 @@ class Ending:
         threading.Thread(target=self._watch, args=(read_end,), name="ending", daemon=True).start()
 
     def leave(self, code: int) -> NoReturn:
-        """End the process with this code after its threads and exit functions, or after 10 seconds without them."""
+        """End the process with this exit code once its other threads and exit functions have ended, at the latest
+        after 10 seconds. Signals are ignored from here on.
+        """
         for number in CODES:
             signal.signal(number, signal.SIG_IGN)  # it ends already
         self.code = code
@@ -56,8 +60,8 @@ class Ending:
         self._exit_now()
 
     def _exit_now(self) -> NoReturn:
-        """End the process at once with the code `self.code`; prints the closing sentence first if that is the code of a
-        signal.
+        """End the process at once with the code `self.code`; prints SENTENCE first if that is the code of a signal
+        (CODES).
 
         It writes to the descriptor, not to sys.stderr, whose lock a hanging thread may hold.
         """
@@ -68,8 +72,8 @@ class Ending:
         os._exit(self.code)
 
     def _terminate(self, *_: object) -> NoReturn:
-        """The handler of SIGTERM; while a flow runs, Prefect handles it first and calls this when the flow
-        has ended.
+        """The handler of SIGTERM: ends the command with SystemExit and the code 143; further SIGTERMs are ignored.
+        While a flow runs, Prefect handles the signal first and calls this when the flow has ended.
         """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # another one would break off the cleaning up
         self.code = TERMINATED
@@ -90,8 +94,8 @@ class Ending:
 
 
 def end_soon(error: LongformError) -> None:
-    """Start a timer that ends this process with the error's message and exit code in 20
-    seconds, unless it ends before.
+    """Start a timer that ends this process in 20 seconds, with the error's message on stderr and its exit code, unless
+    the process ends before.
     """
 
     def end() -> NoReturn:
@@ -105,7 +109,7 @@ def end_soon(error: LongformError) -> None:
 
 
 def _flush() -> None:
-    """Flush standard output and error."""
+    """Flush standard output and error; errors of a lost reader or a closed stream are ignored."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a reader that went away; a stream that is closed
             stream.flush()

@@ -21,14 +21,18 @@ KIND_NAMES = {"defect": "rejected", "filtered": "filtered"}  # the kinds of rows
 
 
 def describe(store: Store, version: Version) -> list[dict[str, Any]]:
-    """A dict for each stage of a version, in the order of the flow: fingerprint, rows in and out, rows left out by kind
-    and reason, counters, seconds of the last run, parts, arguments.
+    """A dict for each stage of a version, in the order of the flow: fingerprint, rows in and out, rows left out by
+    kind and reason, counters, seconds of the last run (None if unknown), number of parts, arguments. StoreError if the
+    artifact of a stage is gone.
     """
     seconds = durations(store.home, version.dataset)
     return [_stage(artifact(store, version, name), seconds) for name in version.stages]
 
 
 def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
+    """The dict of one stage, as `describe` says. `seconds`: fingerprint -> seconds of the last run. `rows_in` counts
+    the first input or, for a stage that reads sources, the counter `read`; None if there is neither.
+    """
     reasons = [{"kind": kind, "reason": reason, "rows": n} for (kind, reason), n in built.rejected().items()]
     counts = built.counts()
     rows_in = next(iter(built.rows_in.values()), counts.get("read"))
@@ -50,8 +54,9 @@ def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
 def rejected_rows(
     store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)
 ) -> Iterator[dict[str, Any]]:
-    """Every row that a version's stages left out, as a dict with its stage: first all rows of the first kind, stage by
-    stage, then the next kind. `stage` None: all stages.
+    """Every row that a version's stages left out, as a dict of its columns and its `stage`: first all rows of the
+    first of `kinds` (defect, filtered), stage by stage, then the next kind. `stage`: only of this one; None: of all.
+    UsageError for an unknown stage, StoreError if its artifact is gone.
     """
     artifacts = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
     for kind in kinds:
@@ -66,6 +71,7 @@ def rejected_number(store: Store, version: Version, stage: str | None, kinds: Se
 
 
 def _rejected_of_kind(store: Store, built: Artifact, kind: str) -> Iterator[dict[str, Any]]:
+    """The rows of this kind (defect or filtered) that a stage left out, as dicts, part by part."""
     for part in built.parts:
         if any(part_kind == kind for part_kind, _, _ in part.rejected):
             for batch in read_batches(store.rejected_path(part), ROWS_AT_ONCE):
@@ -73,16 +79,16 @@ def _rejected_of_kind(store: Store, built: Artifact, kind: str) -> Iterator[dict
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
-    """The `lines` of a trace (see `trace_row`) as text: each title padded to 11 characters,
-    then its text on one line.
+    """The `lines` of a trace (see `trace_row`) as text: each title padded to 11 characters, then its text, line breaks
+    as blanks.
     """
     for title, text in found["lines"]:
         yield f"{title:<11}{text}".replace("\n", " ")
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:
-    """The lines that a finished build prints: rows of each split, the folder and its files, and commands to go on with.
-    `seconds`: how long the build took.
+    """The lines that a finished build prints: rows of each split, the folder and its files, and commands to go on
+    with; the first line is empty. `seconds`: how long the build took.
     """
     name, folder = version.dataset, short_path(version.folder)
     splits = ", ".join(f"{rows:,} {split}" for split, rows in named_splits(version))
@@ -103,6 +109,9 @@ def summary_lines(version: Version, seconds: float) -> Iterator[str]:
 
 
 def _files(version: Version) -> list[str]:
+    """The files of a version as a person looks for them: `<split>/*.parquet` for each split, `figures/*.svg` if there
+    are any, and the names of the files at the top of its folder.
+    """
     splits = [f"{split}/*.parquet" for split, _ in named_splits(version)]
     plots = ["figures/*.svg"] if any(name.startswith("figures/") for name in version.manifest["files"]) else []
     return [*splits, *plots, *(name for name in version.manifest["files"] if "/" not in name)]

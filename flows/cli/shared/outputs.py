@@ -21,7 +21,8 @@ EXIT_CODES = {errno.EPIPE: 141, errno.EIO: 129}  # as shells name the ends by SI
 
 @contextmanager
 def outputs() -> Iterator[None]:
-    """A context in which any text can be printed: characters that the encoding lacks are escaped.
+    """A context in which any text can be printed: characters that the encoding lacks are escaped as in JSON, and an
+    output that was closed takes everything.
 
     If the reader of an output goes away, the context ends with SystemExit and a code of EXIT_CODES; if a disk is full,
     with one sentence on stderr and code 1. Other errors pass through.
@@ -51,20 +52,25 @@ def outputs() -> Iterator[None]:
 
 
 def _is_full(error: OSError) -> bool:
+    """Whether an error says that a disk is full."""
     from longform.files import full  # only where something failed
 
     return full(error)
 
 
 def _as_json(error: UnicodeError) -> tuple[str, int]:
-    """The codec error handler: characters that an encoding lacks become escapes as in JSON (\\u00e9)."""
+    """The codec error handler: (escapes as in JSON (\\u00e9) for the characters that an encoding lacks, the index at
+    which to go on). An error of decoding is raised again.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(json.dumps(letter)[1:-1] for letter in error.object[error.start : error.end]), error.end
 
 
 def _ready(stream: TextIO | None) -> TextIO:
-    """The stream, changed to escape characters that its encoding lacks; the null device for None, a closed stream."""
+    """The stream, changed to escape characters that its encoding lacks; the null device for None, which stands for a
+    stream that was closed before the start.
+    """
     if stream is None:  # it was closed before the start
         return open(os.devnull, "w")
     if isinstance(stream, io.TextIOWrapper):
@@ -73,7 +79,7 @@ def _ready(stream: TextIO | None) -> TextIO:
 
 
 def _is_gone(descriptor: int) -> bool:
-    """Whether the reader of a descriptor (a pipe, a terminal) is gone."""
+    """Whether the reader of a descriptor (the other end of a pipe, a terminal) is gone; False for a file."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
@@ -87,8 +93,8 @@ def _mute(descriptor: int) -> None:
 
 
 def _code(error: BaseException | None) -> int | None:
-    """The exit code for an OSError of EXIT_CODES (a lost reader or terminal) that is the error itself, or that it was
-    raised after, as by typer; None if there is none.
+    """The exit code (of EXIT_CODES) for a lost reader or terminal, if such an OSError is the error itself or one
+    during whose handling it was raised; None if there is none.
     """
     while error is not None:
         if isinstance(error, OSError) and error.errno in EXIT_CODES:

@@ -17,8 +17,8 @@ from longform.settings import responses
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The result of an export: rows and bytes of the file. `missing`: the number of responses that the version used but
-    the store lacks.
+    """The result of an export: rows and bytes of the file. `missing`: the number of responses that the version used
+    but the store lacks; 0 if all responses were exported.
     """
 
     rows: int
@@ -42,7 +42,10 @@ def address_and_file(words: list[str]) -> tuple[str | None, Path]:
 
 
 def export(home: Path, path: Path, version: Version | None) -> Exported:
-    """Write all responses, or those that a version used, to a Parquet file; also works while a build is running."""
+    """Write all responses, or those that a version used, to a Parquet file, which appears only when it is whole; also
+    works while a build is running. UsageError if the file cannot be written, StoreError if an artifact of the version
+    is gone.
+    """
     from longform.llm.responses.exchange import export_parquet
 
     keys = keys_used(Store(home), version) if version else None
@@ -52,7 +55,9 @@ def export(home: Path, path: Path, version: Version | None) -> Exported:
 
 
 def load(home: Path, path: Path) -> tuple[int, int]:
-    """Import a file that `export` wrote: (number of new responses, number of responses that were stored already)."""
+    """Import a file that `export` wrote: (number of new responses, number of responses that were stored already and
+    stay as they are). UsageError if the file is missing, damaged or no export.
+    """
     from longform.llm.responses.exchange import check_export, import_parquet
 
     check_export(path)
@@ -61,8 +66,8 @@ def load(home: Path, path: Path) -> tuple[int, int]:
 
 
 def stats(home: Path) -> list[dict[str, Any]]:
-    """A dict for each endpoint, model and task with the numbers of answers, errors, tokens and bytes, and the cost;
-    also works while a build is running.
+    """A dict for each endpoint, model and task: numbers of answers, errors, input and output tokens, bytes, and the
+    cost in billionths of a US dollar (`cost_nano`). Also works while a build is running.
     """
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.stats()

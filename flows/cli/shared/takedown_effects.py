@@ -35,14 +35,16 @@ class Holder:
 
     @property
     def withdraw(self) -> str:
+        """The command that removes the version."""
         return f"longform withdraw {self.dataset}@{self.version}"
 
 
 def wanted(records: list[str], file: Path | None, reason: str | None, day: str) -> list[tuple[str, str, str]]:
-    """(id, date, reason) of each record to take down, from the command line and from the JSON lines of `file`.
+    """(id, date, reason) of each record to take down, from the command line (`records`: ids or addresses) and from the
+    JSON lines of `file`.
 
-    `reason` and `day` (YYYY-MM-DD) hold for records that do not state their own. UsageError without a record, or for a
-    record without a reason.
+    `reason` and `day` (YYYY-MM-DD) hold for records that do not state their own. UsageError without a record, for a
+    text that names none, for a record without a reason, and for an invalid file.
     """
     found = [(record_of(text), day, reason or "") for text in records]
     found += [
@@ -56,8 +58,8 @@ def wanted(records: list[str], file: Path | None, reason: str | None, day: str) 
 
 
 def _lines(file: Path | None) -> Iterator[dict[str, str]]:
-    """The objects in a file of JSON lines, one for each takedown; none if `file` is None. UsageError for an invalid
-    line.
+    """The objects in a file of JSON lines, one for each takedown, blank lines left out; none if `file` is None.
+    UsageError if the file cannot be read, or for an invalid line.
     """
     if file is None:
         return
@@ -103,8 +105,8 @@ def holders(home: Path, ids: Collection[str]) -> list[Holder]:
 
 
 def purge_responses(home: Path, ids: Collection[str]) -> int:
-    """Delete the stored model responses that were made from these records, and return their number. BusyError while a
-    dataset is being built.
+    """Delete the stored model responses that were made from these records, and return their number; 0 if no response
+    is stored yet. BusyError, with the advice to run the command again, while a dataset is being built.
     """
     store, where = Store(home), responses(home)
     if isinstance(where, Path) and not where.exists():

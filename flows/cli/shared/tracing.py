@@ -18,7 +18,9 @@ MODEL = ("model", "prompt", "response")
 
 
 def example_row_id(version: Version) -> str:
-    """The id of a published row to show as an example of a trace: the dataset's choice, else the first by id."""
+    """The id of a published row to show as an example of a trace: the dataset's choice, else the first by id; without
+    one, empty if there are no rows.
+    """
     of_dataset = getattr(module_of(version.dataset), "example_row_id", None)
     return str(of_dataset(version)) if of_dataset else first_row(version)
 
@@ -46,8 +48,9 @@ def first_row(version: Version) -> str:
 
 
 def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[str, Stage]) -> dict[str, Any]:
-    """The result of `trace_row` for a dataset without its own `trace`: the stage rows are
-    found by the ids in the row.
+    """The result of `trace_row` for a dataset without its own `trace`: a dict of the published `row`, its `config`,
+    the stage rows that it was made from (`behind`, found by the ids in the row), all `stages` (name -> fingerprint)
+    and `lines`. UsageError as by `trace_row`.
     """
     config, row = published_row(version, row_id)
     behind = list(_stage_rows(store, version, row, stages))
@@ -61,7 +64,7 @@ def _stage_rows(
     store: Store, version: Version, row: dict[str, Any], stages: Mapping[str, Stage]
 ) -> Iterator[dict[str, Any]]:
     """For each stage, in order, whose key column is also a column of the published row: the stage row with the same
-    value, as a dict with `stage` and `key`.
+    key, if there is one, as a dict of its columns, `stage` (the stage's name) and `key` (the column's name).
     """
     for stage in version.stages:
         key = stages[stage].schema.metadata[b"key"].decode()
@@ -71,8 +74,9 @@ def _stage_rows(
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
-    """(title, text) of each stage row: its kind and id, its stage, and the beginning of its text in the first line of
-    that kind; then the model, prompt and response if a model wrote it.
+    """(title, text) of each stage row: the title is its key column without `_id`, the text its id and stage. Only the
+    first row of a title has the title, and the beginning of the row's text if it has one. After a row that a model
+    wrote, model, prompt and response follow under an empty title.
     """
     seen_titles: set[str] = set()
     for row in rows:

@@ -14,8 +14,8 @@ from longform.errors import ConservationError, UsageError
 
 
 def check(store: Store, version: Version) -> Iterable[str]:
-    """What is wrong with a version, one sentence each: files, checksums, schemas, stages; only if none of these is
-    wrong, also rows that a stage lost.
+    """What is wrong with a version, one sentence each: files, checksums, numbers of rows, parts of stages; only if
+    none of these is wrong, also rows that a stage lost. Empty if all is well.
     """
     found = list(problems(store, version))
     yield from found
@@ -24,8 +24,9 @@ def check(store: Store, version: Version) -> Iterable[str]:
 
 
 def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
-    """A message for each stage of a version with an input row that is neither the parent of an
-    output row nor rejected.
+    """A message for each stage of a version with an input row that is neither the parent of an output row nor
+    rejected, or with a parent that is no input row. UsageError if the version has stages that this release does not
+    have.
     """
     stages = stages_of(version.dataset)
     if unknown := [name for name in version.stages if name not in stages]:
@@ -50,5 +51,6 @@ def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
 
 
 def _rows(store: Store, stages: dict[str, Stage], built: Artifact) -> Rows:
+    """The rows of the parts that a stage made, with the schema of the stage."""
     name = built.recipe.stage
     return Rows(store, stages[name].schema, name, built.fingerprint, built.parts)

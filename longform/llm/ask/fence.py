@@ -29,12 +29,14 @@ def mark_of(text: str) -> str:
 
 
 def marks(message: str) -> set[str]:
-    """The marks of everything in a message that looks like the first line of a fence."""
+    """The marks, 12 hex digits each, of everything in a message that looks like the first line of a fence."""
     return set(_MARK.findall(message))
 
 
 def fenced(text: str) -> str:
-    """The text between the two lines of its fence. What looks like a fence in the text becomes `[fence removed]`."""
+    """The text between the two lines of its fence. What looks like a fence in the text becomes `[fence removed]`; the
+    mark is that of the text before this.
+    """
     mark = mark_of(text)
     if "<<<" in text or ">>>" in text:
         text = _LOOKALIKE.sub("[fence removed]", text)
@@ -42,8 +44,8 @@ def fenced(text: str) -> str:
 
 
 def unfenced(message: str) -> list[tuple[str, str]]:
-    """(label, text) of each fenced text in a message, in order; the label is the line before the fence, without its
-    colon. Ends at a fence that is not closed.
+    """(label, text) of each fenced text in a message, in order. The label is the line before the fence, without a
+    colon at its end; empty if there is none. From a fence that is not closed on, nothing is found.
     """
     found = []
     at = 0

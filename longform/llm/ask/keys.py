@@ -46,8 +46,8 @@ class Encoded(dict[str, Any]):
 
 
 def canonical(body: Mapping[str, Any]) -> str:
-    """The JSON text of a request's body, sorted by field, without the fields that do not change the reply. The key is
-    made of it, and it is stored with the reply.
+    """The JSON text of a request's body, its top-level fields sorted, without the fields that do not change the reply
+    (LEFT_OUT). The key is made of it, and it is stored with the reply.
     """
     pieces = (
         f"{_name(name)}:{value.json if type(value) is Encoded else _encode(value)}"
@@ -58,11 +58,11 @@ def canonical(body: Mapping[str, Any]) -> str:
 
 
 def key_of(endpoint: str, path: str, sent: str, *, sample: int = 0, attempt: int = 0) -> str:
-    """The key of a request, 64 hex digits. `endpoint` is the endpoint's name, `path` the URL path of the API, `sent`
-    the body in canonical form.
+    """The key of a request in the response store, 64 hex digits. `endpoint` is the endpoint's name, `path` the URL
+    path of the API, `sent` the body as `canonical` gives it.
 
-    `sample` numbers the answers where several to one request are wanted; `attempt` is above 0 if the question is
-    repeated after a reply of no use.
+    `sample` numbers the answers, from 0, where several to one request are wanted; `attempt` is above 0 if the question
+    is repeated after a reply of no use.
     """
     document = f"[{KEY_VERSION},{_name(endpoint)},{_name(path)},{sent},{sample},{attempt}]"
     return hashlib.sha256(document.encode()).hexdigest()

@@ -63,12 +63,16 @@ class Prompt:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """The forms in which the prompt can ask for a reply."""
+        """The forms in which the prompt can ask for a reply: tags and json if it has closing parts for them, else only
+        text.
+        """
         return ("tags", "json") if self.tags else ("text",)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The prompt's four templates, of which some may be empty."""
+        """The prompt's four templates: system, user, tags and json; those for tags and json are empty in a prompt for
+        plain text.
+        """
         return self.system, self.user, self.tags, self.json
 
     def identity(self) -> str:
@@ -86,7 +90,8 @@ class Prompt:
         **inputs: Any,
     ) -> Request:
         """A request to this endpoint with these inputs. With `reply`, a pydantic model, it asks for a structured reply
-        in the endpoint's form, else for plain text. UsageError if the inputs or the form do not fit.
+        in the endpoint's form, else for plain text. UsageError if the inputs are not those of the prompt, or it cannot
+        ask in this form. `max_tokens`, `samples`, `logprobs`: see Request.
         """
         form: Form = endpoint.form if reply else "text"
         return Request(
@@ -101,7 +106,9 @@ class Prompt:
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:
-        """(role, content) of the system and the user message. UsageError if the inputs or the form do not fit."""
+        """((`system`, content), (`user`, content)): the two messages with these inputs. UsageError if an input is
+        missing or unknown, or if the prompt cannot ask for a reply in this form.
+        """
         if form not in self.forms:
             raise UsageError(f"Prompt {self.name} cannot ask for a reply as {form}, only as {' or '.join(self.forms)}.")
         missing = [name for name in self.inputs if name not in inputs]
@@ -115,11 +122,11 @@ class Prompt:
 
 
 def load_prompt(name: str, *folders: Path) -> Prompt:
-    """The prompt `<name>.md` of the first of these folders that has it. UsageError if none has it, or if the file is no
-    valid prompt.
+    """The prompt `<name>.md` of the first of these folders that has it. UsageError if none has it, or if the file is
+    no valid prompt.
 
     The prompt must use exactly the inputs that it declares. If later folders have a prompt of this name too, it must
-    have the same inputs, reply and forms as that one.
+    have the same inputs, reply and forms as that one; else UsageError.
     """
     found = [folder / f"{name}.md" for folder in folders if os.path.lexists(folder / f"{name}.md")]
     if not found:
@@ -152,8 +159,9 @@ def prompt_folders(chosen: str | None, own: Path) -> tuple[Path, ...]:
 
 
 def prompt_names(folder: Path) -> list[str]:
-    """The names of the prompts in a folder: `<dataset>/<name>` for a file in a subfolder, `<name>` for one directly in
-    it.
+    """The names of the prompts (files `.md`) in a folder: `<name>` for those directly in it, then `<dataset>/<name>`
+    for those in its subfolders, each sorted. Hidden files and folders directly in it are left out. OSError if a folder
+    cannot be read.
     """
     entries = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     files = [*entries, *(path for entry in entries if entry.is_dir() for path in sorted(entry.iterdir()))]
@@ -161,7 +169,7 @@ def prompt_names(folder: Path) -> list[str]:
 
 
 def list_inputs(prompt: Prompt) -> set[str]:
-    """The inputs that must be lists, as the prompt loops over them (`for` in the template)."""
+    """The inputs that must be lists, as the prompt loops over them (`for` in a template)."""
     from jinja2 import nodes
 
     loops = [loop for part in prompt.parts for loop in _environment().parse(part).find_all(nodes.For)]
@@ -169,8 +177,8 @@ def list_inputs(prompt: Prompt) -> set[str]:
 
 
 def _check_replaces(path: Path, prompt: Prompt, own: Prompt) -> None:
-    """Raise UsageError unless a user's prompt, from the file `path`, has the inputs, reply and forms of the project's
-    own prompt.
+    """Raise UsageError unless a user's prompt, from the file `path`, has the inputs, reply and forms of `own`, the
+    project's prompt of the same name.
     """
     if set(prompt.inputs) != set(own.inputs):
         raise UsageError(
@@ -201,8 +209,8 @@ def _load(name: str, path: Path) -> Prompt:
 
 
 def _parse(name: str, content: bytes) -> Prompt:
-    """The prompt that a file's content describes; UsageError if it has another form than shown at the top of this
-    module.
+    """The prompt that a file's content describes. UsageError if it has another form than shown at the top of this
+    module, or an input with a name that `Prompt.request` uses itself; UnicodeDecodeError if it is no UTF-8.
     """
     match = _FILE.match(content.decode().replace("\r\n", "\n"))
     if match is None:
@@ -222,8 +230,8 @@ def _parse(name: str, content: bytes) -> Prompt:
 
 
 def _closings(name: str, user: str) -> tuple[str, dict[str, str]]:
-    """(the user part alone, form -> the part that closes it), from the text after `# user`: no closing part, or one for
-    each form. UsageError for anything else.
+    """(the user part without closing parts, form -> its closing part), from the text after `# user`. There are either
+    no closing parts, or one for each of the forms tags and json, with text in both; UsageError for anything else.
     """
     user, *rest = _CLOSING.split(user)
     forms, parts = rest[::2], rest[1::2]
@@ -236,7 +244,9 @@ def _closings(name: str, user: str) -> tuple[str, dict[str, str]]:
 
 
 def _field(name: str, line: str) -> tuple[str, str]:
-    """(field, value) of one line of a prompt's head; `name` is the prompt's."""
+    """(field, value) of one line of a prompt's head, without white space around them. UsageError if the line has no
+    colon. `name`: of the prompt, for the message.
+    """
     key, colon, value = line.partition(":")
     if not colon:
         raise UsageError(f'Prompt {name} has the line "{line}" on top: expected `name: value`.')
@@ -259,8 +269,9 @@ def _check_inputs(prompt: Prompt) -> None:
 
 
 def _check_fences(prompt: Prompt) -> None:
-    """Raise UsageError where the system message has an input, or another part prints anything but text through the
-    filter `fenced`, last of the filters, or the number of a loop: a source's text could give the model instructions.
+    """Raise UsageError if the system message is a template, or if another part prints a value that neither passes
+    through `fenced` as its last filter nor is a property of the loop, such as its number: a source's text could else
+    give the model instructions.
     """
     from jinja2 import nodes
 
@@ -279,23 +290,31 @@ def _check_fences(prompt: Prompt) -> None:
 
 
 def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got") -> str:
-    """The message of an error about inputs that are missing or not declared."""
+    """The message of an error about inputs of the prompt `name` that are missing or not declared. `verb` says what the
+    prompt did with them: it `got` or `uses` them.
+    """
     wrong = [f"no {item}" for item in missing] + [f"the undeclared {item}" for item in extra]
     return f"Prompt {name} {verb} {' and '.join(wrong)}: it declares the inputs {', '.join(declared)}."
 
 
 def _rendered(part: str, inputs: dict[str, Any]) -> str:
-    """A template rendered with these inputs, without white space around it."""
+    """A template rendered with these inputs, without white space around it. A text without `{` is no template and
+    stays.
+    """
     return _template(part).render(inputs).strip() if "{" in part else part.strip()
 
 
 @lru_cache(maxsize=256)
 def _template(source: str) -> Template:
+    """The Jinja template of this text, compiled once for each of the last 256 texts."""
     return _environment().from_string(source)
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    """The Jinja environment, made once: a sandbox, where a missing input is an error and texts have the filter
+    `fenced`.
+    """
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 

@@ -19,8 +19,8 @@ FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "i
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens. `cached_input`: for prompt tokens that the provider had cached (None: as `input`).
-    `batch`: the factor by which batch mode changes all prices.
+    """USD per million tokens, of the prompt (`input`) and of the reply (`output`). `cached_input`: for prompt tokens
+    that the provider had cached (None: as `input`). `batch`: the factor by which batch mode changes all prices.
     """
 
     input: float
@@ -33,10 +33,12 @@ class Price:
 class Endpoint:
     """A model behind an OpenAI-compatible API; without `base_url` the built-in offline model.
 
-    `name`, `model`, `parameters` and whether it takes a JSON schema are its identity, as they change its replies;
-    address, key, limits, price and time-out are not. `key_env` is the environment variable with the API key.
-    `concurrency`: requests at the same time. `limit_field` is the server's name for the limit of a reply's tokens.
-    `rpm` and `tpm` are requests and tokens allowed a minute, where the server does not say so itself.
+    `parameters`: further fields of each request's body, as (name, value). `name`, `model`, `parameters` and whether it
+    takes a JSON schema are its identity, as they change its replies; address, key, limits, price and time-out are not.
+    `key_env` is the environment variable with the API key. `concurrency`: requests at the same time. `limit_field` is
+    the server's name for the limit of a reply's tokens. `capabilities`: what the server offers besides plain chat.
+    `rpm` and `tpm` are requests and tokens allowed a minute, where the server does not say so itself. `price` None: as
+    in the installed price list, if it is there.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Endpoint:
 
     @property
     def offline(self) -> bool:
+        """Whether this is the built-in offline model, which has no address."""
         return self.base_url is None
 
     @property
@@ -62,18 +65,21 @@ class Endpoint:
         return "json" if "json_schema" in self.capabilities else "tags"
 
     def identity(self) -> dict[str, Any]:
-        """What identifies the endpoint in a recipe, as a JSON value."""
+        """What identifies the endpoint in a recipe, as a JSON value: name, model, parameters, and `json_schema` if it
+        takes one.
+        """
         shown = {"endpoint": self.name, "model": self.model, "parameters": dict(self.parameters)}
         return {**shown, "json_schema": True} if self.form == "json" else shown
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model: the rendered messages, the limit of the reply's tokens and how often to ask.
+    """One question to a model: the rendered messages, as (role, content), the limit of the reply's tokens and how
+    often to ask.
 
     `task` names the prompt: statistics are kept by it, and the offline model's rule is chosen by it; it is not sent.
-    `prompt`, e.g. the hash of the prompt file, is stored beside the reply; it changes neither what is sent nor the key.
-    With `reply` the answer is read into that pydantic model, from JSON or from tags (`form`). `samples`: how many
+    `prompt`, e.g. the hash of the prompt file, is stored beside the reply; it changes neither what is sent nor the
+    key. With `reply` the answer is read into that pydantic model, from JSON or from tags (`form`). `samples`: how many
     separate answers are wanted. `logprobs`: how many alternatives to return at each position (0: only the chosen
     token's probability; None: none at all).
     """
@@ -90,10 +96,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A model's reply to one sample of a request. `text` is the reply, `value` the same read into the request's `reply`
-    model. `key` is its key in the response store; `cached`: it was stored before. `finish`: why the reply ended.
+    """A model's reply to one sample of a request. `text` is the reply; `value` is the reply read into the request's
+    `reply` model, None without one. `key` is its key in the response store; `cached`: it was stored before. `finish`:
+    why the reply ended. `sample`: the number of the sample, from 0. Token counts are 0 where the server gives none.
 
-    `logprobs` is the choice's `logprobs.content` as received, if it was asked for.
+    `logprobs` is the choice's `logprobs.content` as received; None where there is none.
     """
 
     text: str
@@ -112,15 +119,16 @@ class Answer:
 class Failure:
     """The final result of a request that got no usable answer. `kind` is the reason:
 
-    request     refused for its content: too long, not acceptable
-    filter      the question or the reply was held back by a provider's filter
-    refusal     the model declined
-    length      the reply was cut off at the limit of tokens, also with twice the limit
-    whitespace  the reply ran into the limit with white space at its end, also without a schema's constraint
-    invalid     the reply did not have the form that was asked for, even after one repair
-    empty       the reply was empty, also when asked again
+        request     refused for its content: too long, not acceptable
+        filter      the question or the reply was held back by a provider's filter
+        refusal     the model declined
+        length      the reply was cut off at the limit of tokens, also with twice the limit
+        whitespace  the reply ran into the limit with white space at its end, also without a schema's constraint
+        invalid     the reply did not have the form that was asked for, even after one repair
+        empty       the reply was empty, also when asked again
 
-    `detail["text"]` is the reply's text, if there is a reply. `key` is that of the last attempt.
+    The offline model is asked once, without a second attempt. `detail["text"]` is the text of the reply or of the
+    model's refusal, if there is a reply. `key` is the key of the last attempt in the response store.
     """
 
     kind: FailureKind
@@ -131,5 +139,5 @@ class Failure:
 
 
 def broken_off() -> Incomplete:
-    """The error that callers get once the build is stopped and the models are closed."""
+    """The error (Incomplete) that callers get once the build is stopped and the models are closed."""
     return Incomplete("The build was broken off: run the same command again.")

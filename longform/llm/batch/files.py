@@ -56,9 +56,10 @@ Keep = Callable[[Item, Mapping[str, Any], Reply], tuple[Record | None, Paid | No
 class Collector:
     """Turns the replies in a job's files into records of the response store and lines of the ledger.
 
-    `spool`: the file of the job's requests, which may be gone. `keys`: the keys of the requests, in their order. `keep`
-    gives the record and the ledger line of a reply, None for one that the reply is not worth. `answered`: keys that
-    have a record that answers them. `broken`: number of lines without a key.
+    `spool`: the file of the job's requests, which may be gone. `keys`: the keys of the requests, in their order.
+    `keep` gives (record, ledger line) for a reply, with None for what is not to be stored. `answered`: keys of the
+    replies seen so far that have an answering record, now or from before. `broken`: number of lines without a key.
+    `places`: key -> position of the request in the job.
     """
 
     def __init__(self, job: Job, spool: Path, keys: Sequence[str], keep: Keep) -> None:
@@ -70,8 +71,9 @@ class Collector:
         self._lines = _index(spool)
 
     def groups(self, content: bytes) -> Iterator[dict[str, Reply]]:
-        """The replies in a file's content in groups of at most 500, each key -> reply; of several replies to one
-        request in a group the first. Lines without a reply, or of other jobs, are left out.
+        """The replies in a file's content, in groups of at most AT_ONCE, each key -> reply; of several replies to one
+        request in a group the first. Lines without a response, or with a key that is not the job's, are left out; so
+        are lines without a key, which `broken` counts.
         """
         group: dict[str, Reply] = {}
         for line in io.BytesIO(content):
@@ -87,11 +89,12 @@ class Collector:
     def to_store(
         self, replies: dict[str, Reply], stored: Mapping[str, Record]
     ) -> tuple[list[tuple[str, Record]], list[Paid]]:
-        """(records with their keys, ledger lines) to be stored for these replies. `stored`: key -> record that is
-        stored already.
+        """(records with their keys, ledger lines) to be stored for these replies (key -> reply). `stored`: key -> the
+        record that the store already has.
 
-        A reply that was collected before is left out. One whose request was meanwhile answered by a single call gives a
-        ledger line only. Adds to `answered`.
+        A reply that was collected before is left out: the store has a batch's record that is an answer, or is not
+        older than the job. Where a single call has meanwhile stored an answer, there is a ledger line only. Adds the
+        keys that have an answer to `answered`.
         """
         records: list[tuple[str, Record]] = []
         lines: list[Paid] = []
@@ -127,7 +130,7 @@ class Collector:
         return None
 
     def _sent(self, keys: Iterable[str]) -> dict[str, str]:
-        """key -> body of the request as it was sent; `{}` if it is no longer known."""
+        """key -> body of the request as it was sent; "{}" where the file of requests does not have it any more."""
         places = {key: self._lines.get(key) for key in keys}
         if not any(places.values()):
             return dict.fromkeys(places, "{}")
@@ -136,13 +139,15 @@ class Collector:
 
 
 def kind_of(context: dict[str, Any], place: int) -> tuple[str, str]:
-    """(task, prompt) of a job's request at this position, from the job's context."""
+    """(task, prompt) of the request at this position of a job, from the job's context."""
     task, prompt = context["kinds"][context["which"][place] if context["which"] else 0]
     return task, prompt
 
 
 def reread(job: Job, path: Path, keys: Sequence[str]) -> Iterator[Item]:
-    """The items of a job's file of requests, in its order; the file is deleted after the last one is taken."""
+    """The items of a job's file of requests, in the order of its lines, each with the mean of the job's cost bounds.
+    `keys`: the job's keys in their order. The file is deleted after the last item is taken.
+    """
     context, bound_nano = json.loads(job.context), mean_bound_nano(job)
     places = {key: place for place, key in enumerate(keys)}
     with path.open("rb") as file:
@@ -158,7 +163,7 @@ def mean_bound_nano(job: Job) -> int:
 
 
 def line_of(item: Item) -> bytes:
-    """The line of the upload file for a request."""
+    """The line of the upload file for a request, with its line break."""
     return b"".join((_HEAD, item.key.encode(), _MIDDLE, item.sent.encode(), b"}\n"))
 
 
@@ -176,19 +181,19 @@ def _index(spool: Path) -> dict[str, tuple[int, int]]:
 
 
 def _body_at(file: Any, offset: int, size: int) -> str:
-    """The body of the request in the line at this offset."""
+    """The body of the request in the line of `size` bytes that begins at this offset of an open file of requests."""
     file.seek(offset)
     return str(file.read(size)[_BODY:].rstrip()[:-1].decode())
 
 
 def _bytes(body: Any) -> bytes:
-    """A reply's body as bytes: a text as it is, any other value as JSON."""
+    """A reply's body as bytes in UTF-8: a string as it is, any other value as JSON."""
     text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
     return text.encode("utf-8", "replace")
 
 
 def is_answered(record: Record | None) -> bool:
-    """Whether there is a record and it is not of a reply that could not be read. A permanent error (tombstone)
-    is an answer.
+    """Whether there is a record that answers its request: a reply that could be read, or a permanent error (a
+    tombstone).
     """
     return record is not None and record.code != "unusable"

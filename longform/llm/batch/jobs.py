@@ -47,9 +47,10 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 
 @dataclass(slots=True)
 class Counts:
-    """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records. `missing` requests of ended jobs
-    got no usable reply. `broken` lines of the provider's files could not be read. `short_nano` is the upper bound of
-    the cost of the next request (billionths of a US dollar) where the budget had no room for it, else 0.
+    """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records. `missing` requests got no usable
+    reply from a batch that was collected, or from a job that was given up because it was too large. `broken` lines of
+    the provider's files had no key. `short_nano` is the upper bound of the cost of the next request (billionths of a
+    US dollar, at least 1) where the budget had no room for it, else 0.
     """
 
     jobs: int = 0
@@ -77,14 +78,18 @@ async def prefetch(
     max_requests: int = MAX_REQUESTS,
     max_bytes: int = MAX_BYTES,
 ) -> Counts:
-    """Have batch jobs answer the items that have no stored reply, store the replies, and return when these jobs have
-    ended.
+    """Have batch jobs answer the items that have no stored reply, store the replies, and return what was done when
+    these jobs have ended. Where the budget has no room for an item, it and later ones are not sent
+    (`Counts.short_nano`).
 
-    Open jobs of earlier runs are collected first. `keep` turns an item, the `context` stored with its job and a reply
-    into a record and a line of the ledger; either is None where there is nothing to write. Request files are kept in
+    Jobs of earlier runs that have not ended are looked at first; those that have ended at the provider are collected.
+    `keep` turns an item, the `context` and a reply into (record, ledger line), each None where there is nothing to
+    write. `context` is stored with the job as JSON; its `stage` is the stage that pays. Request files are kept in
     `folder` until their job has ended. A file has at most `max_requests` requests and `max_bytes` bytes, or a single
-    larger request. A process may run only one prefetch per endpoint at a time. Raises EndpointError where the endpoint
-    refuses, and Incomplete where it cannot be reached for an hour; in both cases the jobs continue at the provider.
+    larger request. `say` gets messages for the user. A process may run only one prefetch per endpoint at a time.
+
+    Raises EndpointError where the endpoint refuses, Incomplete where it gives no answer for an hour, and StoreError
+    where the folder cannot be written. Jobs that the provider has go on there, and the next run collects them.
     """
     remote = Remote(wire, endpoint, api_key, say, sleep)
     boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
@@ -98,7 +103,8 @@ async def cancel(
 ) -> bool:
     """Ask the provider to cancel a job; the next run collects the replies that were finished before.
 
-    False where the provider has no batch of this job: then the caller can mark the job as ended.
+    False where the provider has no batch of this job: then the caller can mark the job as ended. EndpointError where
+    the provider refuses, Incomplete where it gives no answer for an hour.
     """
     remote = Remote(wire, endpoint, api_key, say, asyncio.sleep)
     there = job.remote or (await remote.find(job.name) or {}).get("id")
@@ -108,8 +114,8 @@ async def cancel(
 @dataclass(slots=True)
 class _Chunk:
     """The requests of one new job while they are written to the file `path`. `keys` maps a request's key to the number
-    of its (task, prompt) in `kinds`. `bound_nano` is the sum of the requests' cost bounds, `reserved` what the budget
-    set aside.
+    of its (task, prompt) in `kinds`. `bytes` is the size of the file so far, `bound_nano` the sum of the requests'
+    cost bounds, `reserved` the money that the budget set aside for them; both in billionths of a US dollar.
     """
 
     path: Path
@@ -122,11 +128,14 @@ class _Chunk:
     reserved: int = 0
 
     def has_room(self, item: Item) -> bool:
+        """Whether the item may be added without exceeding `max_requests` or `max_bytes`. The first item always may."""
         full = len(self.keys) >= self.max_requests or self.bytes + len(line_of(item)) > self.max_bytes
         return not self.keys or not full
 
     def add(self, item: Item, file: Any, reserved: int) -> None:
-        """Write the item's line to `file`, and count its bytes, its bound and the money that was `reserved` for it."""
+        """Write the item's line to `file`, and count its bytes, its cost bound and the money that was `reserved` for
+        it.
+        """
         self.bytes += file.write(line_of(item))
         self.keys[item.key] = self.kinds.setdefault((item.task, item.prompt), len(self.kinds))
         self.bound_nano += item.bound_nano
@@ -135,9 +144,9 @@ class _Chunk:
 
 @dataclass(slots=True)
 class _Open:
-    """A job that has not ended. `keys`: see `_numbers`. `ours`: this process collects it, no other one. `wanted`: it
-    has requests of this prefetch, which therefore waits for it. `reserved`: money set aside for it in this run's
-    budget.
+    """A job that has not ended. `keys`: the first 64 bits of each of its requests' keys, sorted. `ours`: this process
+    collects it, no other one. `wanted`: it has requests of this prefetch, which therefore waits for it. `reserved`:
+    money set aside for it in this run's budget, in billionths of a US dollar.
     """
 
     job: Job
@@ -153,7 +162,9 @@ class _Open:
 
 
 class _Prefetch:
-    """One call of `prefetch`: the jobs that are open, and the items that are read but not sent."""
+    """One call of the function `prefetch`: its jobs that have not ended, and the items that were read but not sent
+    yet.
+    """
 
     def __init__(
         self,
@@ -182,7 +193,13 @@ class _Prefetch:
         self._pauses = pauses()
 
     async def run(self) -> None:
-        """Send new jobs while items and budget last, wait for a job to end, and so on until no job is waited for."""
+        """Send new jobs while items and budget last; then check the open jobs after growing pauses, and go on sending
+        when one has ended. Ends when no open job has requests of this prefetch and, where the budget was short, this
+        process has no open job whose end could free money. Then leases are released.
+
+        In any case money reserved for jobs that are still open is given back. If the run is cancelled, the user is
+        told that jobs go on at the provider.
+        """
         try:
             self._tidy()
             await self._adopt()
@@ -210,8 +227,8 @@ class _Prefetch:
     # earlier runs
 
     def _tidy(self) -> None:
-        """Delete files in the folder that a killed process left and that no open job needs. Done only where no other
-        process can use the store (`exclusive`).
+        """Create the folder, and delete the files in it that a killed process left and that no job in the store needs
+        which has not ended. Deletes only where no other process can use the store (`exclusive`).
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self._store.exclusive:
@@ -224,16 +241,20 @@ class _Prefetch:
                 path.unlink(missing_ok=True)
 
     async def _adopt(self) -> None:
-        """Load the open jobs of earlier runs from the store, and check each once, before new jobs are sent."""
+        """Load this endpoint's jobs of earlier runs from the store, those that have not ended, and check each one
+        (`_look`).
+        """
         for job in await asyncio.to_thread(self._store.jobs, self._endpoint.name):
             keys = await asyncio.to_thread(self._store.job_keys, job.name)
             self._open[job.name] = _Open(job, _numbers(keys), ours=False, wanted=False)
         await self._look()
 
     async def _take_over(self, each: _Open) -> None:
-        """Make this process the one that collects the job, by a lease on the job's name; unchanged where another
-        process has the lease. A job that has ended meanwhile is forgotten. Reserves the job's money, and leases its
-        keys in a shared store.
+        """Make this process the one that collects the job, if it is not yet, by a lease on the job's name. Nothing
+        changes where another process has that lease.
+
+        Then the job is read from the store again. If it has ended meanwhile, it is removed from the open jobs. Else
+        its money is reserved, if the budget has room for it, and its keys are leased if the store is shared.
         """
         if each.ours:
             return
@@ -250,7 +271,8 @@ class _Prefetch:
 
     async def _resume(self, each: _Open) -> None:
         """Resume a job whose batch id was never recorded. If the provider has a batch with the job's name, that batch
-        is used; else the job is submitted, if its requests are still here or uploaded; else it ends as GONE.
+        is used; else the job is submitted, if its file of requests is still in the folder or uploaded; else it ends as
+        GONE.
         """
         batch = await self._remote.find(each.job.name)
         if batch is not None:
@@ -264,10 +286,11 @@ class _Prefetch:
     # sending
 
     async def _send_next(self) -> bool:
-        """Stage and submit one new job with as many items as fit into a file and the budget.
+        """Stage and submit one new job with as many items as fit into a file and the budget; whether a job was made.
 
-        False where no job was sent: no items are left, the budget has no room (then `counts.short_nano` is set), or
-        after `_split` a wanted job is still open. StoreError where the folder cannot be written.
+        False where no items are left, where the budget has no room for the next one (then `counts.short_nano` is set),
+        or where, after a job was split, one with requests of this prefetch is still open. StoreError where the folder
+        cannot be written.
         """
         self.counts.short_nano = 0
         if self._crowded and any(each.wanted for each in self._open.values()):
@@ -293,7 +316,9 @@ class _Prefetch:
         return True
 
     async def _fill(self, chunk: _Chunk) -> None:
-        """Write items to the chunk's file until none is left, the file is full, or the budget has no room."""
+        """Write items to the chunk's file until none is left, the file is full, or the budget has no room. An item
+        that does not fit is the first of the next chunk.
+        """
         with chunk.path.open("wb") as file:
             while (item := await self._next(chunk)) is not None:
                 reserved = self._budget.reserve(item.bound_nano) if chunk.has_room(item) else None
@@ -308,8 +333,9 @@ class _Prefetch:
         chunk.path.unlink(missing_ok=True)
 
     async def _next(self, chunk: _Chunk) -> Item | None:
-        """The next item that has no usable stored reply, is in no open job, and is not leased to another process; None
-        if none is left. In a shared store the item is leased.
+        """The next item that has no stored answer, is neither in the chunk nor in an open job, and is not leased to
+        another process; None if none is left. In a shared store the item is leased. An open job that has an item is
+        marked as wanted.
         """
         while not self._ready:
             group = {item.key: item for item in await asyncio.to_thread(lambda: list(islice(self._items, AT_ONCE)))}
@@ -332,8 +358,8 @@ class _Prefetch:
         return False
 
     async def _staged(self, chunk: _Chunk) -> _Open:
-        """The chunk as a new job: written to the store as STAGED, then its file renamed to the job's name. Nothing is
-        sent.
+        """The chunk as a new open job: its name is leased, it is written to the store as STAGED, and its file is
+        renamed to the job's name. Nothing is sent.
         """
         which = (
             list(chunk.keys.values()) if len(chunk.kinds) > 1 else []
@@ -354,7 +380,9 @@ class _Prefetch:
         return each
 
     async def _submit(self, each: _Open) -> None:
-        """Upload the job's file, unless the provider has it, and create the batch. Too large a file is split."""
+        """Upload the job's file, unless the provider has it, and create the batch. A job whose file is too large for
+        the provider is split instead.
+        """
         file = each.job.input_file
         if file is None or not await self._is_uploaded(each.job):
             file = await self._remote.upload(self._spool(each.job))
@@ -367,13 +395,14 @@ class _Prefetch:
         self._say(f"batch {each.job.name[:12]}: {each.job.requests:,} requests sent to {self._endpoint.name}")
 
     async def _is_uploaded(self, job: Job) -> bool:
+        """Whether the provider has the job's file of requests."""
         return job.input_file is not None and await self._remote.has_file(job.input_file)
 
     # collecting
 
     async def _look(self) -> None:
-        """Check every open job once: take it over, resume it, ask for its batch's status, and collect it if that has
-        ended.
+        """Check every open job once: take it over; if its batch id is not known, resume it; ask for its batch's
+        status, and collect the batch if it has ended. Jobs that other processes collect are left alone.
         """
         for each in list(self._open.values()):
             await self._take_over(each)
@@ -386,8 +415,8 @@ class _Prefetch:
                     self._pauses = pauses()
 
     async def _collect(self, each: _Open, batch: dict[str, Any]) -> None:
-        """Store the replies of an ended batch, whatever its status, add up the counts, and delete its files at the
-        provider. A batch that failed because too many tokens are queued is split instead.
+        """Store the replies of an ended batch, whatever its status, add up the counts, end the job as DONE, and delete
+        its files at the provider. A batch that failed because too many tokens are queued is split instead.
         """
         if _status(batch) == "failed" and "token_limit_exceeded" in json.dumps(batch.get("errors")):
             await self._split(each, "the provider has too many tokens queued")
@@ -413,7 +442,7 @@ class _Prefetch:
 
     async def _collector(self, each: _Open) -> Collector:
         """A Collector with the job's requests as they were sent: from the file in the folder, else downloaded from the
-        provider.
+        provider; without the requests' bodies where neither has the file.
         """
         spool = self._spool(each.job)
         if not spool.exists() and each.job.input_file:
@@ -424,9 +453,11 @@ class _Prefetch:
         return Collector(each.job, spool, keys, self._keep)
 
     async def _split(self, each: _Open, why: str) -> None:
-        """End the job as GONE and put its requests back, to be sent in jobs of half the size, one job at a time. A job
-        of one request, one that is not wanted, or one without its file is left to single calls. `why` is shown to the
-        user.
+        """End the job as GONE and put its requests back, to be sent in jobs of half the size, one job at a time. `why`
+        is shown to the user.
+
+        The requests of a job of one request, of one that is not wanted, or of one whose file is gone are not put back
+        but counted as missing, which leaves them to single calls.
         """
         job, spool = each.job, self._spool(each.job)
         self._max_requests, self._crowded = max(1, min(self._max_requests, job.requests) // 2), True
@@ -440,7 +471,10 @@ class _Prefetch:
         await self._end(each, "GONE", 0, 0)
 
     async def _end(self, each: _Open, state: str, spent: int, calls: int) -> None:
-        """Record the final state of the job, settle its money, delete its file, and release the leases of its keys."""
+        """Record the final `state` of the job, settle its money, delete its file, release the leases of its keys and
+        its name, and remove it from the open jobs. `spent`: what its `calls` replies cost, in billionths of a US
+        dollar.
+        """
         await self._update(each, state=state)
         reserved, each.reserved = each.reserved, 0
         self._budget.settle(reserved, spent, calls=calls, stage=self._context["stage"])
@@ -450,27 +484,31 @@ class _Prefetch:
         await self._forget(each)
 
     async def _forget(self, each: _Open) -> None:
-        """Remove the job from the open ones and release the lease on its name."""
+        """Remove the job from the open jobs, and release the lease on its name."""
         del self._open[each.job.name]
         await self._store.release([each.job.name])
 
     async def _release_leases(self) -> None:
-        """Release leases for other processes: of items that were not sent, and of open jobs that are not wanted."""
+        """Release this process's leases for other processes: of items that were read but not sent, and of jobs still
+        open.
+        """
         await self._store.release([item.key for item in self._ready])
         for each in [each for each in self._open.values() if each.ours]:
             keys = [] if self._store.exclusive else await asyncio.to_thread(self._store.job_keys, each.job.name)
             await self._store.release([each.job.name, *keys])
 
     async def _update(self, each: _Open, **fields: Any) -> None:
+        """Write these fields of the job to the store, and to `each.job`."""
         await asyncio.to_thread(self._store.update_job, each.job.name, **fields)
         each.job = replace(each.job, **fields)
 
     def _spool(self, job: Job) -> Path:
+        """The path of the job's file of requests."""
         return self._folder / f"{job.name}.jsonl"
 
 
 def _number(key: str) -> int:
-    """The first 64 bits of a key."""
+    """The first 64 bits of a key in hex digits."""
     return int(key[:16], 16)
 
 
@@ -480,4 +518,5 @@ def _numbers(keys: Iterable[str]) -> array[int]:
 
 
 def _status(batch: dict[str, Any]) -> str:
+    """The status of a provider's batch in lower case; "none" where it has none."""
     return str(batch.get("status")).lower()

@@ -28,7 +28,8 @@ Say = Callable[[str], None]
 
 class Remote:
     """Calls of the provider's API for files and batches. A call that fails for a passing reason is repeated, with
-    growing pauses; after an hour of pauses Incomplete is raised. Any other refusal raises EndpointError.
+    growing pauses, about which `say` tells the user; after an hour of pauses Incomplete is raised. Any other refusal
+    raises EndpointError.
     """
 
     def __init__(self, wire: Wire, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
@@ -40,8 +41,8 @@ class Remote:
         return None if outcome.status == 413 else str(self._json_or_refused(outcome, "POST /files")["id"])
 
     async def create(self, name: str, file: str) -> dict[str, Any]:
-        """Create a batch from an uploaded file, and return it. Where the reply was lost, the batch of this name is
-        looked up before another is created.
+        """Create a batch from an uploaded file, and return the provider's JSON of it. `name` is the job's, `file` the
+        id of the file. Where the reply was lost, a batch of this name is looked up before another is created.
         """
         body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
         pauses = self._pauses()
@@ -55,27 +56,31 @@ class Remote:
                 return found
 
     async def find(self, name: str) -> dict[str, Any] | None:
-        """The batch with this job name, None if there is none. Of several: the latest that did not fail, else the
-        latest.
+        """The provider's JSON of the batch with this job name, None if there is none. Of several: the latest that did
+        not fail, else the latest.
         """
         found = [batch async for batch in self._batches() if _name(batch) == name]
         return max(found, key=_rank, default=None)
 
     async def batch(self, job: Job) -> dict[str, Any]:
-        """The provider's current data of the job's batch, with its status."""
+        """The provider's JSON of the job's batch as it is now, with its status. EndpointError where the provider does
+        not know the batch.
+        """
         what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
         return self._json_or_refused(await self._get(f"/batches/{job.remote}", is_api_object), what)
 
     async def cancel(self, remote: str) -> bool:
-        """Cancel the batch with this id; False where the provider does not know it. An ended batch stays as it is."""
+        """Cancel the batch with this id. False where the provider does not know it (404); else True, also where it has
+        ended, which cannot be changed.
+        """
         outcome = await self._answer(lambda: self._wire.call("POST", f"/batches/{remote}/cancel"), anything, {409})
         if outcome.status not in (200, 400, 404, 409):
             self._json_or_refused(outcome, f"POST /batches/{remote}/cancel")
         return outcome.status != 404
 
     async def content(self, file: str) -> bytes | None:
-        """The bytes of a file, None where it is gone. Where it is missing, or its first line is not JSON (a proxy's
-        page), it is requested up to three times; the last reply is returned.
+        """The bytes of a file; None where it is gone (404, 410). Where it is gone, or its first line is no JSON object
+        (a proxy's page), it is requested up to LOOKS_FOR_A_FILE times, and the last reply is returned.
         """
         content = None
         for _ in range(LOOKS_FOR_A_FILE):
@@ -89,6 +94,7 @@ class Remote:
         return content
 
     async def has_file(self, file: str) -> bool:
+        """Whether the provider has the file with this id."""
         outcome = await self._get(f"/files/{file}", is_api_object)
         return outcome.status not in (404, 410) and bool(self._json_or_refused(outcome, f"GET /files/{file}"))
 
@@ -98,12 +104,15 @@ class Remote:
             await self._wire.call("DELETE", f"/files/{file}")
 
     async def _post_file(self, path: Path) -> Outcome:
+        """Upload the file by one call, without repeating it."""
         with path.open("rb") as content:
             files = {"file": (path.name, content, "application/jsonl")}
             return await self._wire.call("POST", "/files", data={"purpose": "batch"}, files=files)
 
     async def _batches(self) -> AsyncIterator[dict[str, Any]]:
-        """All batches of the account, over all pages, each once."""
+        """The provider's JSON of each batch of the account, page after page, each once; entries without an id are left
+        out.
+        """
         seen: set[str] = set()
         params: dict[str, Any] = {"limit": 100}
         while True:
@@ -119,6 +128,7 @@ class Remote:
             params = {"limit": 100, "after": batches[-1]["id"]}
 
     async def _get(self, path: str, is_valid: Callable[[bytes], bool]) -> Outcome:
+        """The final outcome of a GET, repeated as `_answer` says."""
         return await self._answer(lambda: self._wire.call("GET", path), is_valid)
 
     async def _answer(
@@ -128,7 +138,8 @@ class Remote:
         final: Iterable[int] = (),
     ) -> Outcome:
         """Call `send` until its outcome is final, and return that: a status in `final`, a 2xx reply whose body passes
-        the check `is_valid`, or a refusal that no retry helps. Incomplete after an hour of pauses.
+        the check `is_valid`, or a refusal that no retry helps, which is not raised here. Incomplete after an hour of
+        pauses.
         """
         pauses = self._pauses()
         while True:
@@ -144,10 +155,11 @@ class Remote:
         return self._fault(outcome).then == "again"
 
     def _fault(self, outcome: Outcome) -> Fault:
+        """What an outcome that is not 2xx means, with a message that has no API key."""
         return fault_of(outcome.status, outcome.body, self._api_key)
 
     def _pauses(self) -> Iterator[float]:
-        """Growing pauses in seconds (see `pauses`), which end after an hour in total."""
+        """Seconds to wait: 1, 2, 4 ... 256, 300, 300 ..., until they add up to an hour."""
         passed = 0.0
         for pause in pauses():
             if passed >= PATIENCE_SECONDS:
@@ -156,8 +168,8 @@ class Remote:
             yield pause
 
     async def _wait(self, pauses: Iterator[float], outcome: Outcome) -> None:
-        """Sleep for the next pause, or longer if Retry-After says so (at most 300 s); Incomplete where no pause is
-        left.
+        """Tell the user the reason, and sleep for the next of the pauses, or longer if Retry-After says so (at most
+        300 s). Incomplete where no pause is left.
         """
         reason = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
         pause = next(pauses, None)
@@ -182,7 +194,7 @@ class Remote:
 
 
 def is_api_object(body: bytes) -> bool:
-    """Whether the body is a JSON object with an `id`, as the API returns: a proxy's page is not."""
+    """Whether the body is a JSON object with an `id` that is a string, as the API returns: a proxy's page is not."""
     return isinstance(read_json(body).get("id"), str)
 
 
@@ -197,6 +209,7 @@ def begins_with_a_line(content: bytes) -> bool:
 
 
 def anything(_: bytes) -> bool:
+    """True: any body is accepted."""
     return True
 
 
@@ -209,11 +222,12 @@ def pauses() -> Iterator[float]:
 
 
 def _name(batch: dict[str, Any]) -> Any:
+    """The job name in the metadata of a provider's batch; None if it has none."""
     metadata = batch.get("metadata")
     return metadata.get("job") if isinstance(metadata, dict) else None
 
 
 def _rank(batch: dict[str, Any]) -> tuple[bool, float]:
-    """The order in which `find` prefers batches: those that did not fail, then the later ones."""
+    """A sort key that is highest for the batch that `find` prefers: those that did not fail, then the later ones."""
     created = batch.get("created_at")
     return batch.get("status") != "failed", created if isinstance(created, int | float) else 0

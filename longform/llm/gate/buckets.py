@@ -18,10 +18,11 @@ SOONEST_SECONDS = 1e-6
 class Reading(NamedTuple):
     """What a reply's headers say of one bucket, and about the request that the reply answers.
 
-    `reset` is (seconds until the bucket is full, the precision in which they were written). `cost` is what the request
+    `limit` and `remaining` are the headers' figures, times this process's share of the endpoint. `reset` is (seconds
+    until the bucket is full, the precision in which they were written), None if not said. `cost` is what the request
     took from the bucket (1 request, or its tokens); `after` the cost of all requests sent after it; `unsure` the cost
-    of those that the server may have counted before or after it. `sent` is when it was sent, `ticket` its number at the
-    gate, and `newest` the highest number so far. `refused`: the reply was a 429.
+    of those that the server may have counted before or after it. `sent` is when it was sent, `ticket` its number at
+    the gate, and `newest` the highest number so far. `refused`: the reply was a 429.
     """
 
     limit: float
@@ -54,7 +55,9 @@ class Bucket:
         self._follows = False
 
     def wait(self, cost: float, now: float) -> float:
-        """Seconds until a request of this cost may be sent; 0: now. Takes nothing."""
+        """Seconds until a request of this cost may be sent; 0: now. The level is not lowered. Where the server fills
+        its bucket when a window ends, these are the seconds until then.
+        """
         need = min(cost, self.size)
         self._top = max(self._top, need)
         self._fill(now)
@@ -63,25 +66,25 @@ class Bucket:
         return self._window.ends - now if self._window and self._window.on else (need - self.level) / self.rate
 
     def take(self, cost: float, now: float) -> None:
-        """Lower the level by the cost of a request that is sent; a negative cost gives it back."""
+        """Lower the level by the cost of a request that is sent, also below 0; a negative cost gives it back."""
         self._fill(now)
         self.level -= cost
 
     def resize(self, rate: float, size: float, now: float) -> None:
-        """Set the rate and size of a configured bucket; the level stays, but is at most the new size."""
+        """Set the rate (a second) and size of a configured bucket; the level stays, but is at most the new size."""
         self._fill(now)
         self.rate, self.size, self._top = rate, size, size
         self.level = min(self.level, size)
 
     def scale_down(self, factor: float, now: float) -> None:
         """Multiply rate and level by `factor` (at most 1), because other processes now use the rest of the server's
-        bucket. The next reply corrects both.
+        bucket; a negative level stays as it is. The next reply corrects both.
         """
         self._fill(now)
         self.rate, self.level = self.rate * factor, min(self.level, self.level * factor)
 
     def _fill(self, now: float) -> None:
-        """Raise the level by what was refilled since the last call."""
+        """Raise the level by what was refilled since the last call: steadily, or to the top if a window has ended."""
         window = self._window
         if window is not None and window.on:
             if window.over(now):
@@ -92,7 +95,8 @@ class Bucket:
 
     def follow(self, reading: Reading, now: float) -> None:
         """Bring the copy into line with a reply: move the level into the bounds that the reply gives, and learn the
-        rate from its reset time. A change of the limit in the header starts the copy anew.
+        rate from its reset time. The first reply, and each change of the limit in the header, starts the copy anew. A
+        reply to a request sent before the present window began is ignored.
         """
         if not self._follows or reading.limit != self.size:
             self._begin(reading)
@@ -109,6 +113,9 @@ class Bucket:
         self._agree(reading, now)
 
     def _begin(self, reading: Reading) -> None:
+        """Start the copy anew from this reply: its limit is the size, and what was learnt of rate and windows is
+        forgotten.
+        """
         self.size = reading.limit
         self._top = reading.remaining
         self.level = reading.remaining - reading.after - reading.unsure
@@ -116,7 +123,9 @@ class Bucket:
         self._follows = True
 
     def _agree(self, reading: Reading, now: float) -> None:
-        """Move the level into the reply's bounds. If it was outside, or too low for a request, correct the rate."""
+        """Move the level into the reply's bounds. Before that, lower the estimated rate if the level is above them or
+        the request was refused for want of the rest; raise it if the level is too low for another such request.
+        """
         assert self._window is not None
         known = reading.remaining - reading.after
         refilled = 0.0 if self._window.on else self.rate * (now - reading.sent)
@@ -154,6 +163,10 @@ class Refill:
         self._judged = 0
 
     def learn(self, reading: Reading, top: float, now: float) -> None:
+        """Lower the two upper bounds of the rate by a reply with a reset time, or raise the lower bound. `top` is the
+        most that ever remained in the bucket; where that has grown, the bound worked out with it starts anew. Where
+        the reset time is below four times its precision, only a rough lower bound is kept.
+        """
         assert reading.reset is not None
         reset, step = reading.reset
         if top > self._top:
@@ -174,8 +187,8 @@ class Refill:
                 self._fine[name] = min(self._fine.get(name, rate), rate)
 
     def _bound(self, reading: Reading, top: float, now: float) -> None:
-        """Raise the lower bound of the rate: the bucket is full when `reset` has passed, and was not when this request
-        was taken.
+        """Raise the lower bound of the rate, by a reply that has a reset time: the bucket is full when that has
+        passed, and was not when this request was taken.
         """
         assert reading.reset is not None
         until = max(sum(reading.reset), SOONEST_SECONDS)
@@ -183,8 +196,8 @@ class Refill:
         self._least = max(self._least, taken, (top - reading.remaining - 1) / until)
 
     def rate(self, limit: float) -> float:
-        """The rate a second to use, for the limit in the header. Slightly less than estimated: too low a rate costs
-        nothing while something remains in the bucket.
+        """The rate a second to use; `limit` is the limit in the header, which stands for a minute until replies say
+        more. Slightly less than estimated: too low a rate costs nothing while something remains in the bucket.
         """
         known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
         figures = [*known.values(), limit / 60]
@@ -195,8 +208,8 @@ class Refill:
         return 0.995 * believed * self._trim
 
     def slower(self, reading: Reading) -> None:
-        """Lower the estimated refill rate of the server's bucket, after a 429 or where a reply says that less remains
-        than was reckoned here. Requests that were sent by then do not lower it again: their replies are ignored.
+        """Lower the estimated rate, after a 429 or where a reply says that less remains than was reckoned here.
+        Replies to requests that were sent before the last correction are ignored, so that one burst lowers it once.
         """
         if reading.ticket <= self._judged:
             return
@@ -210,9 +223,12 @@ class Refill:
         self._cut = min(0.5, 2 * self._cut)
 
     def faster(self, reading: Reading, *, seen: bool, full: bool) -> None:
-        """Raise the rate, after a reply that was no refusal while the copy has too little for another such request.
-        `seen`: more remains than the copy had. `full`: the server's bucket was as full as it ever was when it took the
-        request.
+        """Raise the estimated rate, after a reply that was no refusal while the copy has too little for another such
+        request. `seen`: more remains than the copy had. `full`: the server's bucket was as full as it ever was when it
+        took the request.
+
+        Replies to requests sent before the last correction, or so soon after it that the bucket could have paid for
+        them, are ignored.
         """
         if reading.ticket <= self._judged + 1 + self._top / reading.cost:
             return
@@ -247,8 +263,9 @@ class Window:
         return True
 
     def learn(self, reading: Reading, now: float) -> None:
-        """Update `ends` from the reply's reset time, and decide by comparison with an earlier reply whether there are
-        windows.
+        """Update `ends` from the reply's reset time, and decide by comparison with an earlier reply, after which more
+        remained, whether there are windows. Without such a reply, or where their difference would be too small to
+        tell, `on` stays.
         """
         assert reading.reset is not None
         reset, step = reading.reset

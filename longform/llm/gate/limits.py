@@ -51,16 +51,18 @@ def duration(text: str) -> tuple[float, float] | None:
 
 
 def _step(number: str) -> float:
+    """The value of one unit of the number's last digit: 1.0 for "12", 0.1 for "1.5"."""
     _, _, decimals = number.partition(".")
     return math.pow(10, -len(decimals))
 
 
 class Adaptive:
     """How many requests a server takes at once (`limit`), found by trial where the server does not tell its limits.
+    `most`: the upper bound.
 
-    The limit is doubled after each round without a 429, until the first 429. Then each burst of 429s lowers it by a
-    fifth, and each round without one raises it by a twentieth. For 15 seconds after a 429 it stays below the number
-    that was too high. A round is about the time from sending a request to its reply.
+    The limit begins with at most AT_FIRST, and is doubled after each round without a 429, until the first 429. Then
+    each burst of 429s lowers it by a fifth, and each round without one raises it by a twentieth. For 15 seconds after
+    a 429 it stays below the number that was too high. A round is about the time from sending a request to its reply.
     """
 
     def __init__(self, most: int) -> None:
@@ -73,12 +75,15 @@ class Adaptive:
         self._busiest = 0.0
 
     def admitted(self, in_flight: float) -> None:
-        """Note how many requests are in flight: the limit is raised only if it was nearly reached."""
+        """Note how many requests are in flight: after a round in which the limit was not nearly reached, it is not
+        raised.
+        """
         self._busiest = max(self._busiest, in_flight)
 
     def refused(self, ticket: int, newest: int, now: float, pause: float) -> None:
-        """Lower the limit after a 429; once for a burst: not for requests sent before the limit was last lowered.
-        `ticket` is the request's number, `newest` the highest number sent, `pause` the seconds for which nobody sends.
+        """Lower the limit by a fifth after a 429; once for a burst: not for requests sent before the limit was last
+        lowered. `ticket` is the request's number, `newest` the highest number sent, `now` the time in seconds, `pause`
+        the seconds for which nobody sends.
         """
         self._clean = self._doubling = False
         if ticket <= self._cut:
@@ -91,7 +96,8 @@ class Adaptive:
 
     def answered(self, ticket: int, newest: int, now: float) -> None:
         """Note a reply. The first reply to a request sent in this round ends the round: the limit is raised if there
-        was no 429 in the round and at least 80 % of the limit was used.
+        was no 429 in the round and at least 80 % of the limit was used. `ticket` is the request's number, `newest` the
+        highest sent.
         """
         if ticket <= self._round:
             return
@@ -106,7 +112,8 @@ class Breaker:
     """Stops requests to a server that keeps failing (`open`): when half of the last 200 replies, of at least 20, are
     failures.
 
-    Then single requests test the server, after 5, 10, 20 and 40 seconds. If all four fail, it is given up (`broken`).
+    Then single requests test the server, after 5, 10, 20 and 40 seconds; `until` is when the next may be sent, `probe`
+    the number of the one in flight. If all four fail, the server is given up (`broken`).
     """
 
     SEEN, ENOUGH, PROBES = 200, 20, 4
@@ -120,7 +127,10 @@ class Breaker:
         self._last: deque[bool] = deque(maxlen=self.SEEN)
 
     def count(self, ticket: int, outcome: Outcome, now: float) -> None:
-        """Count a reply; "server" and "unknown" are failures. A test request that succeeds closes the breaker again."""
+        """Count a reply; "server" and "unknown" are failures. While the breaker is open only the test request counts:
+        if it fails, the next must wait longer; if it succeeds, the breaker is closed again; a 429 changes nothing but
+        that another test may follow.
+        """
         failed = outcome in ("server", "unknown")
         if not self.open:
             self._last.append(failed)
@@ -137,12 +147,14 @@ class Breaker:
                 self._last.clear()
 
     def forget(self, ticket: int) -> None:
-        """Note that this request was not sent; if it was the test request, another may be."""
+        """Note that this request was not sent; if it was the test request, another test request may follow."""
         if ticket == self.probe:
             self.probe = None
 
     def _leave_alone(self, now: float) -> None:
-        """Open the breaker, until the next test request may be sent."""
+        """Open the breaker, until the next test request may be sent: for 5 seconds, doubled for each test that failed,
+        at most 60.
+        """
         self.open = True
         self.until = now + min(60.0, 5.0 * 2**self._failed)
 
@@ -195,8 +207,8 @@ class Gate:
 
     @property
     def limit(self) -> int:
-        """How many requests may be in flight now, by concurrency, this process's share, and what was learnt of the
-        server.
+        """How many requests may be in flight now: what was learnt of the server (at most the concurrency), of that
+        this process's share. At least 1, unless the share is 0.
         """
         learnt = self._concurrency if self._server_buckets else self._adaptive.limit
         return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
@@ -216,6 +228,7 @@ class Gate:
 
     @property
     def broken(self) -> bool:
+        """Whether the server is given up, because all requests that tested it failed."""
         return self._breaker.broken
 
     @property
@@ -232,7 +245,7 @@ class Gate:
 
     def wait(self, tokens: int) -> float:
         """Seconds until a request of at most `tokens` tokens may be sent; 0: now. Infinite where no time is known:
-        another request must end first, or this process's share has run out, or the server is given up.
+        another request must end first, or the time of this process's share has run out, or the server is given up.
         """
         breaker = self._breaker
         if self.in_flight >= self.limit or breaker.broken or breaker.probe is not None:
@@ -250,8 +263,9 @@ class Gate:
         return seconds if seconds > SOONEST_SECONDS else 0.0
 
     def _alone(self, now: float) -> float:
-        """Seconds to wait before the first reply has come, which may tell limits: one request is sent, after half a
-        second a second one, after another half there may be four in flight, and so on.
+        """Seconds to wait before the next request while no reply has come, as the first one may tell limits: one
+        request is sent, after half a second a second one, after another half there may be four in flight, and so on. 0
+        where none is in flight.
         """
         if self._began is None or not self.in_flight:
             return 0.0
@@ -282,8 +296,8 @@ class Gate:
         self, ticket: int, outcome: Outcome, headers: Mapping[str, str] | None, retry_after: float | None
     ) -> None:
         """Note that a request has ended: with a reply, whose `headers` are read, or without one. `outcome` is "ok",
-        "rate" (429), "server" (it failed), "unknown" (the reply was lost) or "other". "other" without headers: it was
-        never sent, and what it took from configured limits is given back.
+        "rate" (429), "server" (it failed), "unknown" (the reply was lost) or "other"; `retry_after` is in seconds.
+        "other" without headers: the request was never sent, and what it took from the limits is given back.
         """
         sent = self._sent.pop(ticket)
         self.in_flight -= 1
@@ -306,8 +320,9 @@ class Gate:
     def _learn(
         self, headers: Mapping[str, str], ticket: int, sent: Sent, refused: bool, now: float
     ) -> list[tuple[float, float]]:
-        """Read the rate limits in the headers into the buckets; for each limit found, (what remains, seconds until it
-        is full, or infinite where not said).
+        """Read the rate limits in the headers, each multiplied by this process's share, into the copies of the
+        server's buckets. For each limit found: (what remains, seconds until the bucket is full, or infinite where not
+        said). `refused`: the reply was a 429.
         """
         left = []
         for name in ("requests", "tokens"):
@@ -328,6 +343,9 @@ class Gate:
         return left
 
     def _bucket(self, name: str, limit: float, now: float) -> Bucket:
+        """The copy of the server's bucket of this name ("requests" or "tokens"). If it is the first of its name, it is
+        made full and refilled in a minute.
+        """
         if name not in self._server_buckets:
             self._answered = True
             self._server_buckets[name] = Bucket(limit / 60, limit, now)
@@ -339,6 +357,10 @@ class Gate:
     ) -> None:
         """After a 429: let nobody send for a while, unless the headers show that something remains of every limit, so
         that the limits cannot be the reason. `left` is the result of `_learn`.
+
+        The pause is `retry_after` seconds. Without that it is 0.5, 1, 2 ... seconds, by how many pauses came without a
+        success between them, at most 30 and not beyond the time when all buckets are full. Where the server does not
+        tell its limits, the pause is up to a quarter longer at random, and the number of requests at once is lowered.
         """
         if left and all(remaining > 0 for remaining, _ in left):
             return
@@ -356,14 +378,14 @@ class Gate:
 
 
 def _each_second(a_minute: float) -> tuple[float, float]:
-    """(rate, size) of a bucket for a limit a minute; its size is what a second allows, at least 1."""
+    """(rate, size) of a bucket for a limit a minute. Both are what a second allows; the size is at least 1."""
     return a_minute / 60, max(1.0, a_minute / 60)
 
 
 def _limits_in(headers: Mapping[str, str], name: str) -> tuple[float, float, tuple[float, float] | None] | None:
-    """(limit, remaining, reset) of "requests" or "tokens" from the headers; `reset` as of `duration`. None where limit
-    or remaining is missing or no number; the reset alone is None where it is a date (a number since 1970) or
-    unreadable.
+    """(limit, remaining, reset) of `name`, "requests" or "tokens", from the headers; `reset` is (seconds, precision).
+    None where limit or remaining is missing or no number, or the limit is 0. The reset alone is None where it is
+    missing, a date (a number since 1970) or unreadable.
     """
     limit = _number(headers.get(f"x-ratelimit-limit-{name}", ""))
     remaining = _number(headers.get(f"x-ratelimit-remaining-{name}", ""))

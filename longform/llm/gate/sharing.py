@@ -34,23 +34,25 @@ class Share(NamedTuple):
 
 
 class Allowances(Protocol):
-    """The shares that a response store has written down. A process that has not called `share` for `seconds` counts as
-    dead, and its share is free.
+    """The shares of an endpoint's concurrency that a response store has written down, one for each owner (a process).
+    An owner that has not called `share` for `seconds` counts as dead, and its share is free.
     """
 
     seconds: float
 
     async def share(self, endpoint: str, owner: str, *, total: int, wanted: int, in_use: int) -> Share:
-        """Update and return the owner's share of `total`, in one transaction. `wanted`: how much it could use;
-        `in_use`: how much it is using, below which its share is not cut.
+        """Update and return the owner's share of `total`, in one transaction. `wanted`: how many requests it could
+        have in flight; `in_use`: how many it may have now, below which its share is not cut.
         """
 
-    async def leave(self, endpoint: str, owner: str) -> None: ...
+    async def leave(self, endpoint: str, owner: str) -> None:
+        """Delete the owner's share."""
 
 
 def fair_shares(total: int, wanted: Mapping[str, int], turn: int = 0) -> dict[str, int]:
-    """Owner -> fair share of `total`; the shares add up to it. An owner gets no less than the others unless it wants
-    less. What nobody wants is spread evenly.
+    """Owner -> fair share of `total`; the shares add up to it ({} without owners). `wanted`: owner -> how much it
+    could use. An owner gets no less than the others, up to a rounding by 1, unless it wants less. What nobody wants is
+    spread evenly.
 
     Where there are more owners than `total`, some get 1 and the others 0; the number `turn` decides which.
     """
@@ -70,8 +72,8 @@ def fair_shares(total: int, wanted: Mapping[str, int], turn: int = 0) -> dict[st
 def shared_now(
     owner: str, others: Mapping[str, tuple[int, int]], *, total: int, wanted: int, in_use: int, turn: int
 ) -> Share:
-    """The share of `owner` beside the other owners, which are given as name -> (wanted, in use). It is no less than
-    `in_use`, which the owner is using, and is raised towards its fair share only by what the others leave free.
+    """The share of `owner` beside the other owners, which are given as name -> (wanted, in use). What is granted is
+    its fair share (see `fair_shares`), or what the others leave free if that is less, but never less than `in_use`.
     """
     fair = fair_shares(total, {owner: wanted, **{name: wants for name, (wants, _) in others.items()}}, turn)[owner]
     free = total - sum(holds for _, holds in others.values())
@@ -105,18 +107,20 @@ class SharedGate:
         gate.set_share(0, 0.0)
 
     def need(self) -> None:
-        """Start to keep a share, if that is not running: there are calls to send."""
+        """Start to keep a share for the calls that are to be sent; without effect while that is running."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Give the whole share back, and wait until that is done."""
+        """Stop, give the whole share back, and wait until that is done."""
         self._closing.set()
         if self._task:
             await self._task
 
     async def _run(self) -> None:
-        """Keep a share while there is demand, then give it back. A StoreError is passed to `failed`."""
+        """Keep a share while there is demand, then set the gate's share to 0 and give it back to the store; again if
+        new demand came meanwhile. A StoreError is passed to `failed`, except one from giving back, which is ignored.
+        """
         try:
             while True:
                 await self._work()
@@ -130,7 +134,9 @@ class SharedGate:
             self._failed(error)
 
     async def _work(self) -> None:
-        """Update the share again and again, until there was no demand for two seconds, or `close` is called."""
+        """Update the share every second, or every 0.2 seconds while it is not the fair one, until there was no demand
+        for two seconds or `close` is called.
+        """
         busy = time.monotonic()
         while time.monotonic() - busy < LINGER_SECONDS:
             settled = await self._update_share()
@@ -141,8 +147,8 @@ class SharedGate:
                 busy = time.monotonic()
 
     async def _update_share(self) -> bool:
-        """Ask the store for this process's share of the endpoint's concurrency, and set it in the gate. True if that is
-        exactly the fair share, False while more or less is granted.
+        """Ask the store for this process's share of the endpoint's concurrency, and set it in the gate: the granted
+        share, or the fair one if that is less. True if both are equal.
         """
         begun = time.monotonic()
         in_use = max(self._most if begun < self._until else 0, self._gate.in_flight)

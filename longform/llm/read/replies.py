@@ -18,10 +18,12 @@ _CLOSED = "</think>"
 
 
 def whole_reply(text: str) -> str | None:
-    """The reply without thought and end mark; None where it seems cut off, although the model ended it by itself.
+    """The reply without thought and end mark; None where it is empty or seems cut off, although the model ended it by
+    itself.
 
-    Not every model writes the end mark, and some write on after it. A reply without the mark seems cut off if it ends
-    in the middle of a sentence; a list, a table, code or an address may end anywhere.
+    Not every model writes the end mark, a line `=====`, and some write on after it: what follows is dropped if it is
+    shorter than the reply. A reply without the mark seems cut off if it ends in the middle of a sentence, or in its
+    thought; a list, a table, code or an address may end anywhere.
     """
     marked = strip_end_mark(text)
     if marked is not None:
@@ -35,14 +37,16 @@ def whole_reply(text: str) -> str | None:
 
 
 def _seems_cut_off(body: str) -> bool:
-    """Whether the text is empty, or its last line ends in the middle of a sentence."""
+    """Whether the text is empty, or its last line ends in the middle of a sentence: after a comma, an opening bracket
+    or the like, or, unless the line is of a list, table, code or an address, after a letter or digit.
+    """
     return not body or _UNFINISHED.search(body.rpartition("\n")[2].strip()[-2_000:]) is not None
 
 
 def strip_end_mark(text: str) -> str | None:
     """The reply without its thought and without the `=====` at its end; None where that mark is missing.
 
-    A full stop, quotes or asterisks around the mark are removed with it: models copy how the prompt wrote the mark.
+    A full stop, quotes or asterisks around the mark are removed with it, because models copy how the prompt wrote it.
     """
     whole = text.rstrip()
     marked = whole.rstrip(_QUOTES + ". \t\r\n")
@@ -54,8 +58,8 @@ def strip_end_mark(text: str) -> str | None:
 
 
 def without_thought(text: str) -> str:
-    """The reply without the model's thought at its beginning, <think>...</think>. The opening tag may be missing,
-    because some servers put it into the prompt.
+    """The reply without the model's thought at its beginning, <think>...</think>; unchanged if there is none. The
+    opening tag may be missing, because some servers put it into the prompt; then the closing tag must end its line.
     """
     if thought := THOUGHT.match(text):
         return text[thought.end() :]
@@ -65,7 +69,9 @@ def without_thought(text: str) -> str:
 
 
 def cited_passages(text: str) -> list[int]:
-    """Passage numbers as written, each once, in order: `(Passage 4)`, `(Passages 4, 5)`, `(Passage 4 and 5)`."""
+    """The passage numbers in citations such as `(Passage 4)`, `(Passages 4, 5)`, `(Passage 4 and 5)`, each once, in
+    the order in which they come first.
+    """
     lists = (match[1] for match in _CITATION.finditer(text))
     numbers = (int(number) for cited in lists for number in _NUMBER.findall(cited))
     return list(dict.fromkeys(numbers))

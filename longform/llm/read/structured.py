@@ -57,8 +57,8 @@ _SCALARS = ("string", "integer", "number", "boolean", "null")
 
 
 def form_of(request: Request) -> Form:
-    """The form in which the request's reply is read and, if unreadable, asked for again: "json" also for a model whose
-    fields hold objects.
+    """The form in which the request's reply is read, and asked for again if it cannot be read: "json", also for a
+    model whose fields hold objects; else "tags".
     """
     return "json" if request.form == "json" or (request.reply and inner_models(request.reply)) else "tags"
 
@@ -68,8 +68,8 @@ def form_of(request: Request) -> Form:
 
 @cache
 def response_format(model: type[BaseModel]) -> dict[str, Any]:
-    """The field `response_format` of a request for a reply of this model. Cached: the same object each time, not to be
-    changed.
+    """The field `response_format` of a request for a reply of this model, with its schema. Cached: the same object
+    each time, not to be changed. TypeError where strict mode cannot express the model (see `strict_schema`).
     """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
     schema = {"name": name, "strict": True, "schema": strict_schema(model)}
@@ -81,7 +81,7 @@ def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     Bounds (lengths, ranges, patterns) are left out, because not every server knows them: `read_reply` checks them.
     Raises TypeError for what strict mode cannot express: defaults, dicts, pairs and other fixed tuples, sets, Any,
-    recursion.
+    recursion, models without fields.
     """
     try:
         schema = model.model_json_schema()
@@ -94,8 +94,9 @@ def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _strict(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """As `strict_schema`, of one node of a schema. `defs` are the definitions for its references, `where` is its name
-    in errors, `above` are the references that lead to it: one that comes again is recursion.
+    """One node of a schema as strict mode takes it (see `strict_schema`); TypeError where that cannot be. `defs` are
+    the definitions for its references, `where` is its name in errors, `above` are the references that lead to it: one
+    that comes again is recursion.
     """
     if "$ref" in node:
         name = node["$ref"].removeprefix("#/$defs/")
@@ -119,6 +120,9 @@ def _strict(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple
 
 
 def _strict_object(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """The strict schema of an object's fields. TypeError for a dict, an object without fields, or a field with a
+    default.
+    """
     properties = node.get("properties", {})
     if node.get("additionalProperties") or not properties:
         raise TypeError(f"{where} is a dict, or has no fields: a strict schema names them")
@@ -133,17 +137,18 @@ def _strict_object(node: dict[str, Any], defs: dict[str, Any], where: str, above
 
 
 def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str:
-    """The reply read into `model`, or a string: the reason why it cannot be read. Takes linear time.
+    """The reply read into `model`, or a string: the reason why it cannot be read. Takes linear time. The model's
+    thought (<think>...</think>) is ignored.
 
-    JSON may come after a sentence or in a code fence; objects that share no field with the model are ignored. The names
-    of tags may be in any case, with `_`, `-`, a space or nothing between words. A reply without any sign of the form
-    asked for is read in the other form. Types are strict, but a number or truth value may be written as a string ("4"),
-    and a whole number with a decimal point (4.0). For a model with one field of fixed choices the choice alone will do.
+    JSON may come after a sentence or in a code fence; objects that share no field with the model are ignored. The
+    names of tags may be in any case, with `_`, `-`, a space or nothing between words. A reply without any sign of the
+    form asked for is read in the other form. Types are strict, but a number or truth value may be written as a string
+    ("4"), and a whole number with a decimal point (4.0). For a model with one field of fixed choices the choice alone
+    will do.
 
     A model whose fields hold objects is read as JSON only, and only if the JSON is not part of something else: not
     after a quotation mark or an open bracket, and no field of its inner objects is named outside of it. An empty list
-    must end its line, and begin it or follow a colon. A nullable field of an inner object may be missing. The model's
-    thought (<think>...</think>) is ignored.
+    must end its line, and begin it or follow a colon. A nullable field of an inner object may be missing.
     """
     text = without_thought(text)
     if inner_models(model):
@@ -159,8 +164,8 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
 
 
 def _bare_choice(text: str, model: type[BaseModel]) -> BaseModel | None:
-    """The value of a model with one field of fixed choices, where the reply is nothing but one of these: `True`. Else
-    None.
+    """The model with its one field, one of fixed choices, where the reply is nothing but one of these, such as `True`;
+    None for any other reply or model.
     """
     (name, field), *others = model.model_fields.items()
     if others or get_origin(field.annotation) is not Literal or len(text) > LONGEST_CHOICE:
@@ -178,9 +183,11 @@ class _Found(NamedTuple):
 
 
 def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
-    """The model read from the JSON objects in the text, or the reason why it cannot be. If the first text that looks
-    like an object is broken, nothing is read: what is inside may be a quotation. Several objects that fit must be
-    equal.
+    """The model read from the JSON objects in the text, or the reason why it cannot be.
+
+    Objects that share no field with the model are passed over; one that shares a field must fit. Several that fit must
+    be equal, and with OBJECTS_READ or more objects nothing is read. Nor is it if a text that looks like an object is
+    broken: what is inside may be a quotation.
     """
     found: list[_Found] = []
     reason, at = NO_JSON, 0
@@ -211,7 +218,9 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
 
 
 def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
-    """Whether an object may be part of something else: of tags, of a list in another notation, of a quoted draft."""
+    """Whether one of the objects may be part of something else: it comes after a quotation mark or inside an open
+    bracket, or a field of the inner objects or a tag of the model is named outside of the objects.
+    """
     ends = [0, *(each.end for each in found)]
     outside = [text[end : each.start] for end, each in zip(ends, found, strict=False)]
     named = _inner_names(model)
@@ -223,8 +232,8 @@ def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
 
 
 def _mentioned(text: str, found: list[_Found]) -> bool:
-    """Whether an empty list that was found may only be mentioned, in a sentence or in a thought without an end. To read
-    it would mean the answer "none".
+    """Whether an empty list may only be mentioned, in a sentence or in a thought without an end. To read it would mean
+    the answer "none". False where the first object has a field that is not empty.
     """
     if any(getattr(found[0].value, name) for name in type(found[0].value).model_fields):
         return False
@@ -238,8 +247,8 @@ def _mentioned(text: str, found: list[_Found]) -> bool:
 
 @cache
 def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
-    """A pattern for what must not occur outside the JSON: names of the inner objects' fields, and tags of the model's
-    own.
+    """A pattern for what must not occur outside the JSON: the names of the inner objects' fields, and tags named as
+    the model's own fields.
     """
     inner = sorted({name for each in inner_models(model) for name in each.model_fields})
     own = "|".join(model.model_fields)
@@ -248,8 +257,8 @@ def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
 
 @cache
 def _decoder() -> json.JSONDecoder:
-    """A decoder that accepts line breaks inside strings, which small models write, but no NaN, and no object with two
-    different values of one field (_Twice).
+    """A decoder that accepts line breaks inside strings, which small models write. ValueError for NaN and infinities;
+    _Twice for an object with two different values of one field.
     """
 
     def refuse(constant: str) -> None:
@@ -265,12 +274,12 @@ def _decoder() -> json.JSONDecoder:
 
 
 class _Twice(Exception):
-    """An object has two different values for one field: the last would hide the first."""
+    """Raised for an object with two different values of one field, of which the last would hide the others."""
 
 
 def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseModel | str:
-    """The data as the model, or the reason why they do not fit, which begins with `misfit`. Values of a wrong type are
-    corrected once, in `data` (see `_mended`).
+    """The data as the model, or the reason why they do not fit, which mostly begins with `misfit`. Values of a wrong
+    type are corrected once, in `data` itself (see `_mend`).
     """
     problems: list[Any] = []
     for _ in range(2):
@@ -280,7 +289,7 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
             )
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
-            mended = [_mended(data, problem, model) for problem in problems]
+            mended = [_mend(data, problem, model) for problem in problems]
             if not any(mended):
                 break
         except (ValueError, RecursionError):
@@ -288,7 +297,7 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
     return _reason(problems[0], misfit)
 
 
-def _mended(data: Any, problem: Any, model: type[BaseModel]) -> bool:
+def _mend(data: Any, problem: Any, model: type[BaseModel]) -> bool:
     """Correct the value in `data` that a validation error (`problem`) is about, and say whether it was changed: a
     missing nullable field of an inner object becomes null; "4" becomes 4, "True" true, 4.0 4.
     """
@@ -310,7 +319,7 @@ def _mended(data: Any, problem: Any, model: type[BaseModel]) -> bool:
 
 @cache
 def _nullable(model: type[BaseModel]) -> frozenset[str]:
-    """The names of fields of the inner objects that may be null."""
+    """The names of those fields of the model's inner objects that may be null."""
     return frozenset(
         name
         for inner in inner_models(model)
@@ -335,7 +344,9 @@ def _plain(refused: Any) -> Any:
 
 
 def _reason(problem: Any, misfit: str) -> str:
-    """A validation error in a few words, with the field's name and nothing of the reply."""
+    """The reason of a validation error in a few words: `misfit`, the field's name and what is wrong, or a fixed phrase
+    for broken JSON and for an empty text. It contains nothing of the reply.
+    """
     name = ".".join(step for step in problem["loc"] if isinstance(step, str)) or "the whole"
     kind = problem["type"]
     if kind == "json_invalid":
@@ -358,7 +369,7 @@ def inner_models(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
     """The models of the objects that the model's fields hold, at any depth, each once; empty where all fields are
     plain.
 
-    A model with inner models is asked for as JSON also where the endpoint takes no schema.
+    A model with inner models is read as JSON also where the endpoint takes no schema.
     """
     found: list[type[BaseModel]] = []
     waiting: list[Any] = [field.annotation for field in model.model_fields.values()]
@@ -377,9 +388,9 @@ def inner_models(model: type[BaseModel]) -> tuple[type[BaseModel], ...]:
 
 
 class _Tags(NamedTuple):
-    """How a model's fields are read from tags. `pattern` finds a tag; `names` maps a name without separators to the
-    field; `lists` and `optional` are fields. `tail` is the last field if it is text, which may itself contain tags;
-    else None.
+    """How a model's fields are read from tags. `pattern` finds a tag of any field; `names` maps a name in lower case
+    without separators to the field; `lists` and `optional` (may be None) are names of fields. `tail` is the name of
+    the last field if that is text, which may itself contain tags; else None.
     """
 
     pattern: re.Pattern[str]
@@ -391,6 +402,7 @@ class _Tags(NamedTuple):
 
 @cache
 def _tags_of(model: type[BaseModel]) -> _Tags:
+    """How the model's fields are read from tags."""
     kinds = {name: _kind(field.annotation) for name, field in model.model_fields.items()}
     spelled = "|".join(name.replace("_", "[ _-]?") for name in sorted(kinds, key=len, reverse=True))
     *_, (last, (kind, _)) = kinds.items()
@@ -404,7 +416,7 @@ def _tags_of(model: type[BaseModel]) -> _Tags:
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """(list, str or another type, whether it may be None) of a field's annotation."""
+    """(type, whether it may be None) of a field's annotation. The type is `list` of list[str], `Literal` of choices."""
     branches = [branch for branch in get_args(annotation) if branch is not type(None)]
     optional = type(None) in get_args(annotation)
     inner = branches[0] if optional and len(branches) == 1 else annotation
@@ -415,8 +427,8 @@ def _read_tags(text: str, model: type[BaseModel]) -> BaseModel | str:
     """The model read from tags, or the reason why it cannot be. A list is a repeated tag; an empty pair of tags is no
     item.
 
-    The first list needs at least one pair of tags, be it empty: a reply without any did not keep to the form. Other
-    lists may be missing, and are then empty.
+    The first list needs at least one pair of tags, be it empty, unless it may be None: a reply without any did not
+    keep to the form. Other lists may be missing, and are then empty; missing fields that may be None are None.
     """
     tags = _tags_of(model)
     data = _tagged(text, tags)
@@ -435,7 +447,8 @@ def _read_tags(text: str, model: type[BaseModel]) -> BaseModel | str:
 
 def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
     """Field -> the text between its tags (for a list, the texts), or the reason why tags cannot be read. Other fields'
-    tags inside a text are part of the text; a list's item that is not closed is dropped.
+    tags inside a text are part of the text; a list's item that is not closed is dropped. A last field that is text
+    goes to the last of its closing tags, and ends the reading.
     """
     data: dict[str, Any] = {}
     name, begin = "", 0
@@ -465,12 +478,15 @@ def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
 
 
 def _closings(name: str, text: str, begin: int, tags: _Tags) -> list[int]:
-    """The positions after `begin` of the tags that close this field."""
+    """The positions of the tags that close this field, from `begin` on."""
     found = tags.pattern.finditer(text, begin)
     return [tag.start() for tag in found if tag[1] and tags.names[_bare(tag[2])] == name]
 
 
 def _add(data: dict[str, Any], name: str, content: str, tags: _Tags) -> None:
+    """Put the content of a pair of tags into `data`: to a list as one more item on one line, if it is not blank; else
+    as the field's text, without line breaks around it and white space at its end.
+    """
     if name in tags.lists:
         item = " ".join(content.split())
         data.setdefault(name, []).extend([item] if item else [])
@@ -484,6 +500,7 @@ def _bare(name: str) -> str:
 
 
 def _words(name: str) -> str:
+    """The field's name with spaces for underscores."""
     return name.replace("_", " ")
 
 
@@ -491,8 +508,8 @@ def _words(name: str) -> str:
 
 
 def repair_messages(messages: Messages, reply_text: str, reason: str, form: Form) -> Messages:
-    """The messages of the request that asks for a readable reply: the conversation, the beginning of the reply that
-    could not be read, and a user message with the reason. `form` is the one asked for (see `form_of`).
+    """The messages of the request that asks for a readable reply: the conversation, the reply that could not be read
+    (of a long one the first REPEATED_CHARACTERS), and a user message with the reason. `form` is the one to ask for.
     """
     shown = reply_text if len(reply_text) <= REPEATED_CHARACTERS else f"{reply_text[:REPEATED_CHARACTERS]}\n[...]"
     wanted = {
@@ -504,7 +521,9 @@ def repair_messages(messages: Messages, reply_text: str, reason: str, form: Form
 
 
 def blank_tail(text: str) -> bool:
-    """Whether the last 200 characters of a reply are nearly all white space; \\n inside JSON counts as white space."""
+    """Whether at least nine tenths of the last 200 characters of a reply are white space, as which an escaped line
+    break in JSON counts too. False for an empty reply.
+    """
     tail = _BLANK_ESCAPE.sub("  ", text[-TAIL_CHARACTERS:])
     blank = sum(character.isspace() for character in tail)
     return bool(tail) and blank >= TAIL_BLANK * len(tail)

@@ -72,7 +72,7 @@ _REPEATED = ["endpoint", "model", "task", "prompt", "state", "code", "finish", "
 
 def export_parquet(store: ResponseStore, path: Path, keys: Collection[str] | None = None) -> int:
     """Write all stored responses to the file, or those of `keys` that are stored; returns how many. The file appears
-    only when it is complete. UsageError where it cannot be written.
+    only when it is complete. UsageError where it cannot be written, StoreError where the disk is full.
     """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name the file to write.")
@@ -90,6 +90,7 @@ def export_parquet(store: ResponseStore, path: Path, keys: Collection[str] | Non
 
 
 def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
+    """Write the records to a new Parquet file, flush it to disk, and return how many rows it has."""
     with pq.ParquetWriter(
         path,
         SCHEMA,
@@ -105,7 +106,9 @@ def _write(path: Path, records: Iterable[tuple[str, Record]]) -> int:
 
 
 def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[list[dict[str, Any]]]:
-    """The records as rows, in lists of the size of a Parquet row group."""
+    """The records as rows, in lists for one Parquet row group each: GROUP_ROWS rows, or fewer as soon as their
+    requests and replies come to GROUP_BYTES.
+    """
     rows: list[dict[str, Any]] = []
     size = 0
     for key, record in records:
@@ -119,6 +122,7 @@ def _groups(records: Iterable[tuple[str, Record]]) -> Iterator[list[dict[str, An
 
 
 def _row(key: str, record: Record) -> dict[str, Any]:
+    """The row of a record, with `created` in milliseconds since 1970."""
     return {
         **{name: _text(getattr(record, name)) for name in _PLAIN},
         "key": key,
@@ -131,18 +135,18 @@ def _row(key: str, record: Record) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """A string without halves of surrogate pairs, which a server may send and UTF-8 cannot encode; other values
-    unchanged.
+    """A string with "?" for each half of a surrogate pair, which a server may send and UTF-8 cannot encode; any other
+    value unchanged.
     """
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def import_parquet(store: ResponseStore, path: Path) -> tuple[int, int]:
-    """(new, present): how many responses were added, and how many keys were in the store already; their records are
-    unchanged.
+    """Add the responses in a file to the store. Returns (new, present): how many were added, and how many keys were in
+    the store already, whose records are unchanged.
 
-    All rows are checked before any is stored. UsageError where the file is no export, is damaged, or has a row whose
-    key does not match its request.
+    All rows are checked before any is stored. UsageError where the file is missing, no export, damaged, or has a row
+    whose key does not match its request.
     """
     with _opened(path) as file:
         for row in _rows(file):
@@ -152,14 +156,18 @@ def import_parquet(store: ResponseStore, path: Path) -> tuple[int, int]:
 
 
 def check_export(path: Path) -> None:
-    """Raise UsageError where the file is no export that this release can import; its rows are not looked at."""
+    """Raise UsageError where the file is missing, or no export that this release can import. Its rows are not looked
+    at.
+    """
     with _opened(path):
         pass
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file, its schema checked; UsageError where it is missing, cannot be read, or is no export."""
+    """The open file, its schema checked. UsageError where it is missing or no export, or where reading it in the block
+    fails.
+    """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _check_schema(path, file.schema_arrow)
@@ -172,6 +180,9 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def _check_schema(path: Path, schema: pa.Schema) -> None:
+    """Raise UsageError where the schema is not that of an export, or is of another version of the format or of the
+    keys.
+    """
     metadata = schema.metadata or {}
     form, key_version = (metadata.get(name, b"").decode("utf-8", "replace") for name in (FORMAT_NAME, KEYS_NAME))
     if not form:
@@ -195,7 +206,7 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
 
 
 def _check(path: Path, row: dict[str, Any]) -> None:
-    """UsageError where the row's key is not that of its request, or its key or state is malformed."""
+    """Raise UsageError where the row's key is not that of its request, or its key or state is malformed."""
     if not HEX.fullmatch(row["key"]):
         raise UsageError(f"{path} has a row whose key is not 64 hex digits: nothing was imported.")
     if row["state"] not in (REPLY, TOMBSTONE):
@@ -207,7 +218,8 @@ def _check(path: Path, row: dict[str, Any]) -> None:
 
 
 def _asks(request: bytes, endpoint: str, key: str) -> bool:
-    """Whether `key` is the key of this request, as any sample and any attempt.
+    """Whether `key` is the key of this request to the endpoint of this name, as any of SAMPLES samples and any of
+    ATTEMPTS attempts.
 
     The canonical form of the body is tried as well: an older release stored it in the order in which it was sent.
     """
@@ -235,6 +247,7 @@ def _is_key(sent: str, endpoint: str, key: str, samples: int) -> bool:
 
 
 def _record(row: dict[str, Any]) -> Record:
+    """The record of a row of an export."""
     return Record(
         **{name: row[name] for name in _PLAIN},
         state=row["state"],

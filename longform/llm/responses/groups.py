@@ -21,9 +21,10 @@ class Groups:
     """Runs requests to a database in groups, in a thread of its own. Requests that arrive while one group is being
     worked on form the next group.
 
-    `work` gets the requests of a group and returns one result for each; an Exception as a result is raised to that
-    caller. Callers only notify the thread: waking an event loop would hand over the interpreter at once, and groups
-    would be small. The thread starts with the first request. `named` is the name of the database in messages.
+    `work` gets the requests of a group and returns one result for each; an Exception as a result is raised to the
+    caller of that request. Callers only notify the thread: waking an event loop would hand over the interpreter at
+    once, and groups would be small. The thread starts with the first request. `named` is the name of the database in
+    messages.
     """
 
     def __init__(self, named: str, work: Callable[[list[Any]], list[Any]]) -> None:
@@ -34,8 +35,8 @@ class Groups:
         self._closed = False
 
     async def ask(self, what: Any) -> Any:
-        """Add a request to the next group, and return its result once the group is done. For any event loop. StoreError
-        after `close`.
+        """Add a request to the next group, and return its result, or raise its error, once the group is done. For any
+        event loop. StoreError after `close`.
         """
         done = asyncio.get_running_loop().create_future()
         with self._arrived:
@@ -60,7 +61,9 @@ class Groups:
             _answer(group, results)
 
     def _next_group(self) -> list[Asked]:
-        """Wait for requests, and return those that wait, 512 at most; empty after `close` once none are left."""
+        """Wait for requests, and return those that are there, MOST_IN_A_GROUP at most; empty after `close` once none
+        are left.
+        """
         with self._arrived:
             self._arrived.wait_for(lambda: self._waiting or self._closed)
             return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_A_GROUP))]
@@ -75,11 +78,14 @@ class Groups:
 
 
 def closed(named: str) -> StoreError:
+    """The StoreError for a database that is used after it was closed."""
     return StoreError(f"{named} is closed.")
 
 
 def _answer(group: list[Asked], results: list[Any]) -> None:
-    """Set the results of a group's futures, with one call into each of the event loops that wait for them."""
+    """Set the result of each request of a group, by one call into each event loop that waits for any; closed loops are
+    passed over.
+    """
     of_loop = defaultdict(list)
     for (_, done), result in zip(group, results, strict=True):
         of_loop[done.get_loop()].append((done, result))
@@ -89,6 +95,7 @@ def _answer(group: list[Asked], results: list[Any]) -> None:
 
 
 def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Give each future its result, or its error if that is an Exception; those that are done are left as they are."""
     for done, result in pairs:
         if not done.done() and isinstance(result, Exception):
             done.set_exception(result)

@@ -159,10 +159,11 @@ Entry = tuple[list[list[Any]], list[list[Any]]]
 
 
 class PostgresDatabase:
-    """The database at a URL postgresql://user:password@host:port/database; missing tables are created.
+    """The database at a URL postgresql://user:password@host:port/database, as a `Database`
+    (longform/llm/responses/store.py); missing tables are created.
 
     StoreError where it cannot be reached or used; messages name only host, port and database. Leases of keys run out
-    `lease_seconds` after their last renewal. The methods are those of `Database` in longform/llm/responses/store.py.
+    `lease_seconds` after their last renewal.
     """
 
     exclusive = False
@@ -229,7 +230,9 @@ class PostgresDatabase:
     # groups
 
     async def _put_all(self, entries: list[Entry]) -> list[None]:
-        """Commit all entries in one transaction. Of several records under one key the last is kept."""
+        """Commit the rows of records and of the ledger of all entries in one transaction, and end the leases of the
+        records' keys. Of several records under one key the last is kept.
+        """
         rows = sorted((row for rows, _ in entries for row in rows), key=itemgetter(0))
         lines = [line for _, lines in entries for line in lines]
 
@@ -245,11 +248,11 @@ class PostgresDatabase:
         return [None] * len(entries)
 
     async def _grant(self, asked: list[tuple[list[bytes], bool]]) -> list[set[bytes]]:
-        """For each of the requests `asked`, a pair (keys, again), those of its keys that this process may now ask a
-        model for.
+        """For each pair (keys, again): those of its keys for which this process may now ask a model, as it has their
+        lease.
 
-        A key is granted where no other process has its lease, and where it has no stored answer (unless `again`). The
-        answer is looked up after the lease was taken: the process that had the lease before has stored its answer by
+        A key is granted if no other process has its lease and no usable reply is stored under it (or `again` is True).
+        The reply is looked up after the lease was taken: the process that had the lease before has stored its reply by
         then. The commit is not waited for, because leases need not outlive a crash of the server.
         """
         self._renewing = self._renewing or asyncio.create_task(self._renew())
@@ -267,7 +270,7 @@ class PostgresDatabase:
         return [granted.intersection(some) for some, _ in asked]
 
     async def _renew(self) -> None:
-        """Renew this process's leases again and again, until cancelled."""
+        """Renew this process's leases every fifth of `lease_seconds`, until cancelled. A StoreError is ignored."""
         while True:
             await asyncio.sleep(self._lease_seconds / 5)
             with suppress(StoreError):
@@ -276,7 +279,7 @@ class PostgresDatabase:
     # connections
 
     async def _connect(self, url: str) -> None:
-        """Open the pool of connections, and create or check the tables."""
+        """Open the pool of connections, and create or check the tables; StoreError at once where that fails."""
         self._pool = await asyncpg.create_pool(
             url,
             min_size=0,
@@ -290,8 +293,9 @@ class PostgresDatabase:
         await self._do(self._prepare, 0.0)
 
     async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
-        """The result of `work`, which is called with a connection. If the connection is lost, all of the work is
-        repeated, for up to `patience_seconds`. Runs in the database's own event loop.
+        """The result of `work`, which is called with a connection. If the connection is lost or refused, all of the
+        work is repeated, for up to `patience_seconds`. StoreError after that, and at once for any other error of the
+        database. To be awaited in the database's own event loop.
         """
         deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
@@ -307,12 +311,12 @@ class PostgresDatabase:
             pause = min(2 * pause, 1.0)
 
     async def _do_for(self, *work: Any) -> Any:
-        """As `_do`, to be awaited in any other event loop."""
+        """`_do` for callers in any other event loop; StoreError once the database is closed."""
         return await asyncio.wrap_future(self._started(self._do, *work))
 
     def _call(self, work: Callable[..., Awaitable[T]], *values: Any) -> T:
-        """Run the coroutine function in the database's event loop, and return its result; to be called from any other
-        thread.
+        """Run the coroutine function in the database's event loop, and return its result; StoreError once that loop is
+        closed. To be called from any other thread.
         """
         try:
             return self._started(work, *values).result()
@@ -329,7 +333,9 @@ class PostgresDatabase:
             raise closed(self.named) from None
 
     async def _prepare(self, connection: Any) -> None:
-        """Create the missing tables, one process at a time; StoreError where existing tables have another version."""
+        """Create the missing tables, one process at a time; StoreError where existing tables are of another version,
+        or have keys of another one.
+        """
         if not await connection.fetchval(_IS_THERE, "holder"):
             async with connection.transaction(isolation="read_committed"):
                 await connection.execute(_ONE_AT_A_TIME)
@@ -345,7 +351,9 @@ class PostgresDatabase:
             )
 
     async def _end(self) -> None:
-        """Release the leases and close the pool, each within ten seconds."""
+        """Release this process's leases, if it took any, and close the pool, each within ten seconds. Errors are
+        ignored.
+        """
         if self._pool is None:
             return
         if self._renewing:
@@ -360,7 +368,7 @@ class PostgresDatabase:
             self._pool.terminate()
 
     def _failed(self, error: Exception) -> StoreError:
-        """The StoreError to raise for an error of the database, without user and password."""
+        """The StoreError to raise for an error of the database. Its message has neither user nor password."""
         if isinstance(error, asyncpg.exceptions.ClientConfigurationError):
             return _unreadable()
         for kind, reason in _REASONS:
@@ -376,11 +384,11 @@ class PostgresDatabase:
 
 
 class PostgresAllowances:
-    """Each process's share of an endpoint's concurrency, in the table `holder` (see Allowances in
-    longform/llm/gate/sharing.py).
+    """Each process's share of an endpoint's concurrency, in the table `holder`, as `Allowances`
+    (longform/llm/gate/sharing.py).
 
-    `do` runs a function with a connection in the store's event loop, and is awaited in the caller's. A process that is
-    silent for `seconds` counts as dead.
+    `do` runs a function with a connection in the store's event loop, and is awaited in the caller's. A process that
+    has not called `share` for `seconds` counts as dead.
     """
 
     def __init__(self, do: Callable[..., Awaitable[Any]], *, seconds: float = HOLDER_SECONDS) -> None:
@@ -422,8 +430,8 @@ async def _without_reset(connection: Any) -> None:
 
 
 def _place(url: str) -> str:
-    """host:port/database of a URL, for messages. StoreError where the URL is malformed, as parts of a password might
-    then appear.
+    """host:port/database of a URL, for messages; port 5432 and host localhost if none is given. StoreError where the
+    URL is malformed, as parts of a password might then appear.
     """
     try:
         parts = urlsplit(url)
@@ -440,6 +448,7 @@ def _place(url: str) -> str:
 
 
 def _unreadable() -> StoreError:
+    """The StoreError for a URL that cannot be read; it shows nothing of the URL."""
     return StoreError(
         "The URL of the response store cannot be read as postgresql://user:password@host:port/database: "
         "write special characters in user and password as %XX (@ as %40, / as %2F, # as %23)."
@@ -447,8 +456,8 @@ def _unreadable() -> StoreError:
 
 
 def _rows(records: Sequence[tuple[str, Record]]) -> list[list[Any]]:
-    """The records as rows, sorted by key: all processes lock rows in this order, so that none waits for another
-    forever.
+    """The records as rows, sorted by key, with None for integers of more than 64 bits. All processes lock rows in this
+    order, so that none waits for another forever.
     """
     rows = [storable(row_of(key, record, partial(zlib.compress, level=1))) for key, record in records]
     return sorted(rows, key=itemgetter(0))

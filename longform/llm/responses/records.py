@@ -96,8 +96,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What stored answers of one task and model used: means per answer, and the 90th percentile of output tokens.
-    Tokens per byte: of the request's body as stored.
+    """What stored answers of one task and model used, on average: tokens of the prompt per byte of the request's body
+    as stored; tokens of a reply, and their 90th percentile; milliseconds of a call, 0 where none are known. `answers`
+    is how many answers these are.
     """
 
     answers: int
@@ -139,11 +140,13 @@ Row = Sequence[Any]
 
 
 def insert(table: str, names: Sequence[str]) -> str:
+    """An INSERT statement for these columns of a table of schema `longform`, with placeholders $1, $2 ..."""
     marks = ", ".join(f"${place}" for place in range(1, len(names) + 1))
     return f"INSERT INTO longform.{table}({', '.join(names)}) VALUES ({marks})"
 
 
 def _replaced(names: Iterable[str]) -> str:
+    """The assignments of an upsert that take these columns from the new row."""
     return ", ".join(f"{name} = excluded.{name}" for name in names)
 
 
@@ -198,7 +201,9 @@ JOB_KEYS = "SELECT key FROM longform.job_item WHERE job = $1 ORDER BY place"
 
 
 def row_of(key: str, record: Record, pack: Callable[[bytes], bytes]) -> list[Any]:
-    """The row of a record: the key as bytes, then the fields of Record, request and body compressed by `pack`."""
+    """The row of a record: the key as bytes, then the fields of Record, request and body compressed by `pack`, and
+    `created` now if it is None.
+    """
     row = [bytes.fromhex(key), *_record_fields(record)]
     row[_REQUEST], row[_BODY] = pack(record.request), pack(record.body)
     row[_CREATED] = time.time() if record.created is None else record.created
@@ -206,7 +211,7 @@ def row_of(key: str, record: Record, pack: Callable[[bytes], bytes]) -> list[Any
 
 
 def record_of(row: Row) -> tuple[str, Record]:
-    """(key, record) of a row. Raises zlib.error where its request or body is damaged."""
+    """(key in hex digits, record) of a row. Raises zlib.error where its request or body is damaged."""
     key, *values = row
     values[_REQUEST - 1], values[_BODY - 1] = unpacked(values[_REQUEST - 1]), unpacked(values[_BODY - 1])
     values[_BATCH - 1] = bool(values[_BATCH - 1])

@@ -92,11 +92,11 @@ Entry = tuple[Sequence[tuple[str, Record]], Sequence[Paid]]
 
 
 class SqliteDatabase:
-    """The store in a SQLite file, which only this process may write (with `read_only` it is neither written nor
-    locked). The methods are those of `Database` in longform/llm/responses/store.py.
+    """The store in a SQLite file, as a `Database` (longform/llm/responses/store.py). Only this process may write the
+    file; with `read_only` it is neither written nor locked, and changes raise StoreError.
 
-    BusyError where another process writes to it, StoreError where it cannot be used. `machine` and `lease_seconds` are
-    for tests, which simulate a second machine.
+    BusyError where another process writes to it, StoreError where it cannot be used or another machine has it.
+    `machine` and `lease_seconds` are for tests, which simulate a second machine.
     """
 
     exclusive = True
@@ -156,8 +156,9 @@ class SqliteDatabase:
     # writing
 
     def _put_all(self, entries: list[Entry], *, as_storable: bool = False) -> list[StoreError | None]:
-        """Commit all entries in one transaction. Where that fails, commit each by itself, so that one cannot spoil the
-        others; the result has an error, or None, for each entry. `as_storable`: what SQLite cannot store is replaced.
+        """Commit all entries (records, ledger lines) in one transaction. Where that fails, commit each by itself, so
+        that one cannot spoil the others. The result has None or an error for each entry. `as_storable`: texts and
+        integers that SQLite cannot store are replaced, and nothing is tried again.
         """
         try:
             rows = _rows(chain(*(records for records, _ in entries)))
@@ -175,7 +176,9 @@ class SqliteDatabase:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """The connection, in a transaction; StoreError where the file is read-only, or its lease was taken over."""
+        """The connection, in a transaction that is committed at the end of the block, or rolled back if it raises.
+        StoreError where the file is read-only, its lease was taken over, or SQLite fails.
+        """
         if self._lease is None:
             raise StoreError(f"{self.named} is open to read.")
         with _errors_named(self._path), self._lock:
@@ -206,7 +209,7 @@ def _statement(query: str, values: Iterable[Any]) -> tuple[str, list[Any]]:
 @lru_cache
 def _in_sqlite(query: str, *lengths: int) -> str:
     """A PostgreSQL query in SQLite's SQL: names of columns and placeholders are replaced. `lengths` has the number of
-    items for each `= ANY($n)`.
+    items for each placeholder in turn, as `= ANY($n)` becomes a list of so many.
     """
     sizes = iter(lengths)
 
@@ -220,11 +223,12 @@ def _in_sqlite(query: str, *lengths: int) -> str:
 
 
 def _rows(records: Iterable[tuple[str, Record]]) -> list[Row]:
+    """The records as rows, request and body compressed."""
     return [row_of(key, record, _packed) for key, record in records]
 
 
 def _storable(row: Row) -> Row:
-    """The row, with halves of surrogate pairs in texts replaced, and integers of more than 64 bits as None."""
+    """The row, with "?" for halves of surrogate pairs in texts, and None for integers of more than 64 bits."""
     texts = (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in row)
     return storable(texts)
 
@@ -244,7 +248,7 @@ def _packed(content: bytes) -> bytes:
 
 def _leased(path: Path, machine: str | None, seconds: float) -> Lease:
     """The lease beside the database, now held by this process; it ends by `give_back` or with the process. BusyError
-    where another process has it, StoreError where another machine has.
+    where another process has it, StoreError where another machine has it or it cannot be written.
     """
     lease = Lease(_lease_of(path), machine=machine, seconds=seconds)
     _check_elsewhere(path, machine)
@@ -259,7 +263,7 @@ def _leased(path: Path, machine: str | None, seconds: float) -> Lease:
 
 
 def _check_elsewhere(path: Path, machine: str | None) -> None:
-    """StoreError where a process of another machine has the lease."""
+    """Raise StoreError where a process of another machine has the lease."""
     if holder := holder_elsewhere(_lease_of(path), machine):
         raise StoreError(
             f"The response store {path} is in use by {holder}, and a SQLite file serves one machine at a time: set "
@@ -268,11 +272,14 @@ def _check_elsewhere(path: Path, machine: str | None) -> None:
 
 
 def _lease_of(path: Path) -> Path:
+    """The path of the lease beside a database."""
     return path.with_name(f"{path.name}.lease")
 
 
 def _writer(path: Path) -> sqlite3.Connection:
-    """A connection that may write; the tables are created or migrated."""
+    """A connection that may write, its tables created or migrated. StoreError where this release cannot read the
+    format.
+    """
     with _closed_on_error(_connected(path)) as connection:
         version = _version(path, connection)
         for setting in ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-16000"):
@@ -283,7 +290,9 @@ def _writer(path: Path) -> sqlite3.Connection:
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    """A read-only connection, with an empty temporary table for each table that an older format lacks."""
+    """A read-only connection, with an empty temporary table for each table that an older format lacks. StoreError
+    where this release cannot read the format.
+    """
     with _closed_on_error(_opened_to_read(path)) as connection:
         _version(path, connection)
         there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -295,9 +304,11 @@ def _reader(path: Path) -> sqlite3.Connection:
 
 
 def _opened_to_read(path: Path) -> sqlite3.Connection:
-    """A read-only connection; an empty database in memory if there is no file. Where the folder is not writable, so
-    that not even the index of the write-ahead log can be made, the file is opened as immutable: nobody can be writing
-    to it.
+    """A read-only connection; an empty database in memory if there is no file.
+
+    Where the folder is not writable, so that not even the index of the write-ahead log can be made, the file is opened
+    as immutable, as nobody can be writing to it. sqlite3.OperationalError where it cannot be opened otherwise, or that
+    log is not empty.
     """
     if not path.exists():
         return _connected(":memory:")
@@ -313,11 +324,15 @@ def _opened_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _connected(where: Path | str) -> sqlite3.Connection:
+    """A connection to a file or a `file:` URI, for all threads, which waits up to 5 seconds for a lock; no transaction
+    begins by itself.
+    """
     return sqlite3.connect(where, timeout=5, isolation_level=None, check_same_thread=False, uri=True)
 
 
 @contextmanager
 def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """The connection for the block; it is closed if the block raises."""
     try:
         yield connection
     except BaseException:
@@ -326,7 +341,7 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connect
 
 
 def _version(path: Path, connection: sqlite3.Connection) -> int:
-    """The format of the file, 0 where it is new. StoreError where this release cannot read it."""
+    """The format of the file, 0 where it is new. StoreError where this release cannot read its format or its keys."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
         return 0
@@ -350,6 +365,7 @@ def _errors_named(path: Path) -> Iterator[None]:
 
 
 def _unusable(path: Path, error: Exception) -> StoreError:
+    """The StoreError for a file that cannot be used, with SQLite's reason."""
     return StoreError(
         f"The response store {path} cannot be used ({error}): check disk space and rights, or restore it."
     )

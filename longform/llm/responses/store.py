@@ -57,7 +57,7 @@ class Database(Protocol):
     longform/llm/responses/records.py. Errors are StoreError.
 
     `named` is the database's name in messages. `exclusive`: no other process can write. At most `rows_per_query`
-    records are to be read or written at once.
+    records are to be read or written at once. Keys are 64 hex digits, or their 32 bytes.
     """
 
     named: str
@@ -66,14 +66,14 @@ class Database(Protocol):
 
     @property
     def allowances(self) -> Allowances | None:
-        """Shares of an endpoint's concurrency among processes; None where this process has all of it."""
+        """The shares of an endpoint's concurrency among processes; None where this process has all of it."""
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows that a query finds."""
 
     def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
-        """Run a statement, and return how many rows it changed. If any, the statements in `then` are run for their
-        rows, in the same transaction.
+        """Run a statement, and return how many rows it changed. If any, each statement in `then` is run for its rows,
+        in the same transaction.
         """
 
     def add(self, records: Sequence[tuple[str, Record]]) -> int:
@@ -83,15 +83,15 @@ class Database(Protocol):
         """Delete the records under these keys; how many there were."""
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        """Store records and ledger lines in one transaction, which may be shared with other callers; returns when
-        committed.
+        """Store records, in place of those under the same keys, and ledger lines, in one transaction, which may be
+        shared with other callers; returns when committed.
         """
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
-        """Those keys that are granted to this process; see `ResponseStore.lease`."""
+        """Those of the keys for which this process may ask a model now; see `ResponseStore.lease`."""
 
     async def release(self, keys: Sequence[str]) -> None:
-        """Give back leases of these keys that this process has."""
+        """Give back those leases of these keys that this process has."""
 
     def close(self) -> None:
         """Commit what waits, then close the database."""
@@ -113,12 +113,12 @@ class ResponseStore:
     # reading
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
-        """Key -> record, for those keys that are stored."""
+        """Key -> record, for those of the keys that are stored."""
         chunks = _chunks(keys, self._database.rows_per_query)
         return {key: record for chunk in chunks for key, record in self._records(BY_KEY, _bytes(chunk))}
 
     def scan(self, keys: Collection[str] | None = None) -> Iterator[tuple[str, Record]]:
-        """(key, record) of all records, or of those under `keys`, sorted by key; in constant memory."""
+        """(key, record) of all records, or of those under `keys` that are stored, sorted by key; in constant memory."""
         if keys is not None:
             for chunk in _chunks(sorted(set(keys)), self._database.rows_per_query):
                 yield from sorted(self.get(chunk).items())
@@ -129,15 +129,17 @@ class ResponseStore:
             after = page[-1][0]
 
     def stats(self) -> list[dict[str, Any]]:
-        """A dict for each endpoint, model and task: answers, errors, input_tokens, output_tokens, cost_nano, bytes."""
+        """A dict for each endpoint, model and task, sorted: endpoint, model, task, answers, errors (stored failures),
+        input_tokens, output_tokens, cost_nano (billionths of a US dollar), bytes (as compressed).
+        """
         return [dict(zip(STATS, row, strict=True)) for row in self._database.rows(SELECT_STATS)]
 
     def ledger(self, dataset: str, recipes: Collection[str] | None = None) -> list[dict[str, Any]]:
         """What was paid for a dataset, or for its artifacts with these `recipes` (fingerprints), in the order of first
         payment.
 
-        A dict for each stage, endpoint, model and batch (bool): calls, unanswered, input_tokens, cached_tokens,
-        output_tokens, cost_nano, unpriced (calls of unknown price).
+        A dict for each stage, endpoint, model and batch (bool): these four, calls, unanswered, input_tokens,
+        cached_tokens, output_tokens, cost_nano (billionths of a US dollar), unpriced (calls of unknown price).
         """
         if recipes is None:
             rows = self._database.rows(SELECT_LEDGER, dataset)
@@ -147,11 +149,14 @@ class ResponseStore:
         return [{**line, "batch": bool(line["batch"])} for line in lines]
 
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
-        """What the latest answers (300 at most) of a task and model used on average; None where there are none."""
+        """What the latest answers (LATEST_ANSWERS at most) of a task and model at this endpoint used on average, of
+        those that say how many tokens they used; None where there are none.
+        """
         rows = self._database.rows(SELECT_LATEST, endpoint, model, task)
         return usage_of(self._readable(rows, lambda row: (len(unpacked(row[0])), *tuple(row)[1:])))
 
     def _records(self, query: str, *values: Any) -> list[tuple[str, Record]]:
+        """(key, record) of the rows that a query finds; StoreError where one is damaged."""
         return self._readable(self._database.rows(query, *values), record_of)
 
     def _readable(self, rows: list[Any], read: Callable[[Any], T]) -> list[T]:
@@ -171,16 +176,16 @@ class ResponseStore:
         await self._database.put(records, paid)
 
     async def lease(self, keys: Sequence[str], *, again: bool = False) -> set[str]:
-        """Those keys for which this process may ask a model now. Other keys are leased to another process, or have an
-        answer.
+        """Those of the keys for which this process may ask a model now. Other keys are leased to another process, or
+        have a usable reply stored.
 
-        With `again` keys that have an answer are granted too. A lease ends with the `put` of its key, with `release`,
+        With `again` keys with a usable reply are granted too. A lease ends with the `put` of its key, with `release`,
         or about a minute after its process has died. An `exclusive` store grants all keys.
         """
         return await self._database.lease(keys, again)
 
     async def release(self, keys: Sequence[str]) -> None:
-        """Give back leases of these keys, so that another process may ask."""
+        """Give back this process's leases of these keys, so that another process may ask."""
         await self._database.release(keys)
 
     def add(self, records: Iterable[tuple[str, Record]]) -> int:
@@ -198,7 +203,9 @@ class ResponseStore:
     # batches
 
     def stage_job(self, job: Job, keys: Sequence[str]) -> None:
-        """Store a job and its keys in one transaction. StoreError where another process has the job under way."""
+        """Store a job and its keys in one transaction, in place of a job of this name; `created` is now if it is None.
+        StoreError where a job of this name is uploaded or submitted and has not ended: another process works on it.
+        """
         dated = replace(job, created=time.time() if job.created is None else job.created)
         items = [(job.name, place, key) for place, key in enumerate(_bytes(keys))]
         then: list[tuple[str, list[Any]]] = [(DELETE_ITEMS, [(job.name,)]), (ADD_ITEM, items)]
@@ -206,6 +213,7 @@ class ResponseStore:
             raise StoreError(f"Batch {job.name} is under way in another process: wait until it has ended.")
 
     def update_job(self, name: str, **changes: Any) -> None:
+        """Set these fields of the job of this name; without effect if there is none."""
         columns = ", ".join(f"{column} = ${place}" for place, column in enumerate(changes, 1))
         self._database.change(
             f"UPDATE longform.job SET {columns} WHERE name = ${len(changes) + 1}", *changes.values(), name
@@ -235,10 +243,12 @@ _opening = threading.Lock()
 
 def open_responses(where: Path | str, *, read_only: bool = False) -> ResponseStore:
     """The store of a SQLite file or a PostgreSQL URL. Its database is shared by all who open it in this process; each
-    must close the store.
+    must close the store. BusyError where another process writes to the file, StoreError where it cannot be used or
+    another machine has it.
 
-    With `read_only` a file is neither locked nor written, may be open in another process, and a missing file is an
-    empty store. BusyError where another process writes to the file, StoreError where it cannot be used.
+    With `read_only` a file is neither locked nor written, another process of this machine may write to it (no
+    BusyError), and a missing file is an empty store. This has no effect on PostgreSQL, or on a file that this process
+    already has open for writing.
     """
     place = where if str(where).startswith(("postgresql://", "postgres://")) else Path(where).resolve()
     with _opening:
@@ -250,7 +260,7 @@ def open_responses(where: Path | str, *, read_only: bool = False) -> ResponseSto
 
 
 def _let_go(place: Place) -> None:
-    """Note that one user fewer has the database open; close it after the last."""
+    """Note that one user fewer has the database open; close the database after the last."""
     with _opening:
         _users[place] -= 1
         if not _users[place]:
@@ -258,6 +268,7 @@ def _let_go(place: Place) -> None:
 
 
 def _database(place: Path | str, read_only: bool) -> Database:
+    """Open a SQLite file (a path) or a PostgreSQL database (a URL, for which `read_only` has no effect)."""
     if isinstance(place, Path):
         from longform.llm.responses.sqlite import SqliteDatabase
 

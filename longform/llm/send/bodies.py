@@ -52,7 +52,10 @@ SAYING_NOTHING = ("reasoning", "reasoning_content", "tool_calls")
 
 
 def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, Any]:
-    """The body of the request for one sample, without `n` (the number of samples)."""
+    """The body of the request for one sample, without `n` (the number of samples): with the field `response_format`
+    where JSON is asked for, and with the endpoint's parameters, which replace fields of the same name. Samples differ
+    in `seed` only, if the endpoint sets one and does not take `n`.
+    """
     body: dict[str, Any] = {
         "model": endpoint.model,
         "messages": [{"role": role, "content": content} for role, content in request.messages],
@@ -73,11 +76,14 @@ def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, 
 
 
 def chat_key(endpoint: Endpoint, sent: str, sample: int = 0, attempt: int = 0) -> str:
-    """The key of the reply to one attempt at one sample; `sent` is the attempt's body in canonical form."""
+    """The key in the response store of the reply to one attempt at one sample; `sent` is the attempt's body in
+    canonical form.
+    """
     return key_of(endpoint.name, CHAT, sent, sample=sample, attempt=attempt)
 
 
 def embedding_body(endpoint: Endpoint, texts: str | list[str]) -> dict[str, Any]:
+    """The body of a request for the vector of each of the texts."""
     return {"model": endpoint.model, "input": texts, **dict(endpoint.parameters)}
 
 
@@ -87,14 +93,15 @@ def embedding_sent(endpoint: Endpoint, text: str) -> str:
 
 
 def embedding_key(endpoint: Endpoint, sent: str) -> str:
-    """The key of a text's vector; `sent` is the result of `embedding_sent`."""
+    """The key of a text's vector in the response store; `sent` is the result of `embedding_sent` for the text."""
     return key_of(endpoint.name, EMBEDDINGS, sent)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFacts:
-    """What a reply says about itself. `finish` is why it ended (None: of an embedding). `tokens`: (of the prompt, of
-    these cached, of the reply); 0 where the reply does not say.
+    """What a reply says about itself. `finish` is why it ended (None: of an embedding). `served_model` and
+    `fingerprint`: the model, and its configuration, that the server names. `tokens`: (of the prompt, of these cached,
+    of the reply); `reasoning_tokens` are part of the last. 0 where the reply does not say.
     """
 
     finish: str | None
@@ -118,8 +125,9 @@ class ReplyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Completion(ReplyFacts):
-    """The text of one choice, its refusal (empty if it is none) and its log-probabilities (None if there are none).
-    `finish` is "stop", "length", "content_filter" or the server's own word.
+    """One choice of a chat completion: its text (may be empty), the model's refusal (empty if it is none) and its
+    log-probabilities (None if there are none). `finish` is "stop", "length", "content_filter" or the server's own
+    word.
     """
 
     finish: str
@@ -129,15 +137,18 @@ class Completion(ReplyFacts):
 
 
 def read_completion(body: bytes) -> Completion | None:
-    """The first choice of a chat completion; None where the body is not one."""
+    """The first choice of a chat completion; None where the body is none, or the choice is malformed or was broken
+    off.
+    """
     document = read_json(body)
     choices = document.get("choices")
     return _completion(document, choices[0]) if isinstance(choices, list) and choices else None
 
 
 def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
-    """The first `number` choices of a chat completion, each as (body of a reply with that choice only, completion). The
-    usage is kept in the first body only. None where any of the choices is malformed.
+    """The first `number` choices of a chat completion, each as (body of a reply with that choice only, completion).
+    The usage is kept in the first body only. None where there is no choice, or any of them is malformed or was broken
+    off.
 
     There may be fewer choices: a server that does not know `n` returns one.
     """
@@ -158,8 +169,8 @@ def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | N
 
 
 def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] | None:
-    """For each of so many texts, in their order, (body with its vector, facts of the reply); the usage is in the first
-    only. None where there is not exactly one valid vector for each text.
+    """For each of so many texts, in their order, (body with its vector, facts of the reply); only the first has the
+    tokens used. None where there is not exactly one valid vector for each text.
     """
     document = read_json(body)
     data = document.get("data")
@@ -189,7 +200,12 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
-    """One choice of a chat completion, with the usage of the document; None where it is malformed or was broken off."""
+    """One choice of a chat completion, with the usage of the document. None where the choice is malformed, has an
+    error, was broken off, or has neither text nor refusal nor a sign that it is whole without one (a reasoning, a tool
+    call, or an end at the token limit or by a filter).
+
+    All token counts are 0 where there is a text but no count of its tokens. Halves of surrogate pairs become U+FFFD.
+    """
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
         return None
@@ -216,7 +232,9 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
 
 
 def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
-    """(served model, fingerprint, tokens, reasoning tokens) of a reply; tokens as in ReplyFacts."""
+    """(served model, fingerprint, tokens, reasoning tokens) of a reply, as in ReplyFacts; empty, None or 0 where it
+    has none.
+    """
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     asked = _count(usage, "prompt_tokens")
@@ -230,7 +248,9 @@ def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int
 
 
 def _content(content: Any) -> str | None:
-    """The text of a message's `content`: a string, or the joined texts of a list of parts; None where it is neither."""
+    """The text of a message's `content`: a string, or the joined texts of a list of parts; None where it is neither,
+    or the list has no part.
+    """
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str)) if parts else None
@@ -238,16 +258,18 @@ def _content(content: Any) -> str | None:
 
 
 def _text(value: Any) -> str:
+    """The value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def _count(usage: Any, name: str) -> int:
+    """The count of this name in `usage`; 0 where there is none, or it is no whole number from 0 on."""
     number = usage.get(name) if isinstance(usage, dict) else None
     return number if type(number) is int and number >= 0 else 0
 
 
 def _vector(value: Any) -> list[float] | None:
-    """A list of finite floats, also from base64 of 32-bit floats; None where it is neither, or empty."""
+    """A list of finite floats, also from base64 of 32-bit floats; None where the value is neither, or empty."""
     try:
         if isinstance(value, str):
             value = array("f", base64.b64decode(value, validate=True)).tolist()

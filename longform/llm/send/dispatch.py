@@ -72,9 +72,11 @@ class Call:
 
     `bases`: what is known of each record beforehand. `input_bound` and `output_bound`: upper bounds of the tokens that
     are paid. `tokens`: about how many tokens the server's rate limit counts (prompt and longest reply). `read` splits
-    the reply's body into one body for each record, with what it says; None where it is malformed. `done` is called with
-    the result: the records, a Fault (there will never be any) or an error (there are none now). `wanted`: whether
-    anybody waits for it. `again`: replace what is stored. `tries` counts attempts that failed, by kind of failure.
+    the reply's body into (body, facts) for each record; None where it is malformed. `done` is called with the result:
+    for each record (record, facts; None if it was stored before), a Fault (the request is refused for good) or an
+    error (there is no reply now). `wanted`: whether anybody waits for it. `again`: send it also where a usable reply
+    is stored, and replace that. `tries`: kind of failure -> attempts that failed so. `reserved`: money set aside for
+    it, in billionths of a US dollar.
     """
 
     path: str
@@ -96,7 +98,10 @@ class Call:
 
 class Dispatcher:
     """Sends the calls of all users of an endpoint in this process. `halted` is the error that all waiting and later
-    calls get, None while calls are sent.
+    calls get, None while calls are sent. `over` is set when the models are closed.
+
+    `pending`: store key -> the question that is being answered, which equal ones join. `answered` counts replies.
+    `one_by_one`: the server has returned fewer samples than were asked for in one call.
     """
 
     def __init__(
@@ -151,12 +156,12 @@ class Dispatcher:
         )
 
     def _cannot_share(self, error: StoreError) -> None:
-        """Stop the endpoint with this error of the store, which keeps the processes' shares."""
+        """Halt the endpoint with this error of the store, where the processes' shares of the endpoint are kept."""
         self.halted = self.halted or error
         self._pump()
 
     def check_key(self) -> None:
-        """Raise EndpointError where the endpoint needs a key and there is none."""
+        """Raise EndpointError where the endpoint names a variable for its API key and that is not set."""
         if self.endpoint.key_env and not self.api_key:
             raise EndpointError(
                 f'The key {self.endpoint.key_env} of endpoint "{self.endpoint.name}" is not set. '
@@ -171,11 +176,13 @@ class Dispatcher:
         self.wake()
 
     def drop_unwanted(self) -> None:
-        """Drop the calls that are not sent and that nobody waits for any more; their `done` gets Incomplete."""
+        """Drop the calls that are not sent and that nobody waits for any more; their `done` gets Incomplete. Returns
+        at once.
+        """
         self._soon(self._drop_unwanted)
 
     def wake(self) -> None:
-        """Have the event loop send what may be sent."""
+        """Have the event loop send what may be sent; returns at once."""
         if not self._pumping:
             self._pumping = True
             self._soon(self._pump)
@@ -190,20 +197,22 @@ class Dispatcher:
     def wait(self, answered: threading.Event) -> None:
         """Block until the event is set, or until the models are closed; then the event may not be set.
 
-        Returns at once in the event loop's own thread, which would wait for itself: garbage collection may lead here.
+        Returns at once in the event loop's own thread, which must not wait for itself: garbage collection there may
+        close a generator that still waits.
         """
         while not self._in_loop() and not self.over.is_set() and not answered.wait(LOOK_SECONDS):
             pass
 
     def _in_loop(self) -> bool:
+        """Whether this is the thread of the event loop."""
         try:
             return asyncio.get_running_loop() is self.loop
         except RuntimeError:  # no loop in this thread
             return False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine in the event loop, wait, and return its result. Incomplete where the models are closed
-        before it ends.
+        """Run the coroutine in the event loop, wait, and return its result; its errors are raised. Incomplete where
+        the models are closed before it ends.
         """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -224,7 +233,9 @@ class Dispatcher:
             future.cancel()
 
     def refuse(self) -> None:
-        """After closing: wake all who wait, and end calls submitted since with the error that halted the endpoint."""
+        """Once the models are closed: wake all who wait, and end the calls submitted since with the error that halted
+        the endpoint, or Incomplete.
+        """
         self.over.set()
         self._pumping = False
         with suppress(IndexError):
@@ -258,11 +269,12 @@ class Dispatcher:
             return self._wire
 
     def _pump(self) -> None:
-        """Send queued calls, as far as gate and budget allow. The rest is tried again at a set time, or when a call
-        ends.
+        """Send queued calls in their order, as far as gate and budget allow. The rest is tried again at a set time, or
+        when a call ends. Once the endpoint is halted, or the gate has given its server up, all queued calls end with
+        that error.
         """
         self._pumping = False
-        self._collect()
+        self._move_submitted()
         if self._shared and self._queue:
             self._shared.need()
         most = self.endpoint.concurrency
@@ -279,7 +291,7 @@ class Dispatcher:
             wait = self.gate.wait(call.tokens)
             # a kill loses replies that are not committed yet as well: no more than may be in flight, and a tenth
             if wait > 0 or self.gate.in_flight + self._storing >= most + most // 10:
-                self._come_back(wait)
+                self._schedule_pump(wait)
                 return
             if not self._afford(call):
                 return
@@ -288,8 +300,10 @@ class Dispatcher:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _collect(self) -> None:
-        """Append newly submitted calls to the queue. Once halted, move the calls that wait out a pause to its front."""
+    def _move_submitted(self) -> None:
+        """Move newly submitted calls to the end of the queue. Once halted, also move the calls that wait out a pause
+        to its front.
+        """
         while self._inbox:
             self._queue.append(self._inbox.popleft())
         if self.halted:
@@ -297,7 +311,10 @@ class Dispatcher:
             self._later.clear()
 
     def _drop_unwanted(self) -> None:
-        self._collect()
+        """Drop the calls that are not sent and that nobody waits for: their `done` gets Incomplete. Then send what may
+        be sent.
+        """
+        self._move_submitted()
         dropped = {call for call in (*self._queue, *self._later) if not call.wanted()}
         self._queue = deque(call for call in self._queue if call not in dropped)
         self._later.difference_update(dropped)
@@ -305,15 +322,17 @@ class Dispatcher:
             call.done(Incomplete("No longer wanted."))
         self._pump()
 
-    def _come_back(self, seconds: float) -> None:
-        """Call `_pump` after so many seconds; for 0 or infinity not at all: it is called when a call ends."""
+    def _schedule_pump(self, seconds: float) -> None:
+        """Call `_pump` after so many seconds, in place of a time set before; not at all for 0 or infinity, as it is
+        called when a call ends.
+        """
         if self._timer:
             self._timer.cancel()
         self._timer = self.loop.call_later(seconds, self._pump) if 0 < seconds < math.inf else None
 
     def _afford(self, call: Call) -> bool:
-        """Whether money for the call was reserved. If not: while other calls have money reserved, wait until some is
-        freed; else halt with BudgetError.
+        """Whether money for the call was reserved. If not: while other calls have money reserved, `wake` is called
+        when some is freed; else the endpoint is halted with a BudgetError.
         """
         cost = self.cost(call.input_bound, 0, call.output_bound) or 0
         reserved = self.budget.reserve(cost)
@@ -328,8 +347,9 @@ class Dispatcher:
         return False
 
     async def _attempt(self, call: Call, ticket: int) -> None:
-        """Send the call once, and handle the outcome. Its slot is free as soon as the reply is here, before that is
-        stored.
+        """Send the call once, if this process gets the lease of its keys, and handle the outcome; an error of any kind
+        ends the call. `ticket` is its number at the gate, where its slot is free as soon as the reply is here, before
+        that is stored.
         """
         verdict: Verdict = "other"
         outcome: Outcome | None = None
@@ -363,8 +383,9 @@ class Dispatcher:
             self._pump()
 
     async def _leased(self, call: Call) -> bool:
-        """Whether this process may send the call. If not, another process is asking: the call ends with that process's
-        stored answer, or waits for half a second.
+        """Whether this process has the lease of all the call's keys, so that it may send the call. If not, another
+        process is asking, or has asked: the call ends with the stored records if all are there (unless it is to be
+        asked again), or is queued again after OTHER_PROCESS_SECONDS.
         """
         granted = await self.store.lease(call.keys, again=call.again)
         if len(granted) == len(call.keys):
@@ -379,8 +400,9 @@ class Dispatcher:
         return False
 
     async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
-        """Handle the outcome of an attempt: store the replies, stop the endpoint, leave a tombstone, or send the call
-        again.
+        """Handle the outcome of an attempt. Replies are stored. Without usable ones, by what the refusal means: the
+        endpoint is halted; the call ends with the Fault, and a tombstone is stored, unless the reason is unsure and no
+        call has worked yet; or the call is sent again later.
         """
         if replies is not None:
             try:
@@ -410,8 +432,8 @@ class Dispatcher:
             await self._retry_later(call, outcome, fault, verdict)
 
     async def _keep(self, call: Call, outcome: Outcome, replies: Replies) -> None:
-        """Commit the replies and a line of the ledger, then call `done`. Where the server does not say how many tokens
-        it used, the cost is the amount reserved.
+        """Commit the replies and a line of the ledger, settle the money, then call `done` with the records. Where the
+        server does not say how many tokens it used, the cost is the amount reserved.
         """
         self._worked = True
         self.answered += len(replies)
@@ -429,27 +451,29 @@ class Dispatcher:
         call.done(records)
 
     def base(self, sent: str, task: str, prompt: str, **columns: Any) -> dict[str, Any]:
-        """Fields of a record that are known before there is a reply. `sent` is the request's body; `columns` are
-        further fields.
+        """Fields of a record that are known before there is a reply, by name. `sent` is the request's body; `columns`
+        are further fields.
         """
         asked = {"task": task, "prompt": prompt, "request": sent.encode()}
         return {"endpoint": self.endpoint.name, "model": self.endpoint.model, **asked, **columns}
 
     def _record(self, base: dict[str, Any], outcome: Outcome, body: bytes, facts: ReplyFacts | None) -> Record:
-        """The record of a reply; of a malformed one (`facts` is None) with the code "unusable"."""
+        """The record of a reply; where `facts` is None, of a malformed one, with the code "unusable"."""
         stored = {**base, "body": body, "milliseconds": outcome.milliseconds}
         if facts is None:
             return Record(**stored, request_id=outcome.request_id, code="unusable")
         return Record(**stored, request_id=outcome.request_id, cost_nano=self.cost(*facts.tokens), **facts.columns())
 
     def cost(self, input_tokens: int, cached_tokens: int, output_tokens: int, *, batch: bool = False) -> int | None:
-        """Billionths of a US dollar, None where the price is unknown. `cached_tokens` are part of `input_tokens`."""
+        """The cost in billionths of a US dollar, None where the price is unknown. `cached_tokens` are part of
+        `input_tokens`. `batch`: at the price of a batch.
+        """
         return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
 
     async def _book_loss(self, call: Call, outcome: Outcome, verdict: Verdict) -> None:
         """Settle the money of an attempt without a usable reply. A reply that was lost or malformed may have been
-        billed: the amount reserved counts as spent, with a line of the ledger. A malformed reply is stored until a good
-        one replaces it.
+        billed: the amount reserved counts as spent, with a line of the ledger. A malformed reply to a call of one key
+        is stored until a good one replaces it.
         """
         maybe = verdict == "unknown" or outcome.status == 200
         if maybe:
@@ -471,7 +495,10 @@ class Dispatcher:
         answered: bool,
         batch: bool = False,
     ) -> Paid:
-        """A line of the ledger. `tokens`: (of the prompt, of these cached, of the reply)."""
+        """A line of the ledger for one call; it is not written here. `tokens`: (of the prompt, of these cached, of the
+        reply); `cost` in billionths of a US dollar, None if the price is unknown; `answered`: False for a call whose
+        reply was lost or unusable.
+        """
         return Paid(
             run=self._run,
             dataset=self._dataset,
@@ -489,13 +516,15 @@ class Dispatcher:
         )
 
     def _settle(self, call: Call, spent: int | None) -> None:
-        """Settle the call's reserved money; `spent` None: it was not billed, and does not count as a call."""
+        """Replace the call's reserved money by what was `spent` (billionths of a US dollar); None: it was not billed,
+        and does not count as a call.
+        """
         reserved, call.reserved = call.reserved, 0
         self.budget.settle(reserved, spent or 0, calls=spent is not None, stage=call.stage)
 
     def _fault(self, outcome: Outcome) -> Fault:
-        """What the outcome means. Refusals for an unknown reason stop the endpoint from the third on, if no call has
-        worked yet.
+        """What an outcome without a usable reply means: send again, if the status is 200. Refusals for an unknown
+        reason stop the endpoint from the UNSURE_AT_FIRST-th on, if no call has worked yet.
         """
         if outcome.status == 200:
             return Fault("again", "request", unusable(outcome.body), 200)
@@ -506,8 +535,9 @@ class Dispatcher:
         return fault
 
     async def _retry_later(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
-        """Send the call again after a pause, which is random and grows, or is what Retry-After says. Gives up after too
-        many attempts; a Retry-After of more than 15 minutes halts the endpoint.
+        """Send the call again after a pause, which is random and grows, up to LONGEST_CALL_PAUSE_SECONDS, or is what
+        Retry-After says. After more failures of its kind than TRIES allows the call ends with Incomplete; a
+        Retry-After of more than 15 minutes halts the endpoint.
         """
         kind = verdict if verdict in TRIES else "server"
         tried = call.tries[kind] = call.tries.get(kind, 0) + 1
@@ -539,12 +569,15 @@ class Dispatcher:
         call.done(error)
 
     def _after(self, seconds: float, call: Call) -> None:
-        """Queue the call again after so many seconds."""
+        """Queue the call again after so many seconds, at the front. Sends what may be sent meanwhile."""
         self._later.add(call)
         self.loop.call_later(seconds, self._pause_is_over, call)
         self._pump()
 
     def _pause_is_over(self, call: Call) -> None:
+        """Put the call at the front of the queue, unless it was dropped or ended during its pause, and send what may
+        be sent.
+        """
         if call in self._later:
             self._later.remove(call)
             self._queue.appendleft(call)
@@ -552,12 +585,14 @@ class Dispatcher:
 
     def clean(self, text: str) -> str:
         """The text with the endpoint's API key replaced by "[key]": some gateways echo it, and a source's text might
-        contain it.
+        contain it. A key of fewer than 8 characters is kept.
         """
         return without_key(self.api_key, text) if self.api_key and self.api_key in text else text
 
     def clean_bytes(self, content: bytes) -> bytes:
-        """As `clean`, of a JSON body, in which some servers write a slash as \\/."""
+        """A JSON body with the endpoint's API key replaced by "[key]" (see `clean`), also where a slash in it has a
+        backslash before it, as some servers write.
+        """
         in_json = (self.api_key or "").replace("/", "\\/")
         if not self.api_key or not any(key.encode() in content for key in {self.api_key, in_json}):
             return content
@@ -567,7 +602,9 @@ class Dispatcher:
     # messages
 
     def as_ours(self, error: BaseException) -> LongformError:
-        """The error itself if it is a LongformError, else the error that halted the endpoint, or Incomplete."""
+        """The error itself if it is a LongformError, else the error that halted the endpoint, or an Incomplete with
+        its type.
+        """
         if isinstance(error, LongformError):
             return error
         return self.halted or Incomplete(
@@ -576,6 +613,7 @@ class Dispatcher:
 
     @property
     def named(self) -> str:
+        """The endpoint in messages: its name in quotes, after "The endpoint"."""
         return f'The endpoint "{self.endpoint.name}"'
 
     def out_of_money(self, cost: int) -> str:
@@ -590,11 +628,14 @@ class Dispatcher:
 
 
 def _digits(amount: float) -> int:
+    """How many decimals of an amount in US dollars are shown."""
     return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
 
 
 def _read(call: Call, outcome: Outcome) -> Replies | None:
-    """The reply's parts, by the call's `read`; None where the status is not 200 or the body is malformed."""
+    """The reply's parts, by the call's `read`; None where the status is not 200, or the body is malformed in whatever
+    way.
+    """
     if outcome.status != 200:
         return None
     try:
@@ -604,8 +645,9 @@ def _read(call: Call, outcome: Outcome) -> Replies | None:
 
 
 def _verdict(outcome: Outcome, replies: Replies | None) -> Verdict:
-    """What the outcome tells the gate: "ok", "rate" (too much was asked), "server" (it failed), "unknown" (a reply may
-    be lost) or "other" (it refused this request).
+    """What the outcome tells the gate: "ok"; "rate" (the server is busy, or still loads the model); "server" (it
+    failed, gave a malformed reply or could not be reached); "unknown" (a reply may be lost); or "other" (it refused
+    this request).
     """
     if outcome.status == 200:
         return "ok" if replies is not None else "server"

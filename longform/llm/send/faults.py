@@ -1,12 +1,13 @@
 """What an endpoint's refusal means: send again, never send this request again, or stop sending.
 
-again 429, 408, 409, 425, 5xx, lost connection, time-out never too long (413, or a 400, 403, 422, 429 or 500 that says
-so), or held back by a filter stop key (401, 403), money (402, or a code or words for it), unknown model or path (404),
-a parameter that the endpoint does not take (400, 422), anything else unsure 400 or 422 without a word on what is wrong:
-as never, unless the first requests all end so (then stop)
+    again   429, 408, 409, 425, 498, 499, 5xx, lost connection, time-out
+    never   too long (413, or a 400, 403, 422, 429, 451 or 500 that says so), or held back by a filter
+    stop    key (401, 403), money (402, or a code or words for it), unknown model or path (404), not implemented (501,
+            505), a parameter that the endpoint does not take (400, 422), anything else
+    unsure  400 or 422 without a word on what is wrong: as never, unless the first requests all end so (then stop)
 
-Servers' error bodies differ: {"error": {...}}, {"error": "..."}, {"object": "error", ...}, {"detail": [...]}, a list of
-these, plain text, a proxy's page, and any of them with status 200. Error codes count more than words, and only the
+Servers' error bodies differ: {"error": {...}}, {"error": "..."}, {"object": "error", ...}, {"detail": [...]}, a list
+of these, plain text, a proxy's page, and any of them with status 200. Error codes count more than words, and only the
 first words are read, because some servers repeat the question after them.
 """
 
@@ -33,6 +34,7 @@ TITLE = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
 
 
 def _any(*forms: str) -> re.Pattern[str]:
+    """A pattern that finds any of these forms, in any case."""
     return re.compile("|".join(forms), re.IGNORECASE)
 
 
@@ -83,8 +85,9 @@ Then = Literal["again", "never", "stop", "unsure"]
 
 
 class Fault(NamedTuple):
-    """A refusal, or a reply that never came. `then`: what to do, see the module. `kind`: the kind of Failure if the
-    request gets no answer. `message` contains no keys. `status` is 0 where no reply came.
+    """A refusal, or a reply that never came. `then`: what to do: send "again", "never" send this request again, "stop"
+    sending to the endpoint, or "unsure": as never, but stop if the first requests all end so. `kind`: the kind of
+    Failure if the request gets no answer. `message` contains no keys. `status` is 0 where no reply came.
     """
 
     then: Then
@@ -94,8 +97,8 @@ class Fault(NamedTuple):
 
 
 class ErrorDetails(NamedTuple):
-    """What an error body says: its codes, the parameter it is about, and the first words of its message. Empty if
-    missing.
+    """What an error body says: its codes, the parameter it is about, and the first CHARACTERS_READ characters of its
+    message. Each is empty if missing.
     """
 
     code: str
@@ -115,7 +118,10 @@ def fault_of(status: int, body: bytes, key: str | None) -> Fault:
 
 
 def status_within(body: bytes) -> int:
-    """The status of the error in the body of a reply with status 200; 200 where it contains no error."""
+    """The status of the error in the body of a reply with status 200: the one it names (400 to 599), else 402 for
+    money, 400 where the request is too long or held back by a filter, 500 for any other error. 200 where the body
+    contains no error.
+    """
     document = _document(body)
     error = document.get("error") or (document if document.get("object") == "error" else None)
     if not error:
@@ -130,8 +136,8 @@ def status_within(body: bytes) -> int:
 
 
 def is_busy(status: int, body: bytes) -> bool:
-    """Whether the request is only too early: a rate limit is reached (429), or the server is still loading the model
-    (503).
+    """Whether the request is only too early: a rate limit is reached (429), unless this request alone exceeds it, or
+    the server is still loading the model (503 with words for that).
     """
     if status == 503:
         return bool(LOADING.search(body[:CHARACTERS_READ]))
@@ -139,28 +145,30 @@ def is_busy(status: int, body: bytes) -> bool:
 
 
 def unusable(body: bytes) -> str:
-    """A short message about the body of a reply with status 200 that is no answer."""
+    """A short message about the body of a reply with status 200 that is no answer: a stream of events, a page, or
+    neither.
+    """
     start = body[:100].lstrip()
     if start.startswith(b"data:"):
         return "200 with a stream of events, which was not asked for"
-    return f"200 with {scrub(_plain(body), None)}" if start.startswith(b"<") else "200 without a usable answer"
+    return f"200 with {scrub(_excerpt(body), None)}" if start.startswith(b"<") else "200 without a usable answer"
 
 
 def scrub(text: str, key: str | None) -> str:
-    """The text on one line, at most 300 characters, with the key, and what looks like one, as "[key]"."""
+    """The text on one line, cut at 300 characters, with "[key]" for the key and for what looks like a key."""
     return SECRET.sub("[key]", " ".join(without_key(key, text).split()))[:300].strip()
 
 
 def without_key(key: str | None, text: str) -> str:
-    """The text with the key replaced by "[key]". A key of fewer than 8 characters is kept: local servers take ordinary
-    words ("none", "EMPTY") as keys.
+    """The text with the key replaced by "[key]". A key of fewer than SHORTEST_KEY characters is kept: local servers
+    take ordinary words ("none", "EMPTY") as keys.
     """
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
 
 
 def without_question(message: str, sent: str) -> str:
-    """The server's message, in which passages of 20 characters or more that are in the question are "[...]": texts of a
-    question do not belong in logs. `sent` is the body of the request.
+    """The server's message, in which passages of QUOTED_CHARACTERS or more that are in the question are "[...]": texts
+    of a question do not belong in logs. `sent` is the body of the request.
     """
     document = read_json(sent.encode("utf-8", "surrogatepass"))
     contents = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
@@ -178,7 +186,9 @@ def without_question(message: str, sent: str) -> str:
 
 
 def remedy(fault: Fault, endpoint: Endpoint) -> str:
-    """What to change after a refusal that stops everything, in a few words."""
+    """What to change after a refusal that stops everything, in a few words: of the account, the key, the model, the
+    address or the endpoint's settings.
+    """
     message = fault.message
     if fault.status == 402 or QUOTA.search(message) or QUOTA_WORDS.search(message):
         return "add credit to its account, or raise the limit there"
@@ -188,11 +198,13 @@ def remedy(fault: Fault, endpoint: Endpoint) -> str:
         return "check the model's name and base_url"
     if fault.status in (405, 501, 505) or 300 <= fault.status < 400:
         return "check base_url"
-    return _setting(message, endpoint) or "check the key, the account, the model's name and the parameters"
+    return _advice(message, endpoint) or "check the key, the account, the model's name and the parameters"
 
 
-def _setting(message: str, endpoint: Endpoint) -> str:
-    """The setting of the endpoint to change, in a few words, if the message names one; else empty."""
+def _advice(message: str, endpoint: Endpoint) -> str:
+    """What to change in the endpoint's settings (`take X out of its parameters`), if the server's message names one of
+    them; else empty, also for a token limit that is too high.
+    """
     if LIMIT_TOO_HIGH.search(message):
         return ""
     named = [name for name, _ in endpoint.parameters if re.search(rf"\b{re.escape(name)}\b", message)]
@@ -208,7 +220,7 @@ def _setting(message: str, endpoint: Endpoint) -> str:
 
 
 def _then(status: int, details: ErrorDetails) -> Then:
-    """What to do after an error with this status and details."""
+    """What to do after an error with this status and details: "again", "never", "stop" or "unsure", as in `Fault`."""
     if status == 429:
         if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
             return "stop"
@@ -223,7 +235,10 @@ def _then(status: int, details: ErrorDetails) -> Then:
 
 
 def _of_a_bad_request(details: ErrorDetails) -> Then:
-    """What to do after a 400 or 422."""
+    """What to do after a 400 or 422 with these details: "stop" for money, model or a parameter that the endpoint does
+    not take, "never" if the request is too long or was held back by a filter, else "unsure", also for too high a token
+    limit.
+    """
     if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
         return "stop"
     if any(_of_the_request(details)) or TOO_LONG_PERHAPS.search(details.words):
@@ -238,19 +253,25 @@ def _of_a_bad_request(details: ErrorDetails) -> Then:
 
 
 def _of_the_request(details: ErrorDetails) -> Iterator[bool]:
-    """Two truth values: whether a filter held the request back, and whether it is too long."""
+    """Two truth values, by the error's codes and words: whether a filter held the request back, and whether it is too
+    long.
+    """
     yield bool(FILTER.search(details.code) or FILTER_WORDS.search(details.words))
     yield bool(TOO_LONG.search(f"{details.code} {details.words}"))
 
 
 def _never_fits(words: str) -> bool:
-    """Whether the message says that this request alone exceeds the rate limit of a minute."""
+    """Whether the message says that this request alone exceeds the rate limit of a minute: it asks for more than the
+    limit, or is called too large.
+    """
     fits = NEVER_FITS.search(words)
     return int(fits[2]) > int(fits[1]) if fits else "request too large" in words.lower()
 
 
 def _details_of(body: bytes) -> ErrorDetails:
-    """The details in an error body, in any of the forms that servers use."""
+    """The details in an error body, in any of the forms that servers use; the words of a body in no such form are its
+    beginning, or the title of a page.
+    """
     document = _document(body)
     error = document.get("error") or document
     if not isinstance(error, dict):
@@ -266,7 +287,7 @@ def _details_of(body: bytes) -> ErrorDetails:
         return ErrorDetails(
             str(words[0].get("type", "")), ".".join(where), str(words[0].get("msg", ""))[:CHARACTERS_READ]
         )
-    words = words if isinstance(words, str) and words else repr(words) if words else _plain(body)
+    words = words if isinstance(words, str) and words else repr(words) if words else _excerpt(body)
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         words = f"{words}: {metadata['raw']}"
@@ -274,7 +295,9 @@ def _details_of(body: bytes) -> ErrorDetails:
 
 
 def _document(body: bytes) -> dict[str, Any]:
-    """The JSON object in the body, the first of a list, or the first event of a stream; an empty dict if none."""
+    """The JSON object in the body, the first of a list, or the first event of a stream; an empty dict if there is
+    none.
+    """
     if body.lstrip().startswith(b"data:"):
         body = body.lstrip()[5:].partition(b"\n")[0]
     if not body.lstrip().startswith(b"["):
@@ -286,8 +309,8 @@ def _document(body: bytes) -> dict[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
-def _plain(body: bytes) -> str:
-    """The beginning of the body as text; of an HTML page only its title."""
+def _excerpt(body: bytes) -> str:
+    """The beginning of the body as text; for a body that begins with `<` "a page", with its title if it has one."""
     text = body[: 10 * CHARACTERS_READ].decode("utf-8", "replace")
     title = TITLE.search(text) if text.lstrip().startswith("<") else None
     return f"a page, {title[1].strip()}" if title else "a page" if text.lstrip().startswith("<") else text

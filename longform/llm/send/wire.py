@@ -33,7 +33,7 @@ AN_INSTANT = 1e8
 class Outcome:
     """The result of one HTTP request. Any status of success (2xx) is given as 200. `status` is 0 where no whole reply
     came; then `body` is the reason in words, and `sent` is whether the server may have got the request, and bill it.
-    `retry_after` is in seconds.
+    `retry_after` is in seconds, None if the reply does not say. `request_id` is the server's.
     """
 
     status: int
@@ -49,7 +49,8 @@ class Wire:
     """An endpoint's connections, for one event loop.
 
     Requests are made with the SDK's HTTP client, without the rest of the SDK, which would take as much time again and
-    reads environment variables by itself. `transport` replaces the network. For `idle_seconds` see `_http`.
+    reads environment variables by itself. `transport` replaces the network. A connection that was unused for
+    `idle_seconds` is not used again.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Wire:
         self._extensions = {"timeout": httpx2.Timeout(self._timeout_seconds).as_dict()}
 
     async def post(self, path: str, body: str) -> Outcome:
-        """Send JSON once. The time-out is on the whole request, not on each read."""
+        """Send the JSON text `body` once to a path of the API. The endpoint's time-out is on the whole request, not on
+        each read.
+        """
         import httpx2
 
         url, content, headers = self._url(path), body.encode(), self._json_headers
@@ -84,8 +87,9 @@ class Wire:
         return await self._once(self._http.send(request), self._timeout_seconds)
 
     async def call(self, method: str, path: str, **content: Any) -> Outcome:
-        """Send any other request of the API, for files and batches. `content` are arguments of the HTTP client: `json`,
-        `data` and `files`, or `params`.
+        """Send any other request of the API once, for files and batches. `content` are arguments of the HTTP client:
+        `json`, `data` and `files`, or `params`. The time-out is the endpoint's, for paths of files at least
+        FILE_SECONDS.
         """
         seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
         return await self._once(
@@ -93,7 +97,9 @@ class Wire:
         )
 
     async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
-        """Await the reply, for so many seconds at most; its outcome."""
+        """Await the reply, for so many seconds at most, and return its outcome; with status 0 where no whole reply
+        came in time.
+        """
         import aiohttp
         import httpx2
 
@@ -111,11 +117,12 @@ class Wire:
         return Outcome(0, why.encode(), passed, sent=sent) if response is None else _outcome(response, passed)
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._http.aclose()
 
 
 def _refused(error: BaseException | None) -> bool:
-    """Whether the error means that no connection was made, so that nothing was sent."""
+    """Whether the error, or one that it came from, means that no connection was made, so that nothing was sent."""
     import aiohttp
 
     while error is not None:
@@ -132,7 +139,8 @@ def _below(base: httpx2.URL, path: str) -> httpx2.URL:
 
 
 def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_seconds: float) -> httpx2.AsyncClient:
-    """The SDK's HTTP client over aiohttp. Redirects are errors, so that the API key goes to no other host.
+    """The SDK's HTTP client over `transport`, or over aiohttp without one. Redirects are not followed, so that the API
+    key goes to no other host.
 
     A connection is not used again after `idle_seconds`: servers close theirs after 2 or 5 seconds, and a request sent
     at that moment would count as lost on the way, so as paid.
@@ -147,6 +155,7 @@ def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_
 
 
 def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
+    """The outcome of a whole reply that took so many milliseconds."""
     return Outcome(
         status=200 if response.is_success else response.status_code,
         body=response.content,
@@ -159,7 +168,8 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
 
 def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
     """Seconds to wait by a Retry-After header, which contains seconds, a date or seconds since 1970, or by
-    retry-after-ms, which goes first. None where neither is there or readable.
+    retry-after-ms (`milliseconds`), which goes first; 0 for a time that is past. None where neither is there, or it is
+    negative or cannot be read.
     """
     try:
         seconds = float(header or "") if milliseconds is None else float(milliseconds) / 1000

@@ -73,8 +73,8 @@ _AND_HOW = re.compile(
 
 
 class Clause(NamedTuple):
-    """A piece of an answer. `start`: its offset in the answer. `joint`: it continues the sentence of the clause before
-    (", so …", "but …").
+    """A piece of an answer. `start`: its offset in the answer. `joint`: it was cut off at a conjunction (", so …",
+    "but …") and continues the sentence of the clause before.
     """
 
     text: str
@@ -83,18 +83,20 @@ class Clause(NamedTuple):
 
     @property
     def end(self) -> int:
+        """The offset in the answer right after the clause."""
         return self.start + len(self.text)
 
     @property
     def is_question(self) -> bool:
+        """Whether the clause ends in a question mark."""
         return self.text.rstrip().endswith("?")
 
 
 def abstention(text: str) -> str | None:
     """The words by which an answer declines to answer, without citation marks and on one line; None if it answers.
 
-    An answer that only asks back declines by its first question. None for answers of more than 150 words or 2,000
-    characters.
+    For an answer that only asks back these are its first question. None also for answers of more than MAX_WORDS words
+    or MAX_CHARACTERS characters.
     """
     words = text.split(maxsplit=MAX_WORDS)
     if len(words) > MAX_WORDS:
@@ -105,7 +107,9 @@ def abstention(text: str) -> str | None:
 
 
 def _declining_span(answer: str) -> Span | None:
-    """(start, end) of the first words by which the answer declines, else of its first question; None if it answers."""
+    """(start, end) of the first words by which the answer declines, or of its first question if it only asks back;
+    None if a clause answers, or if no clause declines or asks.
+    """
     plain = _masked(answer)
     clauses = list(_clauses(plain))
     plainly = any(_matches_section("declines plainly", clause.text) for clause in clauses)
@@ -117,7 +121,8 @@ def _declining_span(answer: str) -> Span | None:
 
 
 def _may_accompany(clauses: list[Clause], declining: list[Span | None], place: int, plainly: bool) -> bool:
-    """Whether the clause at `place`, which does not decline itself, may go with clauses that do.
+    """Whether the clause at `place`, which does not decline itself, may stand beside clauses that decline: as a
+    question, as the reason before ", so I cannot say", or by the rules of `_is_beside`.
 
     `declining`: for each clause the span of the words by which it declines, or None. `plainly`: whether some clause
     declines plainly ("I don't know").
@@ -133,8 +138,11 @@ def _may_accompany(clauses: list[Clause], declining: list[Span | None], place: i
 
 
 def _masked(answer: str) -> str:
-    """The answer with plain quotes, and with quotations and the words TEXTS masked; of equal length, so that offsets
-    stay valid. A quotation that is the first sentence is not masked.
+    """The answer with straight quotes, and with one sign in place of each character of a quotation and of words such
+    as "the passages" (TEXTS, what the answer was to be read from). Its length stays the same, so that offsets stay
+    valid.
+
+    A quotation that is the first sentence is not masked as one: its two quotes become blanks.
     """
     plain = answer.translate(_PLAIN)
     if quoted := _QUOTED_SENTENCE.match(plain):
@@ -144,7 +152,9 @@ def _masked(answer: str) -> str:
 
 
 def _clauses(plain: str) -> Iterator[Clause]:
-    """The clauses of a masked answer, in order."""
+    """The clauses of a masked answer, in order: cut after sentences, at semicolons, colons, dashes and some
+    conjunctions.
+    """
     start, joint = 0, False
     for cut in _CUT.finditer(plain):
         yield Clause(plain[start : cut.start()], start, joint)
@@ -153,10 +163,11 @@ def _clauses(plain: str) -> Iterator[Clause]:
 
 
 def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
-    """(start, end) in the answer of the words by which a clause declines; None if it does not.
+    """(start, end) in the answer of the words by which a clause declines; None if there are none, or if the clause
+    makes a statement beside them.
 
     Only the main part of the clause counts: "If I don't know the dose, I ask" does not decline. `texts_named`: whether
-    TEXTS were named up to this clause, or some clause declines plainly.
+    TEXTS (words such as "the passages") were named up to this clause, or some clause declines plainly.
     """
     head = (_JOINT if clause.joint else _SUBORDINATE).match(clause.text)
     main = clause.text[head.end() :] if head else clause.text
@@ -170,16 +181,18 @@ def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
 
 
 def _found_in(text: str, texts_named: bool) -> re.Match[str] | None:
-    """The first words that decline; with `texts_named` also phrases that decline only after TEXTS were named. None if
-    there are none.
+    """The first phrase of the section "declines" of abstentions.txt in the text. If there is none and `texts_named` is
+    set, the first phrase that declines only where words such as "the passages" were named. Else None.
     """
     found = _patterns()["declines"].search(text)
     return found or (_patterns()["declines, after TEXTS"].search(text) if texts_named else None)
 
 
 def _head_answers(head: re.Match[str]) -> bool:
-    """Whether the subordinate clause in front makes a statement, as in "While lead melts at 327 degrees, I don't know
-    …".
+    """Whether the subordinate clause at the beginning of a clause makes a statement, as in "While lead melts at 327
+    degrees, I don't know …"; a condition ("If …,") or a reason for declining does not.
+
+    `head`: a match of _SUBORDINATE or _JOINT; False for a mere conjunction.
     """
     parts = head.groupdict()
     words = parts.get("reason") or (parts.get("first") if (parts.get("if") or "").lower() not in _CONDITIONS else None)
@@ -188,15 +201,15 @@ def _head_answers(head: re.Match[str]) -> bool:
 
 def _answers_before(words: str) -> bool:
     """Whether the words before those that decline make a statement: "Lead melts over a candle, I don't know …" does,
-    "From the passages, I can't tell …" does not.
+    "From the passages, I can't tell …" does not. Words that do not end in a comma make none.
     """
     words = words.rstrip()
     return words.endswith(",") and not _PREPOSED.match(words) and not _is_a_reason(words.strip(" ,"))
 
 
 def _answers_after(rest: str) -> bool:
-    """Whether the words after those that decline make a statement: "… do not mention tin, which melts at 232
-    degrees".
+    """Whether the words after those that decline make a statement: "… do not mention tin, which melts at 232 degrees".
+    A number after a comma, except a year, is one, too.
     """
     if _matches_section("answers", rest.lstrip()) or _NUMBER.search(rest.partition(", ")[2]):
         return True
@@ -205,8 +218,9 @@ def _answers_after(rest: str) -> bool:
 
 
 def _is_a_reason(text: str) -> bool:
-    """Whether a text can be the reason for declining, as before ", so I cannot say": it is about TEXTS, the question or
-    who answers, and has no number.
+    """Whether a text can be the reason for declining, as before ", so I cannot say": it declines itself, may stand
+    beside words that decline, or is about the passages, the question or who answers. A text with a number (but a year)
+    cannot.
     """
     if _NUMBER.search(text):
         return False
@@ -215,11 +229,12 @@ def _is_a_reason(text: str) -> bool:
 
 
 def _is_beside(clause: Clause, sections: list[str]) -> bool:
-    """Whether a clause may go with one that declines: it has no words, continues a list of what TEXTS do not say, gives
-    a reason, or matches a phrase of `beside` or of these sections of abstentions.txt. A clause with a number may not.
+    """Whether a clause may go with one that declines: it has no letters or digits, continues a list of what is not
+    said, gives a reason, or matches a phrase of `beside` or of these sections of abstentions.txt. A clause with a
+    number other than a year may not.
     """
     text = clause.text.strip()
-    if not any(map(str.isalnum, text)) or (clause.joint and _is_of_a_list(text)):
+    if not any(map(str.isalnum, text)) or (clause.joint and _continues_a_list(text)):
         return True
     if _NUMBER.search(text):
         return False
@@ -232,14 +247,16 @@ def _is_beside(clause: Clause, sections: list[str]) -> bool:
     return any(_matches_section(section, each) for section in sections for each in texts)
 
 
-def _is_of_a_list(text: str) -> bool:
-    """Whether a clause continues a list of what TEXTS do not say: "…, and how long it is"."""
+def _continues_a_list(text: str) -> bool:
+    """Whether a clause has the form of a further member of a list of things not found: "and" and a few words without a
+    finite verb or number, or "and how, what, where …" without a comma or digit: "…, and how long it is".
+    """
     short = text.startswith("and ") and len(text.split()) <= FEW_WORDS and not _FINITE.search(text)
     return short or _AND_HOW.match(text) is not None
 
 
 def _matches_section(section: str, text: str) -> bool:
-    """Whether the text matches a phrase of this section of abstentions.txt."""
+    """Whether a phrase of this section of abstentions.txt is in the text."""
     return _patterns()[section].search(text) is not None
 
 
@@ -252,8 +269,8 @@ _WORD = r"[^\s,;:]{1,300}"
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """Section of abstentions.txt -> pattern of all its phrases; and TEXTS -> pattern of all words that it stands
-    for.
+    """Section of abstentions.txt, except `words` -> pattern that finds any of its phrases. Besides, TEXTS -> pattern
+    of all words that TEXTS stands for in the file.
     """
     sections = file_sections()
     lists = _lists(sections.pop("words"))
@@ -262,7 +279,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 
 def file_sections() -> dict[str, list[str]]:
-    """Section of abstentions.txt -> its lines, without comments and blank lines."""
+    """Section of abstentions.txt -> its lines, stripped, without comments and blank lines."""
     sections: dict[str, list[str]] = {}
     for line in map(str.strip, _FILE.read_text("utf-8").splitlines()):
         if line.startswith("== "):
@@ -273,9 +290,9 @@ def file_sections() -> dict[str, list[str]]:
 
 
 def _lists(lines: list[str]) -> dict[str, str]:
-    """Name of a list of words, such as TEXTS -> pattern of its words; several lines of one name are joined.
+    """Name of a list of words, such as TEXTS -> regular expression of its words; several lines of one name are joined.
 
-    `lines`: "NAME = a|b"; a line may use the names of lines before it.
+    `lines`: "NAME = a|b"; a line may use the names of lines before it. KeyError for a name that is not listed before.
     """
     lists: dict[str, str] = {}
     for line in lines:
@@ -286,20 +303,25 @@ def _lists(lines: list[str]) -> dict[str, str]:
 
 
 def _compiled(patterns: list[str]) -> re.Pattern[str]:
-    """One pattern for all of these, which matches whole words, in upper or lower case."""
+    """One pattern that finds any of these regular expressions as whole words, in upper or lower case."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
 
 
 def _pattern(line: str, lists: dict[str, str]) -> str:
     """The regular expression of one line of abstentions.txt, in the grammar that the head of the file explains.
-    `lists`: name -> pattern of the lists that the line may use.
+
+    `lists`: name -> regular expression of the lists that the line may use; KeyError for another name.
     """
     start = rf"\A(?:(?:{lists['OPENERS']}),? ){{0,3}}" if line.startswith("^") else ""
     return start + _TOKEN.sub(lambda token: _translated(token, lists), line.removeprefix("^"))
 
 
 def _translated(token: re.Match[str], lists: dict[str, str]) -> str:
-    """The regular expression of one special sign of a line: `<3>`, the name of a list, a bracket or a full stop."""
+    """The regular expression of one special sign of a line: `<3>` (up to three words), the name of a list, an opening
+    bracket (a group that is not captured) or a full stop (the end of the clause).
+
+    TEXTS stands for a run of the sign by which `_masked` replaces it.
+    """
     if token["most"]:
         most = int(token["most"])
         return f"(?:{_WORD} ){{0,{most}}}" if token["blank"] else f"{_WORD}(?: {_WORD}){{0,{most - 1}}}"

@@ -34,15 +34,17 @@ PASSAGE_CHARACTERS = 40_000
 
 
 def _longest(of: Sizes, **texts: Any) -> list[Request]:
-    """The longest request that can be sent for an answer, for the token bound of a plan. `texts`: further prompt
-    inputs.
+    """The longest request that can be sent for an answer, in a list of one, for the token bound of a plan. `of`: the
+    sizes and arguments of the stage. `texts`: further prompt inputs.
     """
     asked = {"field": longest(FIELD_CHARACTERS), "question": longest(QUESTION_CHARACTERS), **texts}
     return [of["prompt"].request(of["model"], max_tokens=ANSWER_TOKENS, **asked)]
 
 
 def _longest_reading(of: Sizes) -> list[Request]:
-    """The longest request that can be sent for an answer from passages, for the token bound of a plan."""
+    """The longest request that can be sent for an answer from passages, in a list of one, for the token bound of a
+    plan. `of`: the sizes and arguments of the stage.
+    """
     search = of.arguments_of("found")["search"]
     return _longest(of, passages=[longest(PASSAGE_CHARACTERS)] * max(search.corpus_k, search.pages_k))
 
@@ -57,8 +59,9 @@ def write_closed_book(
 ) -> Iterator[Row | Rejected]:
     """Answers that the model writes from memory, with web addresses as citations: LLM(q) of the paper.
 
-    `text` leaves out the list of references at the end; `cited` holds its entries. A Rejected for questions with
-    released answers, and for all questions if `systems` lacks gpt4.
+    `text` leaves out the list of references at the end; `cited` holds its entries and the sources cited in the text. A
+    Rejected for questions with released answers, for all questions if `systems` lacks gpt4, and for those without a
+    usable reply.
     """
     asked = []
     for question in questions:
@@ -75,7 +78,9 @@ def write_closed_book(
 
 
 def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """The row of a closed-book answer; a Rejected if the model gave no usable one. `key`: the question's id."""
+    """The row of ANSWERS of a closed-book answer; a Rejected if the model gave no usable reply, or nothing but
+    references. `key`: the question's id.
+    """
     if isinstance(answer, Failure):
         return unanswered(key, answer)
     text = usable(key, answer)
@@ -102,8 +107,9 @@ def write_from_passages(
     """Answers that the model writes for each system from the passages of that system's corpus, cited by number: LLM(P,
     q) of the paper.
 
-    A system without a passage for a question writes no answer; such cases are counted as `rr_gs_gpt4: no passage
-    found`. A Rejected for each question that no system answers for lack of passages, or that has released answers.
+    `found`: the passages of each question, in the order of the questions. A system without a passage for a question
+    writes no answer; such cases are counted as `rr_gs_gpt4: no passage found`. A Rejected for each question that no
+    system answers for lack of passages or of systems, or that has released answers; and for each unusable reply.
     """
     asked = []
     for question, row in zip(questions, found, strict=True):
@@ -121,7 +127,10 @@ def write_from_passages(
 
 
 def _passages_by_system(context: StageContext, passages: list[Row], systems: Iterable[str]) -> dict[str, list[Row]]:
-    """System -> the passages of its corpus. Systems without a passage are left out, and counted in `context`."""
+    """System -> the passages of its corpus. Systems without a passage are left out, and counted in `context`.
+
+    KeyError for a system that is not in CORPORA.
+    """
     found = {system: [each for each in passages if each["corpus"] == CORPORA[system]] for system in systems}
     for system in found:
         if not found[system]:
@@ -138,8 +147,8 @@ def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt
 def _from_passages(
     key: str, system: str, passages: list[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
 ) -> Row | Rejected:
-    """The row of an answer from passages; a Rejected that names the system if the model gave no usable one. `key`: the
-    question's id.
+    """The row of ANSWERS of an answer from passages, without the list of references at its end; a Rejected that names
+    the system if the model gave no usable reply. `key`: the question's id. `passages`: those it was asked with.
     """
     if isinstance(answer, Failure):
         return _of_system(system, unanswered(key, answer))
@@ -151,7 +160,7 @@ def _from_passages(
 
 
 def _of_system(system: str, rejected: Rejected) -> Rejected:
-    """The Rejected with the system's name in front of its detail."""
+    """The Rejected with the system's name, and a colon if there is a detail, in front of its detail."""
     return replace(rejected, detail=f"{system}: {rejected.detail}" if rejected.detail else system)
 
 
@@ -162,7 +171,7 @@ def numbered(passages: Iterable[Row]) -> list[Row]:
 
 
 def _inputs(question: Row) -> Row:
-    """The prompt inputs `field` and `question`, each cut to its maximum length."""
+    """The prompt inputs `field` and `question`, cut to FIELD_CHARACTERS and QUESTION_CHARACTERS."""
     return {"field": question["field"][:FIELD_CHARACTERS], "question": question["question"][:QUESTION_CHARACTERS]}
 
 
@@ -185,7 +194,9 @@ def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) 
 
 
 def _written(question: str, system: str, kind: str, text: str, cited: list[Row], origin: Row) -> Row:
-    """A row of ANSWERS that a model of ours wrote. `cited`: rows of CITED. `origin`: the columns of MADE_BY."""
+    """A row of ANSWERS that a model of ours wrote; `abstention` is still null. `question`: the question's id. `cited`:
+    rows of CITED. `origin`: the columns of MADE_BY.
+    """
     return {
         "answer_id": f"a_{fingerprint([question, system, text])}",
         "question_id": question,
@@ -211,10 +222,11 @@ def collect_answers(
     post_hoc: Rows,
     commercial: AllRows,
 ) -> Iterator[Row | Rejected]:
-    """All answers of the questions, each with the words by which it abstains, if it does; in the order of questions,
-    then systems.
+    """One answer of each system to each question, in the order of the questions, then of the systems (see
+    `collected`), with the words by which it abstains, if any.
 
-    If a system has two answers to a question, the first in the order of the inputs is kept.
+    If a system has several answers, the first in the order of the inputs is kept; a Rejected for each other one, and
+    for a question without an answer. Commercial answers to other questions are ignored.
     """
     keys = {question["question_id"]: None for question in questions}
     imported = (answer for answer in commercial if answer["question_id"] in keys)
@@ -224,9 +236,11 @@ def collect_answers(
 
 
 def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:
-    """One answer of each system to a question: in the order of SYSTEMS, then other systems by name.
+    """One answer of each system to a question: in the order of SYSTEMS, then other systems by name. Each is a new row
+    of ANSWERS with `abstention` filled in: the words by which it declines, or None.
 
-    A Rejected for each further answer of a system, and for a question without any answer. Fills in `abstention`.
+    `question`: the question's id. If a system has several answers, the first is kept. A Rejected for each further
+    answer of a system, and for a question without any answer; the Rejecteds come first.
     """
     if not answers:
         yield Rejected(question, "filtered", "no answer")

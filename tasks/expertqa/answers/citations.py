@@ -68,14 +68,16 @@ _BARE_ENTRY = re.compile(_BARE)
 
 
 def cited_numbers(text: str) -> list[int]:
-    """Numbers that the text cites, in order, each once. Intervals such as `[0, 1]` are not citations; a range of more
-    than 50 numbers cites its two ends.
+    """Numbers that the text cites by marks such as [1], in order, each once. Marks with a 0, as the interval `[0, 1]`,
+    are no citations; a range of more than LONGEST_RANGE numbers, or one that runs down, cites its two ends.
     """
     return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in _numbers(match[0])))
 
 
 def _numbers(mark: str) -> list[int]:
-    """The numbers that one mark cites, ranges written out; none if 0 is among them, as in the interval [0, 1]."""
+    """The numbers that one mark cites, in order, repeated ones too. A range is written out; one of more than
+    LONGEST_RANGE numbers, or one that runs down, is its two ends. None if 0 is among them, as in the interval [0, 1].
+    """
     found: list[int] = []
     for first, last in _NUMBER.findall(mark.partition("†")[0].translate(_BARE_NUMBERS)):
         low, high = int(first), int(last or first)
@@ -84,12 +86,16 @@ def _numbers(mark: str) -> list[int]:
 
 
 def citation_spans(text: str) -> Spans:
-    """(start, end) of each citation by number or address, in order, including the blanks before it."""
+    """(start, end) of each citation by number or address, in order, including up to 8 blanks or tabs before it.
+    Intervals such as [0, 1] are left out.
+    """
     return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
 
 
 def _citation_runs(text: str) -> Spans:
-    """(start, end) of citations, neighbours merged where only blanks, commas or semicolons separate them."""
+    """(start, end) of runs of citations, in order: neighbours are merged where only white space, commas or semicolons
+    separate them.
+    """
     runs: Spans = []
     for start, end in citation_spans(text):
         if runs and not text[runs[-1][1] : start].strip(" \t\r\n,;"):
@@ -99,18 +105,21 @@ def _citation_runs(text: str) -> Spans:
 
 
 def _is_interval(citation: str) -> bool:
-    """Whether a citation mark is an interval such as [0, 1], which cites nothing."""
+    """Whether a citation mark has a 0 among its numbers, as the interval [0, 1], and so cites nothing. False for
+    addresses.
+    """
     mark = _MARK.match(citation.lstrip())
     return mark is not None and not _numbers(mark[0])
 
 
 def caret_spans(text: str) -> Spans:
-    """(start, end) of each mark of the form [^1^], including the white space before it."""
+    """(start, end) of each mark of the form [^1^], including one white-space character before it."""
     return [match.span() for match in _CARETS.finditer(text)]
 
 
 def unseen_spans(text: str) -> Spans:
-    """(start, end) of citations to hide from the sentence splitter, which would cut inside or before them.
+    """(start, end) of citations to hide from the sentence splitter, which would cut inside or before them; in order,
+    overlapping ones merged.
 
     These are marks such as [^1^], marks before the quote or bracket that closes a sentence (`asked "Why?[2]"`, in
     released post-hoc answers), and citations after the end of a sentence (`Tin melts. [1] Lead does, too.`).
@@ -125,13 +134,17 @@ def unseen_spans(text: str) -> Spans:
 
 
 def without_marks(text: str) -> str:
-    """The text without its citations; links `[words](https://…)` are replaced by their words."""
+    """The text without its citations and the blanks before them. Links `[words](https://…)` are replaced by their
+    words, unless these are a number; intervals such as [0, 1] stay.
+    """
     text = _LINK.sub(lambda link: link[0] if _MARK.fullmatch(f"[{link[1]}]") else link[1], text)
     return _CITATION.sub(lambda match: match[0] if _is_interval(match[0]) else "", text)
 
 
 def urls(text: str) -> list[str]:
-    """Addresses in a text, in order, each once."""
+    """Addresses in a text, in order, each once, without punctuation at their ends. Two that only a comma or semicolon
+    separates are two.
+    """
     found = (url for match in _ANY_URL.finditer(text) for url in _GLUED.split(match[0]))
     return list(dict.fromkeys(map(_clean, found)))
 
@@ -145,24 +158,25 @@ def _clean(url: str) -> str:
 
 
 class Source(NamedTuple):
-    """An entry of a list of references: its address, and as `title` its other words; each None if it has none."""
+    """An entry of a list of references: its address, and as `title` its other words, each None if there is none."""
 
     url: str | None
     title: str | None
 
 
 def references(text: str) -> tuple[int, dict[int, Source]]:
-    """(offset where the list of references at the end of the text begins, number -> source). The offset is len(text) if
-    there is no list.
+    """(offset where the list of references at the end of the text begins, number -> source). (len(text), {}) if there
+    is no list.
     """
-    return _one_line(text) or _read_upwards(text)
+    return _one_line(text) or _one_entry_a_line(text)
 
 
 def cited_sources(text: str) -> tuple[str, list[Row]]:
-    """(the text without its list of references, the sources of this list and of citations in the text as rows of CITED,
-    by number).
+    """(the text without its list of references, the sources of this list and of citations in the text as rows of
+    CITED, by number). Without a list the text is unchanged.
 
-    An address in brackets without a number gets the number after the highest that the text lists or cites.
+    An address in brackets without a number that no source has yet gets the number after the highest that the text
+    lists or cites; cited numbers from HIGHEST on are ignored here.
     """
     end, sources = references(text)
     body = text[:end].rstrip() if end < len(text) else text
@@ -180,14 +194,14 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
 
 
 def _addresses(text: str) -> list[str]:
-    """Addresses in brackets or in Markdown links, in order, each once."""
+    """Addresses in brackets or in Markdown links, by place in the text, each once."""
     places = sorted(match.span() for pattern in (_CITATION, _LINK) for match in pattern.finditer(text))
     return list(dict.fromkeys(url for start, end in places for url in urls(text[start:end])))
 
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
-    """Offset and entries of a list on one line at the end: `References: [1] https://… [2] https://…` or `Source:
-    https://…`. None if there is none.
+    """(offset, number -> source) of a list on one line at the end: `References: [1] https://… [2] https://…` or
+    `Source: https://…`, whose addresses are numbered from 1. None if there is none, or if anything follows it.
     """
     headings = list(_ONE_LINE.finditer(text))
     if not headings:
@@ -205,11 +219,13 @@ def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
     return (start, entries) if entries and at == len(text) else None
 
 
-def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
-    """Offset and entries of a list of references with one entry a line, read from the last line of the text upwards.
+def _one_entry_a_line(text: str) -> tuple[int, dict[int, Source]]:
+    """(offset, number -> source) of a list of references with one entry a line at the end of the text, read from its
+    last line upwards; (len(text), {}) if there is none.
 
-    Under a heading such as "References" every numbered line is an entry. Without a heading only the lines at the end
-    count for which `_is_sure` holds.
+    Under a heading such as "References" every numbered line is an entry; if no line is numbered, addresses on lines of
+    their own are the entries. Without a heading the list is the last lines that are `[1]` with an address, or `1.`
+    with an address alone.
     """
     start_of_sure, sure = len(text), 0
     entries: list[tuple[int, Source]] = []
@@ -230,15 +246,15 @@ def _read_upwards(text: str) -> tuple[int, dict[int, Source]]:
 
 
 def _in_order(upwards: list[tuple[int, Source]]) -> dict[int, Source]:
-    """Number -> source in the order of the text, from entries in reverse order; of a repeated number the first entry in
-    the text.
+    """Number -> source in the order of the text. `upwards`: (number, source) of the entries, the last in the text
+    first. Of entries with the same number the first in the text is kept.
     """
     first = dict(upwards)
     return {number: first[number] for number, _ in reversed(upwards)}
 
 
 def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
-    """(offset, line) of each line, from the last to the first."""
+    """(offset, line) of each line, from the last to the first; without the line end."""
     end = len(text)
     while end > 0:
         start = text.rfind("\n", 0, end) + 1
@@ -247,8 +263,8 @@ def _lines_upwards(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
-    """(number, source) of an entry. If it has no address, it takes the nearest of those on lines of their own below it:
-    the last of `bare`, which is removed there.
+    """(number, source) of an entry. If it has no address, it takes the nearest of those on lines of their own below
+    it: the last of `bare`, which is removed there. `title`: its words without addresses and outer punctuation.
     """
     rest = entry["rest"].strip()
     found = urls(rest) or ([bare.pop()] if bare else [])
@@ -257,12 +273,14 @@ def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
 
 
 def _is_sure(entry: re.Match[str], source: Source) -> bool:
-    """Whether a line is an entry even without a heading: `[1]` and an address, or `1.` and an address alone."""
+    """Whether a numbered line is an entry even without a heading: `[1]` with an address, or `1.` with an address
+    alone. False for a line without an address.
+    """
     return source.url is not None and (entry["square"] is not None or source.title is None)
 
 
 def _only_address(line: str) -> str | None:
-    """The address of a line that holds nothing else but a bullet; None for other lines."""
+    """The address of a line that holds nothing else but a bullet and angle brackets; None for other lines."""
     bullet = _BULLET.fullmatch(line)
     found = _ANY_URL.fullmatch(bullet["rest"].strip().strip("<>")) if bullet else None
     return _clean(found[0]) if found else None

@@ -25,8 +25,8 @@ _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
 
 
 class Claim(NamedTuple):
-    """A sentence of an answer: its text with each run of white space as one blank, and its character offsets in the
-    answer.
+    """A sentence of an answer. `text`: with each run of white space as one blank, without marks of the form [^1^].
+    `start`, `end`: its character offsets in the answer.
 
     `marks`, `urls`: the numbers and addresses that the sentence cites, in order, each once.
     """
@@ -43,10 +43,10 @@ def claims_of(
 ) -> list[Claim]:
     """The claims of an answer, in order: its sentences, except those that are no claims.
 
-    `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences of fewer than
-    `least_characters`, with `small_talk` chatbots' phrases, with `questions` sentences that end in a question mark. A
-    citation after a full stop belongs to the sentence before it. Marks of the form [^1^] are left out of a claim's
-    text, but not of its `marks`.
+    `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences whose text
+    has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase; with `questions`,
+    those that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the
+    form [^1^] are left out of a claim's text, but not of its `marks`.
     """
     spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
     found = (
@@ -57,7 +57,9 @@ def claims_of(
 
 
 def _citations(text: str) -> list[tuple[int, int]]:
-    """Spans of citations without the blanks before them, so that the splitter reads `copper [1].` as `copper .`."""
+    """Spans of citations without the blanks before them, so that the splitter reads `copper [1].` as `copper .`.
+    Intervals such as [0, 1] are no citations.
+    """
     return [(end - len(text[start:end].lstrip()), end) for start, end in citation_spans(text)]
 
 
@@ -68,7 +70,9 @@ def _folded(text: str) -> str:
 
 
 def _is_claim(text: str, small_talk: bool, least_characters: int, questions: bool) -> bool:
-    """Whether a sentence is a claim, by the rules of `claims_of`."""
+    """Whether a sentence is a claim. It is none if it has fewer than `least_characters`, if it ends in a question mark
+    (with `questions`), or if it begins with a chatbot's phrase of small_talk.txt (with `small_talk`).
+    """
     if len(text) < least_characters or (questions and text.endswith("?")):
         return False
     return not (small_talk and text.casefold().replace("’", "'").startswith(_small_talk()))
@@ -88,10 +92,11 @@ def _small_talk() -> tuple[str, ...]:
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
-    """The claims of each answer, in order; the claims of released answers are kept unchanged.
+    """The claims of each answer, in order; the claims of released answers are kept unchanged. A Rejected for each
+    answer that abstains (unless its claims were released) or has no claim.
 
-    A Rejected for each answer that abstains (unless its claims were released) or has no claim. `splitter`,
-    `least_characters` and `small_talk` as in `claims_of`.
+    `splitter`, `least_characters` and `small_talk` as in `claims_of`. Counts cited numbers that no source has, and
+    released claims that are not found in their answer.
     """
     for answer in answers:
         rows = list(_claims(answer, splitter, least_characters, small_talk))
@@ -111,7 +116,7 @@ def split_claims(
 
 
 def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool) -> Iterator[Row]:
-    """Rows of CLAIMS of one answer: its released claims if it has any, else its sentences."""
+    """Rows of CLAIMS of one answer, in order: its released claims if it has any, else those of `claims_of`."""
     if answer["claims"] is not None:
         yield from released_claims(answer)
         return
@@ -121,7 +126,7 @@ def _claims(answer: Row, splitter: str, least_characters: int, small_talk: bool)
 
 
 def _columns(answer: Row, position: int) -> Row:
-    """The columns of CLAIMS that follow from the answer and the claim's position in it."""
+    """The columns of CLAIMS that follow from the answer and the claim's position in it, from 0; `original` is None."""
     return {
         "claim_id": f"{answer['answer_id']}#{position}",
         **{name: answer[name] for name in ("answer_id", "question_id", "system")},
@@ -131,10 +136,11 @@ def _columns(answer: Row, position: int) -> Row:
 
 
 def linked(claim: Claim, cited: Iterable[Row]) -> Row:
-    """The columns of CLAIMS that follow from a claim and the sources its answer cites; those that the claim cites by
-    number or address are its evidence.
+    """The columns of CLAIMS that follow from a claim and the sources its answer cites. The sources that the claim
+    cites become its evidence: those by number in the order of the claim, then those by address, by their numbers.
 
-    `cited`: rows of CITED. Numbers that the claim cites and no source has go to `unmatched`.
+    `cited`: rows of CITED; of several with one number the first counts. Numbers that the claim cites and no source has
+    go to `unmatched`.
     """
     sources = {source["number"]: source for source in reversed(list(cited))}
     wanted = [number for number in claim.marks if number in sources]
@@ -156,7 +162,8 @@ def linked(claim: Claim, cited: Iterable[Row]) -> Row:
 
 
 def released_claims(answer: Row) -> Iterator[Row]:
-    """Rows of CLAIMS of a released answer; `start` and `end` are None for a claim that is not found in the answer.
+    """Rows of CLAIMS of a released answer, in order. `start` and `end` are None for a claim that is not found in the
+    answer; `original` is the claim as JSON.
 
     A claim is searched after the claim before it, then from the beginning. Released claims lack marks of the form
     [^1^], so these are ignored in the answer.
@@ -181,10 +188,12 @@ def released_claims(answer: Row) -> Iterator[Row]:
 
 
 def _span_of(claim: str, answer: Folded, search_from: int) -> tuple[int | None, int | None, int]:
-    """(start, end, offset to search the next claim from) of a claim in the answer; start and end are None if it is not
-    there.
+    """(start, end, offset to search the next claim from) of a claim in the answer. If it is blank or not there, start
+    and end are None and the offset is `search_from` again.
 
-    Runs of white space count as one blank, and marks of the form [^1^] are left out of both texts.
+    It is searched from `search_from` on, then from the beginning. Both offsets to search from count in `answer.text`,
+    the folded answer; start and end count in the answer itself. Runs of white space count as one blank, and marks of
+    the form [^1^] are left out of both texts.
     """
     text = _folded(claim)
     found = answer.text.find(text, search_from)
@@ -196,9 +205,10 @@ def _span_of(claim: str, answer: Folded, search_from: int) -> tuple[int | None, 
 
 
 def parse_evidence(released: str) -> dict[str, Any]:
-    """A row of EVIDENCE from a released text: `[3] https://…`, an empty line, the passage.
+    """A row of EVIDENCE from a released text: `[3] https://…`, white space, the passage.
 
-    Number and address may be missing; all else is the passage, None if that is empty. `given` keeps the whole text.
+    Number and address may be missing (None); all else is the passage, None if that is empty. `given` keeps the whole
+    text.
     """
     numbered = _NUMBERED.match(released)
     number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, released.strip())

@@ -51,9 +51,9 @@ Query = tuple[str, str]
 class Search:
     """Settings of retrieval. `backend`: bm25, tantivy, dense or hybrid.
 
-    `corpus_k`, `pages_k`: passages for one query from the local corpus, and from the web. `results`: pages read for
-    each web search; they are cut into windows of `size` tokens of `tokenizer`, of which neighbours share `overlap`
-    tokens.
+    `corpus_k`, `pages_k`: how many passages one query gets, at most, from the local corpus and from the web.
+    `results`: how many pages are read for each web search; they are cut into windows of `size` tokens of `tokenizer`,
+    of which neighbours share `overlap` tokens.
     """
 
     backend: str = "bm25"
@@ -65,13 +65,16 @@ class Search:
     overlap: int = 200
 
     def identity(self) -> dict[str, Any]:
+        """All settings by name, as they stand in the recipe of a stage."""
         return asdict(self)
 
 
 def check_search(
     search: Search, *, embedding: Endpoint | str | None, web: WebBackend | None, crawl: Crawl | None
 ) -> None:
-    """Raise UsageError for settings that cannot work together, before any work is done."""
+    """Raise UsageError for settings that cannot work together, an unknown backend or tokenizer, or a package that is
+    not installed, before any work is done.
+    """
     check_backend(search.backend, embedding)
     check_windows(search.size, search.overlap)
     check_tokenizer(search.tokenizer)
@@ -82,16 +85,16 @@ def check_search(
 # ---------------------------------------------------------------- stages
 
 
-def _embedded(of: Sizes, queries: str) -> float:
-    """Upper bound of embedding calls for the queries and, once per build, the corpora; UNKNOWN for a web search.
-    `queries`: the input whose rows are the queries.
+def _embedding_calls_at_most(of: Sizes, queries: str) -> float:
+    """Upper bound of embedding calls for the queries and, once per build, the corpora; UNKNOWN for a web search. `of`:
+    the sizes and arguments of the stage. `queries`: the input whose rows are the queries.
     """
     if of["web"] is not None:
         return UNKNOWN
     return embedding_calls(of[queries] + of["corpus"] + of["pages"], 2 + of.units)
 
 
-@stage(FOUND_FOR_QUESTIONS, revision=1, at_most=AtMost(calls=lambda of: _embedded(of, "questions")))
+@stage(FOUND_FOR_QUESTIONS, revision=1, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "questions")))
 def find_for_questions(
     context: StageContext,
     questions: Rows,
@@ -104,8 +107,11 @@ def find_for_questions(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """For each question the best passages of these corpora (`sphere`, `gs`); an empty list for questions with released
-    answers.
+    """For each question the best passages of these corpora: `sphere` (the local `corpus`) and `gs` (the web: a search
+    by `web`, or, without one, the given `pages`). Passages of sphere come first, each corpus best first.
+
+    An empty list for questions that came with answers in the released data. UsageError for unknown corpora and
+    settings that cannot work together.
     """
     rows = questions.as_dicts("question_id", "question", "answers")
     queries = [(row["question_id"], row["question"]) for row in rows if not row["answers"]]
@@ -113,7 +119,7 @@ def find_for_questions(
     yield from _with_passages(context, questions, dict.fromkeys(corpora, queries), retrieval)
 
 
-@stage(FOUND_FOR_CLAIMS, revision=2, at_most=AtMost(calls=lambda of: _embedded(of, "claims")))
+@stage(FOUND_FOR_CLAIMS, revision=2, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "claims")))
 def find_for_claims(
     context: StageContext,
     claims: Rows,
@@ -126,7 +132,8 @@ def find_for_claims(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """For each claim of a post-hoc system the best passages of that system's corpus (`systems`: system -> corpus).
+    """For each claim of a post-hoc system the best passages of that system's corpus. `systems`: system -> corpus,
+    sphere or gs (see `find_for_questions`).
 
     The query is the claim without its citation marks. Claims of other systems get an empty list, and so do released
     claims, which have evidence already.
@@ -138,7 +145,7 @@ def find_for_claims(
     yield from _with_passages(context, claims, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
 
 
-@stage(FOUND_FOR_FACTS, revision=1, at_most=AtMost(calls=lambda of: _embedded(of, "facts")))
+@stage(FOUND_FOR_FACTS, revision=1, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "facts")))
 def find_for_facts(
     context: StageContext,
     facts: Rows,
@@ -151,8 +158,8 @@ def find_for_facts(
     web: WebBackend | None,
     crawl: Crawl | None,
 ) -> Iterator[Row]:
-    """For each atomic claim the best passages of these corpora (`sphere`, `gs`): at most `search.corpus_k` and
-    `search.pages_k` of them, 3 each for FActScore.
+    """For each atomic claim the best passages of these corpora, sphere and gs (see `find_for_questions`): at most
+    `search.corpus_k` and `search.pages_k` of them, 3 each for FActScore.
     """
     queries = [(row["fact_id"], row["text"]) for row in facts.as_dicts("fact_id", "text")]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
@@ -161,7 +168,7 @@ def find_for_facts(
 
 @stage(CLAIMS, revision=1)
 def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[Row]:
-    """All claims, with the passages found for a claim as its evidence; a claim for which none was found stays
+    """All claims, with the passages found for a claim in place of its evidence; a claim for which none was found stays
     unchanged.
 
     ConservationError if `found` is not in the order of the claims.
@@ -180,7 +187,9 @@ def link_evidence(context: StageContext, claims: Rows, found: Rows) -> Iterator[
 
 
 class _Retrieval(NamedTuple):
-    """The tables of passages to search, `corpus` (sphere) and `pages` (gs), and the settings of the search."""
+    """The passages to search, `corpus` (named sphere) and `pages` (named gs), and the settings of the search. With
+    `web`, gs is a web search, and `pages` is not used.
+    """
 
     corpus: Rows
     pages: Rows
@@ -190,22 +199,25 @@ class _Retrieval(NamedTuple):
     crawl: Crawl | None
 
     def k(self, corpus: str) -> int:
-        """Maximum number of passages of a corpus for one query."""
+        """Maximum number of passages of a corpus, sphere or gs, for one query."""
         return self.search.corpus_k if corpus == SPHERE else self.search.pages_k
 
     def ranking(self) -> dict[str, Any]:
-        """The keyword arguments that choose how passages are ranked."""
+        """The keyword arguments of the search functions that choose how passages are ranked: `backend` and
+        `embedding`.
+        """
         return {"backend": self.search.backend, "embedding": self.embedding}
 
 
 def _with_passages(
     context: StageContext, rows: Rows, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval
 ) -> Iterator[Row]:
-    """For each of `rows`, in order: its key, question id and passages; passages of sphere come before those of gs, each
-    best first.
+    """For each of `rows`, in order: its key, question id and passages; passages of sphere come before those of gs,
+    each best first.
 
-    `asked`: corpus -> queries (key of a row, text); rows without a query get no passage. UsageError for unknown corpora
-    and for settings that cannot work together. Counts searches, and those without a passage.
+    `asked`: corpus -> queries (key of a row, text) in the order of `rows`; rows without a query get an empty list.
+    UsageError for unknown corpora and for settings that cannot work together. Counts the rows with a query, and those
+    of them without a passage.
     """
     check_search(retrieval.search, embedding=retrieval.embedding, web=retrieval.web, crawl=retrieval.crawl)
     if unknown := set(asked) - set(CORPORA):
@@ -227,7 +239,7 @@ def _with_passages(
 
 
 def _passage(corpus: str, hit: Hit, row: Row) -> Row:
-    """A row of PASSAGE from a hit and the row of the window that was hit."""
+    """A row of PASSAGE from a hit in a corpus (sphere or gs) and the row of the passage that was hit."""
     return {"corpus": corpus, "score": hit.score, **{name: row[name] for name in KEPT}}
 
 
@@ -237,10 +249,11 @@ def _passage(corpus: str, hit: Hit, row: Row) -> Row:
 def _search_local(
     context: StageContext, asked: Mapping[str, Sequence[Query]], retrieval: _Retrieval
 ) -> Callable[[str], list[Row]]:
-    """A function from the id of a query to its best passages in the corpora that are files; with a web search `gs` is
-    not one.
+    """A function from the id of a query to its best passages (rows of PASSAGE) in the corpora that are files: sphere,
+    and gs unless it is a web search. [] for a query without a hit.
 
-    All queries are searched at once; the texts of their hits are kept in a memory-mapped file.
+    `asked`: corpus -> queries (id, text). All queries are searched at once; the texts of their hits are kept in a
+    memory-mapped file in the scratch folder.
     """
     held = {SPHERE: retrieval.corpus} if retrieval.web else {SPHERE: retrieval.corpus, GS: retrieval.pages}
     held = {name: rows for name, rows in held.items() if asked.get(name)}
@@ -263,7 +276,9 @@ def _search_local(
 
 
 def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
-    """Writes the passages whose ids are in `wanted` to an Arrow file. `held`: the tables that hold them."""
+    """Write the passages whose ids are in `wanted` to an Arrow file, with the columns KEPT. `held`: the tables to look
+    in; a passage that is in several is written several times.
+    """
     columns = pa.schema([DOCUMENTS.field(name) for name in KEPT])
     with pa.ipc.new_file(file, columns) as writer:
         for batch in (batch for rows in held for batch in rows.batches(KEPT)):
@@ -277,9 +292,10 @@ def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
 def _search_web(
     context: StageContext, asked: Sequence[Query], retrieval: _Retrieval
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(query id, best windows of the pages that its web search found), in the order of the queries.
+    """(query id, at most `pages_k` best windows of the pages that its web search found), in the order of the queries.
+    Nothing without a web search or queries.
 
-    Queries whose results have no readable page are left out.
+    Queries whose results have no readable page are left out. All pages are fetched and stored before any is read.
     """
     web, crawl, search = retrieval.web, retrieval.crawl, retrieval.search
     if web is None or crawl is None or not asked:
@@ -306,9 +322,9 @@ def _web_passages(
 ) -> Iterator[Passage]:
     """The windows of the pages found for each query, as passages to rank.
 
-    `results`: query id -> pages found. `windows`: function from an address to the page's windows. Before the passages
-    of a query come, their rows are put in `held` (query id -> passage id -> row); queries without a window are left
-    out.
+    `results`: query id -> pages found; the title of a result replaces a missing one. `windows`: function from an
+    address to the page's windows. Before the passages of a query come, their rows are put in `held` (query id ->
+    passage id -> row); queries without a window are left out.
     """
     for name, found in results.items():
         rows = [{**row, "title": row["title"] or one.title or None} for one in found for row in windows(one.url)]
@@ -318,7 +334,7 @@ def _web_passages(
 
 
 def _windows(page: Page, extractor: Extractor, crawl: Crawl, search: Search) -> list[Row]:
-    """Windows of a page as rows of DOCUMENTS; none if it is unreadable or redirects to an address taken down."""
+    """Windows of a page as rows of DOCUMENTS; [] if it is unreadable or redirects to an address that was taken down."""
     if crawl.leaves(page.final_url):
         return []
     try:

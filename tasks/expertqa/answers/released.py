@@ -47,14 +47,16 @@ def released_at_most(size: float) -> float:
 
 @stage(ANSWERS, revision=2, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
-    """The released answers of the questions, of any system, in the order of the file; see `answers_of`."""
+    """The released answers of the questions, of any system, in the order of the file, as rows of ANSWERS. A Rejected
+    for each ill-typed answer, and for each question without a released answer.
+    """
     for question in questions:
         yield from answers_of(question)
 
 
 def answers_of(question: Row) -> Iterator[Row | Rejected]:
-    """The released answers of a question as rows of ANSWERS. A Rejected for each answer that is ill-typed, or for the
-    question if it has no answer.
+    """The released answers of a question as rows of ANSWERS, of any system, in the order of the file. A Rejected for
+    each answer that is ill-typed, or for the question if it has none.
     """
     key = question["question_id"]
     if question["answers"] is None:
@@ -69,7 +71,9 @@ def answers_of(question: Row) -> Iterator[Row | Rejected]:
 
 
 def ill_typed(system: str, answer: Any) -> str | None:
-    """The first reason why later stages could not read a released answer; None if they can."""
+    """The first reason why later stages could not read a released answer of the system; None if they can. The name
+    must not be blank or longer than SYSTEM_CHARS; the answer must be an object with a text `answer_string`.
+    """
     fields = answer if isinstance(answer, dict) else {}
     claims = fields.get("claims")
     return first_fault({
@@ -82,16 +86,21 @@ def ill_typed(system: str, answer: Any) -> str | None:
 
 
 def _is_claim(claim: Any) -> bool:
+    """Whether a released claim has the expected types: an object with a text `claim_string` and, if any, a list of
+    texts as `evidence`.
+    """
     return isinstance(claim, dict) and isinstance(claim.get("claim_string"), str) and is_texts(claim.get("evidence"))
 
 
 def is_texts(value: Any) -> bool:
-    """Whether the value is None or a list of texts."""
+    """Whether the value is None or a list of texts, which may be empty."""
     return value is None or (isinstance(value, list) and all(isinstance(one, str) for one in value))
 
 
 def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
-    """A row of ANSWERS of kind `released`; `original` and `claims` keep the released JSON."""
+    """A row of ANSWERS of kind `released`. `original` is the released answer as JSON without its claims, `claims` its
+    claims as JSON, None if it has none. `question`: the question's id.
+    """
     claims = answer.get("claims")
     kept = answer if claims is None else {**answer, "claims": None}
     return {
@@ -103,7 +112,9 @@ def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
 
 
 def answer_columns(question: str, system: str, text: str, attribution: list[str]) -> Row:
-    """A row of ANSWERS of kind `imported`, written by no model of this project. `question`: the question's id."""
+    """A row of ANSWERS of kind `imported`, written by no model of this project. `question`: the question's id.
+    `attribution`: its list of sources, such as '[1] https://…', from which `cited` is read.
+    """
     return {
         "answer_id": f"a_{fingerprint([question, system, text])}",
         "question_id": question,
@@ -120,7 +131,8 @@ def answer_columns(question: str, system: str, text: str, attribution: list[str]
 
 
 def sources_listed(attribution: list[str]) -> list[Row]:
-    """Rows of CITED of a released list of sources: '[2] https://…' is source 2.
+    """Rows of CITED, in the order of a released list of sources: '[2] https://…' is source 2. Blank entries are left
+    out.
 
     A source without a number gets its position in the list, from 1. Of several sources with one number the first is
     kept. Words after an address are the source's text, words without an address its title.
@@ -150,7 +162,9 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
 def read_commercial(
     context: StageContext, files: Shard, questions: AllRows, *, system: str
 ) -> Iterator[Row | Rejected]:
-    """Answers of a commercial system, read from its file, in the order of the file. `system`: the name to give it."""
+    """Answers of a commercial system, read from its file, in the order of the file. `system`: the name to give it. A
+    Rejected for each ill-formed record, unknown question, or further answer to a question.
+    """
     asked = [(row["question_id"], row["question"]) for row in questions.as_dicts("question_id", "question")]
     yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
 
@@ -158,11 +172,11 @@ def read_commercial(
 def parse_commercial(
     records: Iterable[dict[str, Any] | Rejected], asked: Iterable[tuple[str, str]], system: str
 ) -> Iterator[Row | Rejected]:
-    """Rows of ANSWERS from a commercial system's records; a Rejected for each ill-formed record, unknown question, or
-    further answer to a question.
+    """Rows of ANSWERS from a commercial system's records, in their order; a Rejected for each ill-formed record,
+    unknown question, or further answer to a question. Rejecteds among the records are passed on.
 
-    `asked`: (id, text) of all questions. A record names its question by id or by text, white space aside; if several
-    questions have this text, it answers the first that has no answer yet.
+    `asked`: (id, text) of all questions. A record names its question by id or, if it has no id that is a text, by
+    text, white space aside; if several questions have this text, it answers the first that has no answer yet.
     """
     by_id: dict[str, list[str]] = {}
     by_text: defaultdict[str, list[str]] = defaultdict(list)
@@ -195,9 +209,11 @@ def parse_commercial(
 
 
 def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
-    """A row of ANSWERS for the question with id `question`; its text leaves out the list of references at the end.
+    """A row of ANSWERS for the question with id `question`; its text leaves out the list of references at the end,
+    unless it is nothing else.
 
-    Its sources are those of the record's `attribution`, else those that the text cites.
+    Its sources are those of the record's `attribution`; if that is missing or empty, those that the text lists or
+    cites.
     """
     text, attribution = record["answer_string"], record.get("attribution") or []
     body, cited = cited_sources(text)
@@ -206,13 +222,16 @@ def commercial_row(record: dict[str, Any], question: str, system: str) -> Row:
 
 
 def _folded(text: str) -> str:
+    """The text with each run of white space as one blank."""
     return " ".join(text.split())
 
 
 def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
-    """(row of LABELS of a released answer, its invalid labels, each with the reason and the answer or claim it is of).
+    """(row of LABELS of a released answer, its invalid labels, each an Unfit with the reason and the answer or claim
+    it is of). `claims`: the answer's rows of CLAIMS.
 
-    An invalid label is null in the row, the others are kept. `original` of the answer and of its claims still has it.
+    An invalid label is null in the row, the others are kept; the JSON in `original` of the answer and of its claims
+    still has it. An answer without an annotator has `unknown`.
     """
     original, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Unfit] = []
@@ -235,9 +254,10 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
 
 
 def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) -> Row:
-    """An element of LABELS.claims from a released claim; invalid labels are null, and are added to `wrong`.
+    """An element of LABELS.claims from a released claim, `original`; invalid labels are null, and are added to `wrong`
+    as Unfit.
 
-    `source_reliability` and `revised_claim_string` replace a missing `reliability` and `revised_claim`.
+    `source_reliability` replaces a blank `reliability`, and `revised_claim_string` a null `revised_claim`.
     """
     words = {name: original.get(name) for name in LABELLED}
     found = {name: collecting_unfit(wrong, label, name, value, claim_id) or NO_LABEL for name, value in words.items()}
@@ -257,8 +277,8 @@ def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) ->
 
 
 def _revised_evidence(value: Any, of: str) -> list[str] | None:
-    """The revised evidence as a list of texts, none for an empty text; None stays None. Unfit for other types; `of`
-    names the claim in the error.
+    """The revised evidence as a list of texts: a text becomes a list of one, an empty text []; None stays None. Unfit
+    for other types; `of` names the claim in the error.
     """
     if isinstance(value, str):
         return [value] if value else []
@@ -268,8 +288,8 @@ def _revised_evidence(value: Any, of: str) -> list[str] | None:
 
 
 def _text(original: dict[str, Any], name: str, of: str) -> str | None:
-    """The text of this name, None if there is none. Unfit for other types; `of` names the claim or answer in the
-    error.
+    """The text of the field `name`, None if it is missing or null. Unfit for other types; `of` names the claim or
+    answer in the error.
     """
     value = original.get(name)
     if value is not None and not isinstance(value, str):
@@ -278,8 +298,8 @@ def _text(original: dict[str, Any], name: str, of: str) -> str | None:
 
 
 def _time(original: dict[str, Any], of: str) -> float | None:
-    """The annotation time in milliseconds, None if there is none. Unfit for what is no number; `of` names the answer in
-    the error.
+    """The annotation time in milliseconds, None if it is missing or null. Unfit for what is no number, or beyond
+    LONGEST_TIME in size; `of` names the answer in the error.
     """
     value = original.get("annotation_time")
     if value is None:

@@ -39,8 +39,8 @@ def revise_answers(
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
-    """For each sampled answer its revision, by a person, else by the model if one is set. A Rejected for each answer
-    that was not sampled or not revised.
+    """For each sampled answer, in order, its revision, by a person, else by the model if `model` and `prompt` are set.
+    A Rejected for each answer that was not sampled or not revised, or whose revision is unusable.
     """
     sampled = {row["answer_id"] for row in samples}
     claims_of, labels_of = (
@@ -63,7 +63,7 @@ def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row 
     """The revision of an answer by annotators as a row of REVISED; None if nobody revised it.
 
     A revised answer is preferred to revised claims; of several annotators the first by `label_id` is taken. A Rejected
-    if the annotator whose claims are taken left out all of them.
+    if the annotator whose claims are taken left out all of them. `labels`: the answer's rows of LABELS.
     """
     labels = sorted(labels, key=lambda label: str(label["label_id"]))
     for label in labels:
@@ -80,8 +80,8 @@ def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row 
 
 
 def join_revised_claims(claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
-    """The claims of an answer in order, one a line: the revision of a claim, or the claim itself if it has none; claims
-    with a blank revision are left out.
+    """The claims of an answer in order, one a line: the revision of a claim, or the claim itself if it has none;
+    claims with a blank revision are left out. "" if none is left.
 
     `revised`: claim id -> revision, None if it has none.
     """
@@ -91,7 +91,9 @@ def join_revised_claims(claims: Sequence[Row], revised: Mapping[str, str | None]
 
 
 def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """The model's revision of an answer as a row of REVISED; a Rejected for an unusable reply or one that abstains."""
+    """The model's revision of an answer as a row of REVISED; a Rejected if there is no usable reply, or if it
+    abstains.
+    """
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return unanswered(key, reply)
@@ -111,8 +113,8 @@ def _requests(
     model: Endpoint,
     prompt: Prompt,
 ) -> Iterator[tuple[Row, Request]]:
-    """(answer, request to revise it) of each answer. A request has the answer's claims and, for each, the evidence that
-    AutoAIS read, "" if it read none.
+    """(answer, request to revise it) of each answer. A request has the question, the answer, the answer's claims and,
+    for each, the evidence that AutoAIS read, "" if it read none; long texts are cut.
 
     `claims`: answer id -> claims.
     """
@@ -133,7 +135,9 @@ def _requests(
 
 
 def _revised(answer: Row, text: str, by: str, annotator: str | None, written_by: Row) -> Row:
-    """A row of REVISED. `by`: person, claims or model. `written_by`: the columns of MADE_BY."""
+    """A row of REVISED of this answer. `text`: the revision. `by`: person, claims or model. `annotator`: the id of the
+    person, None for a model. `written_by`: the columns of MADE_BY.
+    """
     key = answer["answer_id"]
     return {
         "revised_id": f"r_{fingerprint([key, text])}",

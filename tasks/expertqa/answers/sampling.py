@@ -22,7 +22,7 @@ NOT_DRAWN, RELEASED_INSTEAD = "not drawn", "its question has released answers"
 
 def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
     """The system whose answer is drawn for a question, all equally likely: that with the lowest hash of seed, question
-    and system.
+    and system. ValueError if there are no systems.
 
     Adding questions changes no draw; adding a system changes only those draws in which the new system is drawn.
     """
@@ -32,12 +32,12 @@ def draw(question_id: str, systems: Iterable[str], seed: int) -> str:
 def sample(
     question_id: str, answers: list[Row], claims: Mapping[str, int], *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
-    """A row of SAMPLES for each answer of a question that is to be labelled; a Rejected with the reason for every other
-    answer, and for the question if none is.
+    """A row of SAMPLES for each answer of a question that is to be labelled; a Rejected with the reason for every
+    other answer, and, if there is no answer to label, for the question.
 
-    `claims`: answer id -> number of claims. Released answers were drawn by the authors of ExpertQA: where a question
-    has some, all of them are kept, of any length, and no other answer is. Else one answer is drawn, of those that do
-    not abstain and have 1 to `most_claims` claims.
+    `claims`: answer id -> number of claims. Released answers were drawn by the authors of ExpertQA: if a question has
+    some, all of them are kept, of any length, and no other answer is. Else one answer is drawn, of those that do not
+    abstain and have 1 to `most_claims` claims; of a system with several the first counts.
     """
     released = [answer for answer in answers if answer["kind"] == "released"]
     if released:
@@ -64,7 +64,7 @@ def sample(
 
 
 def _sample(answer: Row, eligible: list[str]) -> Row:
-    """A row of SAMPLES. `eligible`: the systems whose answers could be drawn."""
+    """A row of SAMPLES for this answer. `eligible`: the systems whose answers could be drawn."""
     return {**{name: answer[name] for name in ("answer_id", "question_id", "system")}, "eligible": eligible}
 
 
@@ -82,7 +82,7 @@ def sample_answers(
     context: StageContext, questions: Rows, answers: Rows, claims: Rows, *, most_claims: int, seed: int
 ) -> Iterator[Row | Rejected]:
     """For each question its released answers, else one answer, drawn by `seed`, that does not abstain and has 1 to
-    `most_claims` claims.
+    `most_claims` claims. A Rejected for every other answer, and for a question without an answer to label.
     """
     counts = Counter(row["answer_id"] for row in claims.as_dicts("answer_id"))
     columns = ("answer_id", "question_id", "system", "kind", "abstention")
@@ -93,7 +93,9 @@ def sample_answers(
 
 
 def _taken_at_most(of: Sizes) -> float:
-    """Upper bound of the number of claims: `most_claims` for each drawn answer, and all claims of released answers."""
+    """Upper bound of the number of claims of the sampled answers: `most_claims` for each drawn answer, and for
+    released answers as many claims as their bytes can hold; at most all claims.
+    """
     drawn = of["samples"] * bound_by(of.arguments_of("samples").get("most_claims"))
     least = min(len(LEAST_CLAIM), of.arguments_of("claims").get("least_characters", 1))
     return float(min(of["claims"], drawn + of.bytes / least))

@@ -43,11 +43,12 @@ def estimate_attribution(
     model: Endpoint | None,
     prompt: Prompt | None,
 ) -> Iterator[Row | Rejected]:
-    """For each claim whether its evidence supports it, as `backend` judges: lexical, nli, model (a language model) or
-    released.
+    """A row of ATTRIBUTIONS for each claim: whether its evidence supports it, as `backend` judges: lexical, nli, model
+    (a language model) or released.
 
     `released` copies the claim's released label (`autoais_label`) and calls no model. A claim with several pieces of
-    evidence is judged once, against all of them in their order. UsageError if a model is needed and not set.
+    evidence is judged once, against all of them in their order; one whose evidence has no text is not scored. A
+    Rejected if a language model gives no usable reply. UsageError if a language model is needed and not set.
     """
     rows = list(claims)
     context.count("claims without the text of any evidence", sum(not source_count(claim) for claim in rows))
@@ -69,8 +70,8 @@ def estimate_attribution(
 
 
 def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliSetting | None]:
-    """(backend, entailment model) of a setting: (`nli`, model) of `nli:<model>`, else (the setting, None). Weights are
-    not loaded yet.
+    """(backend, entailment model) of a setting: ("nli", model) of `nli:<model>`, else (the setting, None). Weights are
+    not loaded yet. `digest`: the hash of a file.
 
     UsageError for an unknown backend, a missing package, or a model that is no entailment model.
     """
@@ -86,7 +87,9 @@ def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, Nl
 
 
 def evidence_texts(claim: Row) -> list[str]:
-    """The distinct texts of a claim's evidence, in order; evidence that is only an address has none."""
+    """The distinct texts of a claim's evidence, in order; blank ones are left out, and evidence that is only an
+    address has none.
+    """
     texts = (each["text"] for each in claim["evidence"])
     return list(dict.fromkeys(text for text in texts if text is not None and text.strip()))
 
@@ -102,11 +105,11 @@ def judged_text(claim: Row) -> str:
 
 
 def read_evidence(claim: Row, fits: Fits, score: Score) -> Evidence | None:
-    """The evidence to judge a claim by: all its texts if they fit the judge, else their two best sentences; None if the
-    evidence has no text.
+    """The evidence to judge a claim by: all its texts if they fit the judge, else their two best sentences; None if
+    the evidence has no text.
 
-    Each text is cut to its first 100,000 characters. `fits`: whether the judge can read so much; `score`: by which
-    sentences are chosen.
+    Each text is cut to its first EVIDENCE_CHARACTERS. `fits`: whether the judge can read evidence and claim whole.
+    `score`: how far each sentence entails the claim; the highest scores are chosen.
     """
     texts = [text[:EVIDENCE_CHARACTERS] for text in evidence_texts(claim)]
     if not texts:
@@ -121,14 +124,18 @@ def _sentences(text: str) -> list[str]:
 
 
 def _is_short(evidence: str, claim: str) -> bool:
-    """Whether the evidence has at most 512 tokens of spaCy's English tokenizer; the claim does not count."""
+    """Whether the evidence has at most 512 tokens (MOST_TOKENS) of spaCy's English tokenizer; the claim does not
+    count.
+    """
     if len(evidence) <= entailment.MOST_TOKENS:
         return True
     return next(islice(check_tokenizer(SPACY)(evidence), entailment.MOST_TOKENS, None), None) is None
 
 
 def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
-    """Rows of ATTRIBUTIONS by the lexical score."""
+    """Rows of ATTRIBUTIONS by the lexical score, the share of the claim's content words that its evidence has; in the
+    order of the claims.
+    """
     for claim in claims:
         read = read_evidence(claim, _is_short, entailment.lexical_scores)
         score = entailment.lexical_entailment(read.text, judged_text(claim)) if read else None
@@ -136,7 +143,9 @@ def _by_lexical(claims: Sequence[Row]) -> Iterator[Row]:
 
 
 def _as_released(claim: Row, label: Any) -> Row:
-    """The row of ATTRIBUTIONS for a released label; labels other than `Y` and `N` leave the claim unscored."""
+    """The row of ATTRIBUTIONS for a released label: `Y` is attributable with score 1, `N` not with score 0; any other
+    label leaves the claim unscored.
+    """
     return _attribution(claim, RELEASED, None, {"Y": 1.0, "N": 0.0}.get(str(label)), 1.0)
 
 
@@ -147,7 +156,9 @@ def released_claim(claim: Row) -> Row:
 
 
 def _by_nli(claims: Sequence[Row], model: NliSetting) -> Iterator[Row]:
-    """Rows of ATTRIBUTIONS by an NLI model, one claim at a time, since batches change the last decimals of scores."""
+    """Rows of ATTRIBUTIONS by an NLI model, in the order of the claims. They are judged one at a time, since batches
+    change the last decimals of scores.
+    """
     judge = entailment.load_nli(model.place)
     for claim in claims:
         read = read_evidence(claim, judge.fits, judge.score)
@@ -158,10 +169,11 @@ def _by_nli(claims: Sequence[Row], model: NliSetting) -> Iterator[Row]:
 def _by_model(
     context: StageContext, claims: Sequence[Row], model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Rows of ATTRIBUTIONS by a language model; a Rejected for each claim without a usable reply.
+    """A row of ATTRIBUTIONS for each claim, in order, judged by a language model; unscored, without a request, if the
+    evidence has no text; a Rejected if there is no usable reply.
 
-    The lexical score selects sentences of long evidence, to save calls. In a plan, where no model replies, only claims
-    without evidence have rows.
+    Of long evidence only the two sentences with the best lexical score are sent. In a plan, where no model replies,
+    only claims without evidence have rows.
     """
     read = {claim["claim_id"]: read_evidence(claim, _is_short, entailment.lexical_scores) for claim in claims}
     requests = (
@@ -185,8 +197,8 @@ def _by_model(
 
 
 def _attribution(claim: Row, backend: str, read: Evidence | None, score: float | None, threshold: float) -> Row:
-    """A row of ATTRIBUTIONS without a model's columns. `read`: the evidence that was judged; `threshold`: the score
-    from which a claim is attributable.
+    """A row of ATTRIBUTIONS; the columns of MADE_BY are null. `read`: the evidence that was judged. `score`: in [0,
+    1], None if the claim was not scored. `threshold`: the score from which a claim is attributable.
     """
     return {
         **{name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system")},

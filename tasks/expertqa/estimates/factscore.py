@@ -24,20 +24,26 @@ CORRECT = frozenset(("Definitely correct", "Probably correct"))
 
 
 def _longest_claim(of: Sizes) -> list[Request]:
-    """The longest request that `break_claims` can send, for the token bound of a plan."""
+    """The longest request that `break_claims` can send, in a list of one, for the token bound of a plan. `of`: the
+    sizes and arguments of the stage.
+    """
     return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
 
 
 @stage(FACTS, revision=1, at_most=AtMost(rows=unbounded, questions=_longest_claim))
 def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """The atomic claims of each claim, in the model's order, each once. A Rejected for each claim without one."""
+    """The atomic claims of each claim, in the model's order, each once. A Rejected for each claim without a usable
+    reply, or whose reply has no atomic claim.
+    """
     requests = ((claim, prompt.request(model, reply=AtomicClaims, claim=judged_text(claim))) for claim in claims)
     for claim, reply in context.ask(model, requests):
         yield from _facts(claim, reply, model, prompt)
 
 
 def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """Rows of FACTS of one claim from the model's reply; a Rejected if there is no reply or no atomic claim."""
+    """Rows of FACTS of one claim from the model's reply, in its order; a Rejected if the reply is unusable or has no
+    atomic claim.
+    """
     if isinstance(reply, Failure):
         yield unanswered(claim["claim_id"], reply)
         return
@@ -56,14 +62,14 @@ def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt)
 
 @stage(FACTS, revision=1, at_most=AtMost(rows=lambda of: 0))
 def leave_facts(context: StageContext, claims: Rows) -> Iterator[Row | Rejected]:
-    """Makes no atomic claims, for builds without FActScore: a Rejected for every claim."""
+    """A Rejected for every claim and no rows: in place of `break_claims`, for builds without FActScore."""
     for claim in claims:
         yield Rejected(claim["claim_id"], "filtered", "FActScore not asked for")
 
 
 def atomic_claims(reply: AtomicClaims) -> list[str]:
-    """The distinct atomic claims of a model's reply, in order, each on one line without its list mark; those without a
-    word left out.
+    """The distinct atomic claims of a model's reply, in order, each on one line without the list mark "- "; those
+    without a letter or digit left out.
     """
     folded = (" ".join(text.split()).removeprefix("- ") for text in reply.atomic_claim)
     return list(dict.fromkeys(text for text in folded if any(map(str.isalnum, text))))
@@ -73,10 +79,11 @@ def atomic_claims(reply: AtomicClaims) -> list[str]:
 def judge_facts(
     context: StageContext, facts: Rows, found: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """For each atomic claim whether it is true, as a model judges that reads the passages found for it; null if none
-    was found.
+    """For each atomic claim, in order, whether it is true, as a model judges that reads the passages found for it;
+    null, without a request, if none was found.
 
-    A Rejected for each atomic claim without a usable reply.
+    A Rejected for each atomic claim without a usable reply. In a plan, where no model replies, only atomic claims
+    without a passage have rows.
     """
     by_id = {fact["fact_id"]: fact for fact in facts}
     read = {row["fact_id"]: best_passages(row["passages"]) for row in found}
@@ -98,7 +105,7 @@ def judge_facts(
 
 def best_passages(passages: Sequence[Row]) -> list[Row]:
     """The passages in the order in which the judge reads them: the best of each corpus, then the second best of each,
-    and so on; repeated texts left out.
+    and so on; a passage with the text of an earlier one is left out.
 
     Passages of one corpus must come best first. Scores of different corpora are not comparable, ranks are.
     """
@@ -110,7 +117,9 @@ def best_passages(passages: Sequence[Row]) -> list[Row]:
 
 
 def _judged(fact: Row, is_true: bool | None, read: Sequence[Row]) -> Row:
-    """The columns of JUDGED without a model's. `read`: the passages that the model read."""
+    """The columns of JUDGED without those of MADE_BY. `fact`: a row of FACTS. `is_true`: the verdict, None without
+    one. `read`: the passages that the model read.
+    """
     kept = {name: fact[name] for name in ("fact_id", "claim_id", "answer_id", "question_id", "system", "text")}
     return {**kept, "is_true": is_true, "passages": [passage["passage_id"] for passage in read]}
 
@@ -127,10 +136,11 @@ def fact_score(judgements: Iterable[bool | None]) -> float | None:
 
 
 def judgements_of(facts: Iterable[Row], judged: Iterable[Row]) -> dict[str, list[Row]]:
-    """Claim id -> its atomic claims in the model's order, as rows of FACTS with three more columns.
+    """Claim id -> its atomic claims in the model's order: rows of FACTS with three more columns. A claim without
+    atomic claims has no key.
 
-    `is_true` is the verdict, `judge` the model that gave it, `passages` the ids of those it read; all None without a
-    verdict.
+    `is_true` is the verdict, `judge` the model that gave it, `passages` the ids of those it read; all None for an
+    atomic claim that is not in `judged`. `passages` is None, too, if the rows of `judged` lack that column.
     """
     verdicts = {
         row["fact_id"]: {"is_true": row["is_true"], "judge": row["model"], "passages": row.get("passages")}

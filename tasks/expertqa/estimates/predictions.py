@@ -57,7 +57,8 @@ open_entailments = partial(open_files, group=GROUP, endings=ENDINGS)
 
 
 def scorer_of(models: Path | None) -> str | None:
-    """The argument `scorer` of `read_predictions`: "qafacteval"; None if its package or one of its models is missing.
+    """The argument `scorer` of `read_predictions`: "qafacteval"; None if its package, the folder or one of its models
+    is missing.
 
     `models`: the folder of QAFactEval's models.
     """
@@ -65,7 +66,9 @@ def scorer_of(models: Path | None) -> str | None:
 
 
 def why_no_qafacteval(models: Path | None, package: str = PACKAGE) -> str | None:
-    """Why QAFactEval cannot run, as a clause of a message; None if it can. `models`: the folder of its models."""
+    """Why QAFactEval cannot run, as a clause of a message; None if it can. `models`: the folder of its models, None if
+    none is set.
+    """
     if find_spec(package) is None:
         return "its package is not installed"
     return None if installed(models, package) else "LONGFORM_QAFACTEVAL_MODELS names no folder with all its models"
@@ -75,9 +78,11 @@ def why_no_qafacteval(models: Path | None, package: str = PACKAGE) -> str | None
 def read_predictions(
     context: StageContext, files: Shard, random: AllRows, domain: AllRows, *, scorer: str | None
 ) -> Iterator[Row | Rejected]:
-    """Predicted answers to test questions with their scores, in the order of the file; see `predictions`.
+    """Predicted answers to test questions with their scores, in the order of the file; a Rejected for lines that are
+    no prediction, not for a test question, or repeated.
 
-    `random`, `domain`: the published splits. QAFactEval scores are null if `scorer` is None.
+    `random`, `domain`: the published splits. QAFactEval scores are null if `scorer` is None or no folder of its models
+    is set.
     """
     tests = {"random": references_of(random), "domain": references_of(domain)}
     models = qafacteval_models()
@@ -89,7 +94,7 @@ def read_predictions(
 class References:
     """The test questions of a split. `references`: question id -> its revised answers without citation marks.
 
-    `ids`: question text, normalised by `folded` -> id of the first question with this text.
+    `ids`: question text, in lower case with single blanks -> id of the first question with this text.
     """
 
     references: dict[str, list[str]]
@@ -97,7 +102,7 @@ class References:
 
 
 def references_of(rows: Rows) -> References:
-    """The test questions of a split with their revised answers."""
+    """The test questions of a published split with their revised answers; both mappings are empty if there are none."""
     references: defaultdict[str, list[str]] = defaultdict(list)
     ids: dict[str, str] = {}
     for row in rows.as_dicts("question_id", "question", "answer", "split"):
@@ -110,8 +115,8 @@ def references_of(rows: Rows) -> References:
 def predictions(
     lines: Iterable[bytes], tests: Mapping[str, References], score: Score | None
 ) -> Iterator[Row | Rejected]:
-    """Rows of PREDICTIONS with scores; a Rejected for lines that are no prediction, not for a test question, or
-    repeated.
+    """Rows of PREDICTIONS with scores, in the order of the lines; a Rejected for lines that are no prediction, not for
+    a test question, or a model's second one for a question. A Rejected may come before rows of earlier lines.
 
     `tests`: random and domain -> its test questions. `score`: QAFactEval; None leaves its column null.
     """
@@ -135,9 +140,10 @@ def predictions(
 
 
 def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Row | Rejected:
-    """A row of PREDICTIONS without its scores; a Rejected if the line is no prediction for a test question.
+    """A row of PREDICTIONS without its scores; a Rejected if the line is no prediction, or its question is not in the
+    test split of its config.
 
-    `number`: that of the line, from 1.
+    `number`: that of the line, from 1. `tests`: random and domain -> its test questions.
     """
     key = f"line {number}"
     try:
@@ -162,7 +168,9 @@ def _prediction(line: bytes, number: int, tests: Mapping[str, References]) -> Ro
 
 
 def _why_no_prediction(record: Any) -> str | None:
-    """The reason why a JSON value is no prediction; None if it is one."""
+    """The first reason why a JSON value is no prediction: a missing or ill-formed field, or a text of more than
+    LONGEST characters. None if it is one.
+    """
     if not isinstance(record, dict):
         return "no record"
     text, model = record.get("prediction", record.get("text")), record.get("model")
@@ -179,7 +187,11 @@ def _why_no_prediction(record: Any) -> str | None:
 
 
 def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | None) -> Iterator[Row]:
-    """The rows with ROUGE and, if `score` is set, QAFactEval against the revised answers of their questions."""
+    """The rows, in order, with ROUGE and QAFactEval (null if `score` is None) against the revised answers of their
+    questions; citation marks are left out of both texts.
+
+    `tests`: random and domain -> its test questions.
+    """
     pairs = [(without_marks(row["text"]), tests[row["config"]].references[row["question_id"]]) for row in rows]
     checked = score(pairs) if score and pairs else [None] * len(rows)
     for row, measures, fact in zip(rows, rouge(pairs), checked, strict=True):
@@ -193,7 +205,8 @@ def _scored(rows: list[Row], tests: Mapping[str, References], score: Score | Non
 def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> Iterator[Row | Rejected]:
     """Imported predictions of entailment models as rows of ENTAILED, in the order of the file.
 
-    A Rejected for ill-formed records, unknown claims, and a model's second prediction for a claim.
+    A Rejected for ill-formed records, claims that are not in `claims` (the published ones), and a model's second
+    prediction for a claim.
     """
     known = {row["claim_id"] for row in claims.as_dicts("claim_id")}
     seen: set[tuple[str, str]] = set()
@@ -208,7 +221,8 @@ def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> It
 
 
 def entailed(record: dict[str, Any], position: int, known: set[str]) -> Row | Rejected:
-    """A row of ENTAILED; a Rejected if the record is no prediction for a known claim.
+    """A row of ENTAILED; a Rejected if the record has no model, its label is neither 1 nor 0 (true and false count as
+    these), or its claim is unknown.
 
     `position`: that of the record in its file, from 0. `known`: the ids of all published claims.
     """

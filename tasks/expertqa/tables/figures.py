@@ -49,8 +49,8 @@ SHARES = "Shares of the labelled; how many these are stands at the right of each
 class Panel:
     """One panel of a plot: a stacked bar for each group, and a number at its right.
 
-    `labels`: counts, a row for each group, a column for each label. `numbers`: the number of each group; `what` is its
-    heading. `shares`: bars show counts as shares of that number, else the counts themselves.
+    `labels`: counts, a row for each group, a column for each label. `numbers`: the number of each group; `what` is the
+    heading above these. `shares`: bars show counts as shares of that number, else the counts themselves.
     """
 
     title: str
@@ -63,17 +63,18 @@ class Panel:
 def of_labels(title: str, counts: pd.DataFrame, what: str) -> Panel:
     """A panel of the shares of each group's labels; the number of a group is how many labels it has.
 
-    `counts`: a frame of counts (see label_counts.py), of which TOTAL and NO_LABEL are left out. `what`: heading of the
-    numbers.
+    `counts`: a frame of counts (see label_counts.py); its row TOTAL and its column NO_LABEL are left out. `what`:
+    heading of the numbers.
     """
     labels = counts.drop(columns=NO_LABEL, index=TOTAL)
     return Panel(title, labels, what, labels.sum(axis=1))
 
 
 def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, agreed: Iterable[Row]) -> list[Figure]:
-    """Figures 4, 5, 8, 9 and 10; those without a single label are left out.
+    """Figures 4, 5, 8, 9 and 10, in this order; those without a single label are left out.
 
-    `questions`, `answers`, `claims`: frames as tasks/expertqa/report.py reads them. `agreed`: the rows of `agreement`.
+    `questions`: field, question_types. `answers`: system, usefulness. `claims`: system, field, question_types and
+    labels. `agreed`: the rows of `agreement_with_second`.
     """
     asked = figure_8_types_by_field(questions).drop(index=TOTAL)
     types = Panel("Types of the questions", asked.drop(columns="questions"), "questions", asked.questions, shares=False)
@@ -99,22 +100,24 @@ def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, 
 
 
 def _panel(labels: Labels) -> Panel:
-    """The panel of one property's labels, with its title."""
+    """The panel of one property's labels; its title is the property and, in brackets, what of it is counted."""
     which = labels.which or ("of answers" if labels.property == "usefulness" else "")
     title = f"{labels.property.capitalize()}{f' ({which})' if which else ''}"
     return of_labels(title, labels.counts, labels.what)
 
 
 def _drawn(name: str, title: str, note: str, panels: Sequence[Panel]) -> Figure | None:
-    """A figure of these panels as SVG; None if no panel has a label. `name`: that of its file, without ending."""
+    """A figure of these panels as SVG; None if no panel has a label. `name`: that of its file, without ending. `note`:
+    the words below it.
+    """
     if not any(panel.labels.to_numpy().any() for panel in panels):
         return None
     return Figure(name, title, note, svg_of(partial(draw, aligned(panels)), title))
 
 
 def aligned(panels: Sequence[Panel]) -> list[Panel]:
-    """The panels, all with the same groups: those of the panel that has most, then the others. A group that a panel
-    lacked gets zeros.
+    """The panels, in their order, all with the same groups: those of the panel that has most, then the others. A group
+    that a panel lacked gets zeros.
     """
     most_first = sorted(panels, key=lambda panel: -len(panel.labels))
     names = list(dict.fromkeys(group for panel in most_first for group in panel.labels.index))
@@ -129,8 +132,8 @@ def aligned(panels: Sequence[Panel]) -> list[Panel]:
 
 
 def draw(panels: Sequence[Panel]) -> Plot:
-    """A matplotlib figure of the panels, at most three side by side. The panels must have the same groups (`aligned`);
-    their names are written once, at the left.
+    """A matplotlib figure of the panels, at most COLUMNS (three) side by side. The panels must have the same groups
+    (`aligned`); their names are written once a row, at the left. At least one panel.
 
     Positions are computed here, since matplotlib's own layout differs from run to run in the last digits.
     """
@@ -155,8 +158,8 @@ def draw(panels: Sequence[Panel]) -> Plot:
 
 
 def _bars(ax: Axes, panel: Panel) -> None:
-    """Draws a bar for each group, the first on top, with a segment for each label that was given; shares of at least 10
-    % are written in.
+    """Draws a bar for each group, the first on top, with a segment for each label that was given. If bars show shares,
+    those of at least 10 % are written in.
     """
     counts = panel.labels
     widths = counts.div(panel.numbers.clip(lower=1), axis=0) if panel.shares else counts.astype(float)
@@ -171,13 +174,15 @@ def _bars(ax: Axes, panel: Panel) -> None:
 
 
 def _write(ax: Axes, text: str, x: float, y: float, *, color: str, ha: Literal["center", "right"]) -> None:
-    """Writes a text of 7 points at a position in data coordinates."""
+    """Writes a text of 7 points at a position in data coordinates. `ha`: whether its centre or its right end is at
+    `x`.
+    """
     ax.text(x, y, text, color=color, ha=ha, va="center_baseline", fontsize=7)
 
 
 def _frame(ax: Axes, panel: Panel, *, inches: float, named: bool) -> None:
-    """Draws title, axes, legend, and the numbers at the right of the bars. `inches`: the width of the axes. `named`:
-    whether the names of the groups are written.
+    """Draws title, axes, legend (if there is a label), and the numbers at the right of the bars. `inches`: the width
+    of the axes. `named`: whether the names of the groups are written.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -202,8 +207,8 @@ def _frame(ax: Axes, panel: Panel, *, inches: float, named: bool) -> None:
 
 
 def colour(labels: Sequence[str], label: str) -> str:
-    """The fill colour of `label` by its position in `labels`, which go from good to bad (blue to red); grey for Missing
-    and N/A.
+    """The fill colour (#rrggbb) of `label` by its position in `labels`, which go from good to bad (blue to red); grey
+    for Missing and N/A. KeyError if COLOURS has none for so many labels.
     """
     if label in APART:
         return APART[label]
@@ -218,8 +223,8 @@ def ink(fill: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A name as plots show it: on one line, at most 30 characters, without control characters and others that XML does
-    not allow.
+    """A name as plots show it: on one line, cut to LABEL_CHARACTERS with a final `…`, without control characters and
+    others that XML does not allow.
     """
     kept = "".join(
         char for char in " ".join(text.split()) if unicodedata.category(char) not in ("Cc", "Cs", "Cn", "Co")

@@ -21,8 +21,9 @@ GROUPS = {"system": "system", "field": "field", "question_types": "question type
 
 
 class Labels(NamedTuple):
-    """Counts of one property's labels by group: a frame of counts. `by`: what the groups are. `what`: what is counted,
-    answers or claims. `which`: the selection of them that is counted, such as cite-worthy claims; empty for all.
+    """Counts of one property's labels by group: a frame of counts (see the module). `by`: what the groups are. `what`:
+    what is counted, answers or claims. `which`: the selection of them that is counted, such as cite-worthy claims;
+    empty for all.
     """
 
     property: str
@@ -33,8 +34,10 @@ class Labels(NamedTuple):
 
 
 def figure_5_by_system(answers: pd.DataFrame, claims: pd.DataFrame) -> Iterator[Labels]:
-    """Figure 5, counts by system: usefulness of answers, then each property of claims; support comes twice, first of
-    cite-worthy claims alone.
+    """Figure 5, counts by system: usefulness of answers, then each property of claims in the order of LABELLED;
+    support comes twice, first of cite-worthy claims alone.
+
+    `answers`: system, usefulness. `claims`: system and the properties.
     """
     yield Labels("usefulness", "system", "answers", "", label_counts(answers, "usefulness", "system"))
     worthy = label_counts(claims[claims.worthiness == "Yes"], "support", "system")
@@ -45,15 +48,19 @@ def figure_5_by_system(answers: pd.DataFrame, claims: pd.DataFrame) -> Iterator[
 
 
 def figures_9_and_10(claims: pd.DataFrame, by: By) -> Iterator[Labels]:
-    """Figure 9 (by field) or 10 (by question type): counts of each property of claims."""
+    """Figure 9 (by field) or 10 (by question type): counts of each property of claims, in the order of LABELLED.
+    `claims`: a frame with the column `by` and the properties.
+    """
     for name in LABELLED:
         yield Labels(name, by, "claims", "", label_counts(claims, name, by))
 
 
 def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
-    """Figure 8: how many questions of each field have each type, the largest field first, and a last row TOTAL.
+    """Figure 8: how many questions of each field have each type, the largest field first, of equals by name, and a
+    last row TOTAL.
 
-    The first column, `questions`, is the number of questions of the field. A question of several types counts in each.
+    The first column, `questions`, is the number of questions of the field; then comes a column for each type, I to
+    VII. A question of several types counts in each, one without a type only in `questions`.
     """
     types = questions[["field", "question_types"]].explode("question_types")
     counts = pd.crosstab(types.field, types.question_types.fillna(NO_LABEL)).reindex(
@@ -65,10 +72,12 @@ def figure_8_types_by_field(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
-    """The frame of counts of one property. `rows`: a frame with the columns `by` and `property`.
+    """The frame of counts of one property: a row for each group and a last row TOTAL, a column for each label and a
+    last column NO_LABEL. `rows`: a frame with the columns `by` and `property`.
 
-    Systems come in the paper's order, question types from I to VII, fields from the largest down; other groups by name.
-    A row of several question types counts in each of them, a row without any in the group `none`.
+    Systems come in the paper's order, question types from I to VII, fields from the largest down; other groups by
+    name. A row of several question types counts in each of them, but once in TOTAL; a row without any counts in the
+    group `none`. Labels that are not of table 3 come after those that are.
     """
     known = ratings(property)
     every = rows[[by, property]].fillna({property: NO_LABEL})
@@ -81,7 +90,9 @@ def label_counts(rows: pd.DataFrame, property: str, by: By) -> pd.DataFrame:
 
 
 def _order(by: By, sizes: pd.Series[int]) -> list[str]:
-    """The names of the groups in the order of the frame. `sizes`: number of rows of each group."""
+    """The names of the groups in the order of the frame, as `label_counts` says. `sizes`: number of rows of each
+    group.
+    """
     if by == "system":
         return in_order(sizes.index)
     if by == "field":
@@ -99,8 +110,8 @@ def with_total(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def labels_table(labels: Labels) -> pd.DataFrame:
-    """A row for each group and a last one for all: each label's count and its share of the labelled, in percent; the
-    number labelled, and the number without a label.
+    """A row for each group and a last one for all: each label's count and its share of the labelled, in percent (NaN
+    if nothing is labelled); the number labelled, and the number without a label.
     """
     counts = labels.counts.drop(columns=NO_LABEL)
     labelled = counts.sum(axis=1)
@@ -110,8 +121,8 @@ def labels_table(labels: Labels) -> pd.DataFrame:
 
 
 def types_table(counts: pd.DataFrame) -> pd.DataFrame:
-    """Figure 8 as a table: for each field the number of questions, and each type's count and share of these, in
-    percent.
+    """Figure 8 as a table: for each field, and last for all, the number of questions, and each type's count and share
+    of these questions, in percent.
 
     `counts`: the frame of `figure_8_types_by_field`.
     """
@@ -121,6 +132,8 @@ def types_table(counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_shares(counts: pd.DataFrame, wholes: pd.Series[int]) -> pd.DataFrame:
-    """Each column of counts, followed by its share in percent of `wholes`, which has a number for each row."""
+    """Each column of counts, followed by a column `<name> %`, its share in percent of `wholes`, which has a number for
+    each row.
+    """
     shares = (100 * counts).div(wholes, axis=0).add_suffix(" %")
     return pd.concat([counts, shares], axis=1)[[both for name in counts.columns for both in (name, f"{name} %")]]

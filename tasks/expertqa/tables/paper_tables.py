@@ -33,10 +33,12 @@ Selection = Callable[[pd.DataFrame], "pd.Series[bool]"]
 
 
 def _complete(claims: pd.DataFrame) -> pd.Series[bool]:
+    """For each claim whether people call its support `Complete`; False without a label."""
     return claims.support == "Complete"
 
 
 def _worthy(claims: pd.DataFrame) -> pd.Series[bool]:
+    """For each claim whether people call it worth a citation; False without a label."""
     return claims.worthiness == "Yes"
 
 
@@ -54,10 +56,10 @@ JUDGED: dict[str, Selection] = {
 
 
 def table_2_question_types(questions: pd.DataFrame) -> pd.DataFrame:
-    """Table 2 (Question Type, Count): how many questions have each type, and their share of all questions.
+    """Table 2 (Question Type, Count): how many questions have each type, and their share of all questions, in percent.
 
-    `questions`: a frame with `question_types`, lists of I to VII. A question may have several types, so that shares sum
-    to more than 100. The last row counts all questions, the one before those without a type, if there are any.
+    `questions`: a frame with `question_types`, lists of I to VII. A question may have several types, so that shares
+    sum to more than 100. The last row counts all questions, the one before those without a type, if there are any.
     """
     types = questions.question_types.explode()
     named = pd.DataFrame({"type": list(type_texts()), "meaning": list(type_texts().values())})
@@ -72,7 +74,7 @@ def table_2_question_types(questions: pd.DataFrame) -> pd.DataFrame:
 
 def table_4_abstentions(answers: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """Table 4 (Count, Abstention Rate): for each system how many of its answers are sampled, how many generated ones
-    there are, and how many of these abstain.
+    there are, and how many of these abstain, with the rate in percent.
 
     `answers`: system, kind, abstention (missing if it does not abstain); `samples`: system. Released answers were
     chosen among those that do not abstain, so they count as sampled only. The rate of a system without generated
@@ -90,12 +92,13 @@ def table_4_abstentions(answers: pd.DataFrame, samples: pd.DataFrame) -> pd.Data
 
 
 def table_5_autoais(claims: pd.DataFrame) -> pd.DataFrame:
-    """Table 5 (AutoAIS, Num. Claims): the share of claims that AutoAIS calls attributable, by system and over all.
+    """Table 5 (AutoAIS, Num. Claims): the share of claims that AutoAIS calls attributable, in percent, by system and
+    over all.
 
     `macro` is the mean over answers of the share within an answer, `micro` the share over claims; `claims` and
-    `answers` count those scored. First come the claims with complete support, as the paper's text has it, then those of
-    them worth a citation, as its authors' scoring has it: the printed figures stand beside both. Then all claims worth
-    a citation, and all claims.
+    `answers` count those scored. First come the claims with complete support, as the paper's text has it, then those
+    of them worth a citation, as its authors' scoring has it: the printed figures stand beside both. Then all claims
+    worth a citation, and all claims.
     """
     rows = _selected(claims, SELECTIONS, "claims with", _attributable)
     paper = printed(PRINTED, "table_5").merge(pd.DataFrame({"claims with": OF_THE_PAPER}), how="cross")
@@ -103,7 +106,7 @@ def table_5_autoais(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def _attributable(claims: pd.DataFrame) -> dict[str, Any]:
-    """The figures of table 5 of these claims."""
+    """The figures of table 5 of these claims: column -> number; NaN for shares if no claim is scored."""
     scored = claims.dropna(subset="autoais")
     answers = scored.autoais.astype(float).groupby(scored.answer_id)
     shares = answers.mean()
@@ -119,7 +122,7 @@ def _attributable(claims: pd.DataFrame) -> dict[str, Any]:
 
 
 def table_6_autoais_against_people(claims: pd.DataFrame) -> pd.DataFrame:
-    """Table 6, zero-shot (P, R, F1): AutoAIS against people, by system and over all.
+    """Table 6, zero-shot (P, R, F1): AutoAIS against people, in percent, by system and over all.
 
     People's label is positive if support is `Complete`; `Partial`, `Incomplete`, `Missing` and `N/A` are negatives.
     First all claims that are both scored and labelled, then those of them worth a citation.
@@ -150,12 +153,16 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
 
 
 def _of_all_claims(table: str) -> pd.DataFrame:
-    """The printed figures of a table, to stand beside those of all labelled claims."""
+    """The printed figures of a table, with a column `claims` that is "labelled", so that they stand beside our figures
+    of all labelled claims.
+    """
     return printed(PRINTED, table).assign(claims="labelled")
 
 
 def _against_people(claims: pd.DataFrame) -> dict[str, Any]:
-    """The figures of table 6 of these claims."""
+    """The figures of table 6 of these claims, which must be labelled: column -> number. Claims without `autoais` count
+    as unscored only.
+    """
     scored = claims.dropna(subset="autoais")
     predicted, true = scored.autoais.astype(bool), _complete(scored)
     precision, recall, f1 = _precision_recall_f1(true, predicted)
@@ -175,8 +182,9 @@ def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
     """Table 7: at most `k` claims that people call `Complete` and AutoAIS does not, then at most `k` the other way
     round.
 
-    The rows are those of `claims`, with a column `kind`. `claims` must have `score`, the score of AutoAIS in [0, 1].
-    Claims worth a citation come first, then those of which AutoAIS was surest, ties by claim_id.
+    The rows are those of `claims`, with a column `kind` and others by which they are sorted. `claims` must have
+    `score`, the score of AutoAIS in [0, 1]. Claims worth a citation come first, then those of which AutoAIS was
+    surest, ties by claim_id.
     """
     both = claims.dropna(subset=["autoais", "support"])
     both = both.assign(predicted=both.autoais.astype(bool), unworthy=~_worthy(both), sure=both.score.fillna(0.0))
@@ -190,19 +198,19 @@ def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
 
 
 def table_8_factscore(claims: pd.DataFrame) -> pd.DataFrame:
-    """Table 8 (F1 (T), F1 (F), F1 (overall)): FActScore against people on which claims are factual, by system and over
-    all.
+    """Table 8 (F1 (T), F1 (F), F1 (overall)): FActScore against people on which claims are factual, in percent, by
+    system and over all.
 
-    A claim is factual for FActScore above 0.5 (not at exactly 0.5), for people if it is definitely or probably correct.
-    The three F1 are of claims both scored and labelled; overall is micro-averaged, the share of claims on which both
-    agree. `FActScore` is the mean over all scored claims, labelled or not.
+    A claim is factual for FActScore above 0.5 (not at exactly 0.5), for people if it is definitely or probably
+    correct. The three F1 are of claims both scored and labelled; overall is micro-averaged, the share of claims on
+    which both agree. `FActScore` is the mean over all scored claims, labelled or not.
     """
     rows = [{"system": system, **_factual(own)} for system, own in by_system(claims, systems=claims.system)]
     return beside(pd.DataFrame(rows), printed(PRINTED, "table_8"), on=["system"])
 
 
 def _factual(claims: pd.DataFrame) -> dict[str, Any]:
-    """The figures of table 8 of these claims."""
+    """The figures of table 8 of these claims: column -> number. NaN where nothing is scored, or scored and labelled."""
     scored = claims.dropna(subset="fact_score")
     labelled = scored.dropna(subset="correctness")
     predicted, true = labelled.fact_score > FACTUAL_ABOVE, labelled.correctness.isin(CORRECT)
@@ -236,9 +244,10 @@ def table_9_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) -> 
 def table_14_predictions(predictions: pd.DataFrame, tests: Mapping[str, int]) -> pd.DataFrame:
     """Table 14 (Split, Model, R1, R2, RL, QFE): mean scores of predicted answers by split and model, ROUGE times 100.
 
-    `predictions`: question_id, model, zero_shot, config and the scores; of a model's several predictions for a question
-    the first counts. `tests`: config -> number of its test questions. Means are over the questions predicted
-    (`predicted`), not over all test questions.
+    A row for each model in each split; NaN and 0 `predicted` if it predicted nothing there. `predictions`:
+    question_id, model, zero_shot, config and the scores; of a model's several predictions for a question the first
+    counts. `tests`: config -> number of its test questions. Means are over the questions predicted (`predicted`), not
+    over all test questions.
     """
     first = predictions.drop_duplicates([*OF_A_PREDICTION, "question_id"]).astype(dict.fromkeys(SCORES, float))
     means = first.groupby(OF_A_PREDICTION)[list(SCORES)].mean()
@@ -276,8 +285,11 @@ def _selected(
     column: str,
     figures: Callable[[pd.DataFrame], dict[str, Any]],
 ) -> pd.DataFrame:
-    """A row for each selection of claims and each system: the result of `figures` for these claims. `column`: name of
-    the column that names the selection.
+    """A row for each selection of claims and each system, and for all systems: the result of `figures` for these
+    claims.
+
+    `selections`: name -> function that tells which rows of a frame are selected. `column`: the column that names the
+    selection.
     """
     return pd.DataFrame([
         {column: name, "system": system, **figures(own)}
@@ -287,8 +299,8 @@ def _selected(
 
 
 def _precision_recall_f1(true: pd.Series[bool], predicted: pd.Series[bool]) -> tuple[float, float, float]:
-    """(precision, recall, F1). NaN where undefined: precision if nothing is predicted, recall if nothing is true, F1 if
-    neither.
+    """(precision, recall, F1), each from 0 to 1. NaN where undefined: precision if nothing is predicted, recall if
+    nothing is true, F1 if neither.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -301,16 +313,16 @@ def _precision_recall_f1(true: pd.Series[bool], predicted: pd.Series[bool]) -> t
 def _f1_bounds(
     name: str, true: pd.Series[bool], predicted: pd.Series[bool], answers: pd.Series[str]
 ) -> dict[str, float]:
-    """The columns `<name> from` and `<name> to`: the interval of F1 = 2 TP / (predicted + true), by bootstrap over
-    answers. `answers`: the answer id of each claim.
+    """The columns `<name> from` and `<name> to`: the interval (95 %) of F1 = 2 TP / (predicted + true) in percent, by
+    bootstrap over answers; NaN for fewer than two answers. `answers`: the answer id of each claim.
     """
     parts, wholes = (2 * (true & predicted)).groupby(answers).sum(), (true.astype(int) + predicted.astype(int))
     return _bounds(name, parts, wholes.groupby(answers).sum())
 
 
 def _bounds(name: str, parts: Any, wholes: Any) -> dict[str, float]:
-    """The columns `<name> from` and `<name> to`: the interval of sum(parts) / sum(wholes) in percent; an entry of both
-    for each answer.
+    """The columns `<name> from` and `<name> to`: the interval (95 %) of sum(parts) / sum(wholes) in percent, by
+    bootstrap; NaN for fewer than two answers. Both have an entry for each answer.
     """
     low, high = ratio_interval(parts, wholes)
     return {f"{name} from": 100 * low, f"{name} to": 100 * high}

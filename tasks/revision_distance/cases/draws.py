@@ -35,17 +35,20 @@ Numbers = Mapping[str, int | None]
 
 
 def order(case_id: str, seed: int) -> tuple[int, str]:
-    """The sort key of a case in the draw: the cases with the lowest keys are drawn."""
+    """The sort key of a case in the draw, (hash, case_id): the cases with the lowest keys are drawn."""
     return xxh3_64_intdigest(f"{seed}\x1f{case_id}".encode()), case_id
 
 
 def drawn(case_ids: Iterable[str], number: int | None, seed: int) -> set[str]:
-    """The `number` case ids that come first in the order of the draw; all if it is None."""
+    """The `number` case ids that come first in the order of the draw (fewer if there are fewer); all if it is None."""
     return set(sorted(case_ids, key=lambda case_id: order(case_id, seed))[:number])
 
 
 def with_reserve(number: int | None, spare: float) -> int | None:
-    """The number of candidates to draw for `number` cases: `spare` times as many, rounded up; None if it is None."""
+    """The number of candidates to draw for `number` cases: `spare` times as many, rounded up.
+
+    At least `number`; None if `number` is None.
+    """
     return None if number is None else ceil(round(number * max(1.0, spare), 6))
 
 
@@ -53,7 +56,10 @@ def with_reserve(number: int | None, spare: float) -> int | None:
 
 
 def candidates_of(task: str, numbers: Numbers, spare: float) -> float:
-    """Upper bound of the number of candidates of a task; infinite if its number of cases is None."""
+    """Upper bound of the number of candidates of a task; infinite if its number of cases is None or missing.
+
+    `numbers`: task -> number of cases; `spare`: how many times as many are drawn of the tasks that a model checks.
+    """
     number = numbers.get(task)
     return bound_by(with_reserve(number, spare) if task in CHECKED_TASKS else number)
 
@@ -76,7 +82,11 @@ def draw_candidates(
     spare: float,
     seed: int,
 ) -> Iterator[Row | Rejected]:
-    """Draws `numbers[task]` cases of each task (None: all), `spare` times as many where a model checks them."""
+    """Candidates for cases, drawn at random by `seed`: `numbers[task]` of each of the tasks easy, free and hard.
+
+    None draws all. Of easy and free, whose requests a model may check, `spare` times as many are drawn. A Rejected for
+    a case that is not drawn, and in easy and free for one that repeats the request of another.
+    """
     for task, rows in (("easy", easy), ("free", free), ("hard", hard)):
         repeats = repeated(rows, seed) if task in CHECKED_TASKS else set()
         number = with_reserve(numbers[task], spare) if task in CHECKED_TASKS else numbers[task]
@@ -90,13 +100,19 @@ def draw_candidates(
 
 
 def candidate(case: Mapping[str, Any]) -> Row:
-    """The row of CANDIDATES for a case of any task."""
+    """The row of CANDIDATES for a case of any task.
+
+    Its `source_id` is the id of the record that the case was made from; the other columns are those of the case.
+    """
     source_id = case[SOURCE_ID[case["task"]]]
     return {name: source_id if name == "source_id" else case[name] for name in CANDIDATES.names}
 
 
 def repeated(rows: Rows, seed: int) -> set[str]:
-    """Ids of the cases whose request is that of a case earlier in the draw, but for letter case and white space."""
+    """Ids of the cases whose request is that of another case that comes earlier in the draw.
+
+    Requests are compared without letter case and white space.
+    """
     first: dict[bytes, str] = {}
     repeats: set[str] = set()
     for case in _cases(rows, ["case_id", "request"]):
@@ -109,6 +125,7 @@ def repeated(rows: Rows, seed: int) -> set[str]:
 
 
 def _cases(rows: Rows, columns: list[str] | None = None) -> Iterator[Row]:
+    """The rows as dicts, read in batches of ROWS_AT_ONCE. `columns`: None for all."""
     return (case for batch in rows.batches(columns, size=ROWS_AT_ONCE) for case in batch.to_pylist())
 
 
@@ -116,6 +133,7 @@ def _cases(rows: Rows, columns: list[str] | None = None) -> Iterator[Row]:
 
 
 def _checks_at_most(of: Sizes) -> float:
+    """Upper bound of the number of questions to the model: one for each candidate of the tasks easy and free."""
     drawn = of.arguments_of("candidates")
     most = (candidates_of(task, drawn.get("numbers", {}), drawn.get("spare", 1.0)) for task in CHECKED_TASKS)
     return float(min(of["candidates"], sum(most)))
@@ -135,9 +153,10 @@ def _checks_at_most(of: Sizes) -> float:
 def check_requests(
     context: StageContext, candidates: Rows, *, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
-    """The model's verdict on each request, yes or no, and the kind of writing it asks for.
+    """For each candidate, whether its request asks for a new text, and the kind of text, as a model says.
 
-    Null without a model, and for related work, which comes from papers.
+    The verdict is "yes" or "no". Both are null without a model, and for the task hard, whose candidates have no
+    request. A Rejected for a candidate without a usable reply.
     """
     asked = []
     for candidate in candidates:
@@ -162,7 +181,7 @@ def check_requests(
 
 
 def _checked(candidate: Row, verdict: str | None, kind: str | None, origin: Row) -> Row:
-    """The row of CHECKED of a candidate. `origin`: its columns of MADE_BY."""
+    """The row of CHECKED of a candidate. `verdict`: "yes", "no" or None; `origin`: its columns of MADE_BY."""
     key = candidate["case_id"]
     return {"check_id": f"c_{fingerprint(key)}", "case_id": key, "checked": verdict, "checked_kind": kind, **origin}
 
@@ -171,6 +190,7 @@ def _checked(candidate: Row, verdict: str | None, kind: str | None, origin: Row)
 
 
 def _cases_at_most(of: Sizes) -> float:
+    """Upper bound of the number of cases: those wanted of each task, at most all candidates, and the given pairs."""
     wanted = sum(min(of["candidates"], bound_by(most)) for most in of["numbers"].values())
     return float(min(of["candidates"], wanted) + of["structure"])
 
@@ -185,7 +205,11 @@ def take_cases(
     numbers: dict[str, int | None],
     seed: int,
 ) -> Iterator[Row | Rejected]:
-    """`numbers[task]` candidates of each task that no model check rejected; all cases of `structure`."""
+    """`numbers[task]` candidates of each task (None: all) that no model check excludes, and all cases of `structure`.
+
+    Drawn by `seed` in the same order as the candidates. A Rejected for every other candidate, with the reason of the
+    check or as not drawn.
+    """
     checks = {row["case_id"]: row for row in checked.as_dicts(*_CHECK)}
     reasons = {
         row["case_id"]: reason_against(row["case_id"], row["task"], checks)
@@ -208,9 +232,10 @@ _CHECK = ("case_id", "checked", "checked_kind", "response", "model")
 
 
 def reason_against(case_id: str, task: str, checks: Mapping[str, Row]) -> str | None:
-    """Reason why the model's check excludes a candidate; None if it does not, or if no model was used.
+    """The reason why the model's check excludes a candidate; None if it does not, or if no model was used.
 
-    `checks`: case id -> row of CHECKED; a candidate without one had no usable reply.
+    Excluded: a request that is no writing request; for the task easy also one for another kind than email, letter or
+    article. `checks`: case id -> row of CHECKED; a candidate without one had no usable reply and is excluded, too.
     """
     check = checks.get(case_id)
     if check is None:
@@ -221,6 +246,7 @@ def reason_against(case_id: str, task: str, checks: Mapping[str, Row]) -> str | 
 
 
 def _check_columns(check: Mapping[str, Any]) -> Row:
+    """The four columns of CASES on a check, from a row of CHECKED; all null for {}."""
     return {
         "checked": check.get("checked"),
         "checked_kind": check.get("checked_kind"),

@@ -47,7 +47,10 @@ NAMES_ITSELF = "names its own paper"
 
 @stage(RELATED, revision=1, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
 def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Rejected]:
-    """The paragraphs on related work, with sub-sections and their references; a Rejected for a paper without any."""
+    """A row of RELATED for each paragraph of a paper's related-work sections and their sub-sections.
+
+    It has the references that the paragraph cites. A Rejected for a paper that has no such paragraph.
+    """
     for batch in papers.batches(list(COLUMNS), size=PAPERS_AT_ONCE):
         for paper in batch.to_pylist():
             found = paragraphs_of(paper)
@@ -57,7 +60,11 @@ def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Re
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
-    """Rows of RELATED for the related-work paragraphs of a row of PAPERS, each with the references it cites."""
+    """The rows of RELATED of a paper: its related-work paragraphs, in order; [] if it has none.
+
+    `paper`: a row of PAPERS. Each row has the bibliography entries that the paragraph cites, each once, in the order
+    of the citations; a citation without an entry is left out. Of entries with the same id the first counts.
+    """
     places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
     entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
     return [  # of the bibliography the entries that a paragraph cites, each once, in the order of the citations
@@ -90,9 +97,11 @@ def find_cited(
     least_words: int,
     most_words: int,
 ) -> Iterator[Row | Rejected]:
-    """Cases of paragraphs with the cited papers that were found, of which at least `least_cited` have an abstract.
+    """Cases made of related-work paragraphs, with the cited papers that were found in `papers` and `metadata`.
 
-    `least_words`, `most_words`: of the paragraph. A Rejected for every other paragraph.
+    At least `least_cited` of these must have an abstract, and the paragraph must have `least_words` to `most_words`
+    words; the other conditions are those of `hard_case`. A missing title or abstract of the paragraph's own paper is
+    looked up, too. A Rejected, with the reason, for every paragraph that is no case.
     """
     with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers, metadata])
@@ -113,9 +122,12 @@ def find_cited(
 def hard_case(
     paragraph: Mapping[str, Any], cited: Sequence[Row], least_cited: int, least_words: int, most_words: int
 ) -> Row | str:
-    """The row of HARD of a paragraph with its cited papers, all texts scrubbed; or the reason why it is no case.
+    """The row of HARD of a paragraph with its cited papers; or the reason why it is no case.
 
-    `least_cited`: of cited papers with an abstract. `least_words`, `most_words`: of the paragraph.
+    `paragraph`: a row of RELATED; `cited`: rows of CITED, of which at least `least_cited` need an abstract.
+    `least_words`, `most_words`: of the paragraph. No case are also a paragraph whose own paper has no abstract, and
+    one that names its own paper (`names_itself`). In all texts personal data (mail addresses, phone numbers, handles)
+    is replaced by marks.
     """
     if not (paragraph["abstract"] or "").strip():
         return NO_ABSTRACT
@@ -147,14 +159,20 @@ def hard_case(
 
 
 def _scrubbed(cited: Row) -> tuple[Row, int]:
-    """(the cited paper with title and abstract scrubbed, number of marks that replaced personal data)."""
+    """(the cited paper with personal data in title and abstract replaced by marks, number of these marks).
+
+    A missing abstract stays None.
+    """
     title, abstract = scrub(cited["title"] or ""), scrub(cited["abstract"] or "")
     texts = {"title": title.text, "abstract": abstract.text if cited["abstract"] is not None else None}
     return {"paper_id": cited["paper_id"], **texts, "by": cited["by"]}, title.marks + abstract.marks
 
 
 def names_itself(paragraph: Mapping[str, Any], cited: Sequence[Row]) -> bool:
-    """Whether a paragraph cites its own paper or names its full title, and so depends on the rest of the paper."""
+    """Whether a paragraph cites its own paper or names its full title, and so depends on the rest of the paper.
+
+    A title of fewer than LEAST_OWN_TITLE words is not looked for. `cited`: rows of CITED.
+    """
     if any(one["paper_id"] == paragraph["paper_id"] for one in cited):
         return True
     title = title_words(paragraph["title"] or "")
@@ -243,7 +261,10 @@ Texts = tuple[str | None, str | None]
 
 
 class Cited:
-    """The papers that paragraphs cite, looked up in tables of papers by DuckDB, which may spill to disk."""
+    """The papers that paragraphs cite, looked up by DuckDB, which may spill to disk.
+
+    `related`: rows of RELATED. `tables`: rows of papers or of metadata; the module says how references are resolved.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows]) -> None:
         self.connection = connection
@@ -259,16 +280,17 @@ class Cited:
             connection.execute(query)
 
     def cited_by(self, related_ids: pa.Array) -> dict[str, list[Row]]:
-        """related_id -> rows of CITED for the papers its paragraph cites, each once, in the order of the citations.
+        """related_id -> rows of CITED (dicts) for the papers its paragraph cites, in the order of the citations.
 
-        A paper without a title is left out.
+        Each paper is there once; `by` is "link" or "title". Papers without a title, and paragraphs for which no paper
+        was found, are left out.
         """
         query = """
             select related_id, same, arg_min(how, place)
             from resolved semi join wanted using (related_id)
             group by related_id, same order by related_id, min(place)
         """
-        pairs = self._asked(query, "related_id", related_ids)
+        pairs = self._rows_of(query, "related_id", related_ids)
         papers = self._papers(pa.array({same for _, same, _ in pairs}, pa.string()))
         found: dict[str, dict[str, Row]] = {}
         for related_id, same, how in pairs:
@@ -278,20 +300,23 @@ class Cited:
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
     def own_texts(self, paper_ids: pa.Array) -> dict[str, Row]:
-        """paper_id -> `title` and `abstract` of the papers with these ids; a text is None if no record has it.
+        """paper_id -> {"title", "abstract"} of the papers with these ids; a text is None if no record has it.
 
-        If records of a paper differ, the alphabetically first text. Papers without a record are left out.
+        If records of a paper differ, the alphabetically first text is taken. Papers without a record are left out.
         """
         query = """
             select paper_id, min(title), min(abstract) from known semi join wanted using (paper_id) group by paper_id
         """
-        rows = self._asked(query, "paper_id", paper_ids)
+        rows = self._rows_of(query, "paper_id", paper_ids)
         return {paper_id: {"title": title, "abstract": abstract} for paper_id, title, abstract in rows}
 
     def _papers(self, same: pa.Array) -> dict[str, Row]:
-        """`same` -> its paper's id, title and abstract. `same` is the id that all records of a paper share."""
+        """The id that all records of a paper share -> {"paper_id", "title", "abstract"} of that paper.
+
+        `same`: the shared ids that are looked up.
+        """
         query = "select same, paper_id, title_place, abstract_place from details semi join wanted using (same)"
-        rows = self._asked(query, "same", same)
+        rows = self._rows_of(query, "same", same)
         texts = self._texts([place for _, _, *places in rows for place in places])
         return {
             same: {"paper_id": paper_id, "title": texts[title][0], "abstract": texts[abstract][1]}
@@ -299,12 +324,12 @@ class Cited:
         }
 
     def _texts(self, places: list[int]) -> dict[int, Texts]:
-        """Row id in the table `known` -> its (title, abstract)."""
+        """Row id in the table `known` -> (title, abstract) of that row, either may be None. `places`: the row ids."""
         query = "select place, title, abstract from known join wanted on known.rowid = wanted.place"
-        rows = self._asked(query, "place", pa.array(places, pa.int64()))
+        rows = self._rows_of(query, "place", pa.array(places, pa.int64()))
         return {place: (title, abstract) for place, title, abstract in rows}
 
-    def _asked(self, query: str, column: str, values: pa.Array) -> list[Any]:
+    def _rows_of(self, query: str, column: str, values: pa.Array) -> list[Any]:
         """The rows that a query returns; [] if there are no tables to search.
 
         The query may join `wanted`, a table of the distinct `values`, whose only column is named `column`.

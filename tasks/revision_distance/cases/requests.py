@@ -58,7 +58,7 @@ _ENDS = frozenset(":;.!?[<>=|")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A kind of writing that a message asks for, and the words by which the rules found it."""
+    """A kind of writing that a message asks for ("email"), and the words by which the rules found it."""
 
     kind: str
     rule: str
@@ -68,8 +68,9 @@ class Asked:
 class Words:
     """The words of a language from selection.json, prepared for look-up.
 
-    `lists`: name of a list -> its words. `kinds`: a name of writing as its words -> kind of writing. `not_before`: kind
-    -> words that, right before its name, give the name another meaning. `longest`: number of words of the longest name.
+    `lists`: name of a list -> its words. `kinds`: a name of writing as its words -> kind of writing. `not_before`:
+    kind -> words that, right before its name, give the name another meaning. `phrases`: name of a list of phrases
+    (refusals, asks_back, salutations) -> its phrases. `longest`: number of words of the longest name in `kinds`.
     `any_kind`: a message without any of these strings names no kind.
     """
 
@@ -97,7 +98,7 @@ def check_languages(languages: Sequence[str]) -> None:
 
 @cache
 def words_of(language: str) -> Words:
-    """The words of a language by its full name, e.g. English; UsageError for an unknown one."""
+    """The words of a language by its full name ("English"), read once; UsageError for a language without words."""
     known: dict[str, dict[str, Any]] = json.loads(WORDS.read_text(encoding="utf-8"))
     if language not in known:
         raise UsageError(
@@ -125,11 +126,12 @@ def words_of(language: str) -> Words:
 
 
 def plain(text: str) -> str:
-    """The text in lower case, with plain quotes and dashes."""
+    """The text in lower case, with typographic quotes and dashes replaced by plain ones."""
     return text.translate(_PLAIN).lower()
 
 
 def _tokens(text: str) -> list[str]:
+    """The first MOST_TOKENS tokens of a text: words, with inner apostrophes and hyphens, and single other signs."""
     return _TOKENS.findall(text)[:MOST_TOKENS]
 
 
@@ -137,10 +139,10 @@ def _tokens(text: str) -> list[str]:
 
 
 def asked(message: str, language: str = "English") -> Asked | None:
-    """The writing that a message asks for; None if it asks for none.
+    """The first writing that a message asks for; None if it asks for none.
 
-    Of a long message only the first HEAD_CHARACTERS and the last TAIL_CHARACTERS are read. UsageError for an unknown
-    language.
+    None, too, if it first asks for a change of an existing text. Of a long message only the first HEAD_CHARACTERS and
+    the last TAIL_CHARACTERS are read. UsageError for an unknown language.
     """
     words = words_of(language)
     whole = len(message) <= HEAD_CHARACTERS + TAIL_CHARACTERS
@@ -159,7 +161,7 @@ def asked(message: str, language: str = "English") -> Asked | None:
 
 
 def _sentences(parts: list[str]) -> Iterator[str]:
-    """The sentences of the texts, without code blocks and long quotations."""
+    """The sentences of the texts that are not blank, in order, without code blocks and long quotations."""
     texts = (_QUOTED.sub('""', _CODE.sub("\n", part)) for part in parts)
     return (sentence for text in texts for sentence in _SENTENCES.split(text) if sentence.strip())
 
@@ -171,7 +173,11 @@ Found = Asked | Literal["existing text", "other"] | None
 
 
 def _of_sentence(tokens: list[str], words: Words) -> Found:
-    """What the first verb of a sentence that asks for a text asks for, as by `_object`; None if there is none."""
+    """What a sentence asks for, by its first verb that asks for a text; None if no verb does.
+
+    EXISTING_TEXT if that verb orders a change of a text (translate, shorten); otherwise as `_by_verb`. `tokens`: of
+    the sentence.
+    """
     says = words.lists["says"]
     for place in (place for place, token in enumerate(tokens) if token in says):
         if words.has("transforms", tokens[place]) and _is_imperative(tokens, place, words):
@@ -182,7 +188,11 @@ def _of_sentence(tokens: list[str], words: Words) -> Found:
 
 
 def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
-    """What the verb at this place asks for, as by `_object`; None if it does not ask for a text."""
+    """What the verb at this place asks for, as an Asked, EXISTING_TEXT or "other" (see `_object`).
+
+    None if the word is no such verb, if it is neither an order nor the author's wish, or if its object does not fit
+    it.
+    """
     act = next((act for act in ACTS if words.has(act, tokens[place])), None)
     if act == "wants":
         asks = _author_wants(tokens, place, words)
@@ -201,13 +211,16 @@ def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
 
 
 def _is_question(tokens: list[str], words: Words) -> bool:
-    """Whether a sentence begins with a question word, apart from fillers."""
+    """Whether a sentence begins with a question word ("how"), apart from fillers and punctuation."""
     opening = [token for token in tokens[:6] if token not in _STARTS and not words.has("fillers", token)]
     return bool(opening) and words.has("questions", opening[0])
 
 
 def _is_imperative(tokens: list[str], place: int, words: Words) -> bool:
-    """Whether the verb at this place is an order or a wish to somebody: "write", "can you write", "help me write"."""
+    """Whether the verb at this place is an order or a wish to somebody: "write", "can you write", "help me write".
+
+    Not in a question ("how do I write"), nor with a negation among the three words before it.
+    """
     if _is_question(tokens[: place + 1], words) or any(
         words.has("negations", one) for one in tokens[max(0, place - 3) : place]
     ):
@@ -222,9 +235,9 @@ def _is_imperative(tokens: list[str], place: int, words: Words) -> bool:
 
 
 def _introduces_imperative(last: str, before: str, left: list[str], words: Words) -> bool:
-    """Whether the word `last`, which stands before a verb, makes it an imperative.
+    """Whether the word `last`, which stands right before a verb, makes the verb an order or a wish to somebody.
 
-    `before`: the word before `last`. `left`: the four words before `last`.
+    `before`: the word before `last`, empty if there is none. `left`: at most four words before `last`.
     """
     if last == "you":
         return not words.has("before_you", before)
@@ -238,7 +251,10 @@ def _introduces_imperative(last: str, before: str, left: list[str], words: Words
 
 
 def _author_wants(tokens: list[str], place: int, words: Words) -> bool:
-    """Whether the subject of the verb at this place ("need", "want") is the message's author."""
+    """Whether the subject of the verb at this place ("need", "want") is the message's author.
+
+    A verb without a subject ("Need a letter") counts; one in a question does not.
+    """
     if _is_question(tokens, words):
         return False
     left = [token for token in tokens[max(0, place - 3) : place] if not words.has("fillers", token)]
@@ -251,10 +267,11 @@ def _author_wants(tokens: list[str], place: int, words: Words) -> bool:
 
 
 def _object(tokens: list[str], verb: int, words: Words, article_rule: str = "") -> Found:
-    """The first kind of writing after the verb; EXISTING_TEXT for a text that exists; `other` for anything else.
+    """The first kind of writing after the verb, as an Asked; EXISTING_TEXT or "other" if something else stands first.
 
-    `verb`: the verb's place. None if the object does not begin as `article_rule` demands: `number` for "a" or a number,
-    `new` for neither "my" nor "the".
+    EXISTING_TEXT is for a text that is there already ("this email"), "other" for anything else and for no kind within
+    LONGEST_GAP words. None if the object does not begin as `article_rule` demands: `number` for "a" or a number, `new`
+    for neither "my" nor "the". `verb`: the verb's place.
     """
     at = _after_persons(tokens, verb + 1, words)
     if at >= len(tokens) or not _may_begin(tokens[at], words, article_rule):
@@ -281,7 +298,10 @@ def _object(tokens: list[str], verb: int, words: Words, article_rule: str = "") 
 
 
 def _after_persons(tokens: list[str], at: int, words: Words) -> int:
-    """The first place from `at` on that is not a word for the recipient: "me", "for us"."""
+    """The first place from `at` on that is not a word for the recipient: "me", "for us".
+
+    The number of tokens if there is none.
+    """
     while at < len(tokens):
         if words.has("indirect", tokens[at]):
             at += 1
@@ -293,14 +313,17 @@ def _after_persons(tokens: list[str], at: int, words: Words) -> int:
 
 
 def _may_begin(token: str, words: Words, article_rule: str) -> bool:
-    """Whether an object may begin with this token. `article_rule`: as for `_object`."""
+    """Whether the object of a verb may begin with this token.
+
+    `article_rule`: "number" demands "a" or a number, "new" demands neither "my" nor "the", "" demands nothing.
+    """
     if article_rule == "number":
         return words.has("numbers", token) or token[:1].isdigit()
     return not (article_rule == "new" and (words.has("owners", token) or words.has("given", token)))
 
 
 def _kind_at(tokens: list[str], at: int, words: Words) -> tuple[str, int] | None:
-    """(kind of writing named at this place, number of words of its name), of the longest name; None if none is."""
+    """(kind of writing, number of words of its name), of the longest name that begins at `at`; None if none does."""
     for length in range(min(words.longest, len(tokens) - at), 0, -1):
         if kind := words.kinds.get(tuple(tokens[at : at + length])):
             return kind, length
@@ -308,9 +331,10 @@ def _kind_at(tokens: list[str], at: int, words: Words) -> tuple[str, int] | None
 
 
 def _named_piece(tokens: list[str], verb: int, at: int, kind: tuple[str, int], words: Words) -> Found:
-    """The writing asked for, if a kind's name at `at` means a whole piece; `other` for programs; else None.
+    """The writing asked for, if the name of a kind at `at` means a whole piece; "other" if it is to be a program.
 
-    `kind`: as by `_kind_at`. `verb`: place of the verb.
+    None if the name means something else: a part of another name (invitation email), a letter of the alphabet. `kind`:
+    as by `_kind_at`. `verb`: place of the verb.
     """
     name, length = kind
     after = at + length
@@ -329,7 +353,7 @@ def _named_piece(tokens: list[str], verb: int, at: int, kind: tuple[str, int], w
 
 
 def _object_of_help(tokens: list[str], place: int, words: Words) -> Found:
-    """The writing asked for by "help me with a letter"; None if there is none."""
+    """The writing asked for by "help me with a letter"; None if there is none. `place`: of "help"."""
     at = place + 1
     while at < len(tokens) and words.has("for_whom", tokens[at]):
         at += 1
@@ -340,9 +364,9 @@ def _object_of_help(tokens: list[str], place: int, words: Words) -> Found:
 
 
 def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked | None:
-    """The writing asked for by a request for a reply: the kind of the e-mail or letter that is answered; else None.
+    """The kind of the e-mail or letter that a reply is asked for, as an Asked; None without one in the next 8 tokens.
 
-    `at`: where the search for it begins. `rule`: the words that asked for the reply.
+    `at`: the place where the search begins; it ends with the clause. `rule`: the words that asked for the reply.
     """
     for place in range(at, min(at + 8, len(tokens))):
         kind = _kind_at(tokens, place, words)
@@ -356,7 +380,10 @@ def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked
 
 
 def _name_alone(tokens: list[str], words: Words) -> Asked | None:
-    """The writing that a message asks for only by its name: "Cover letter for a nurse"; None for other messages."""
+    """The writing that a sentence asks for only by its name: "Cover letter for a nurse"; None for other sentences.
+
+    The name must be among the first words, and a word like "for" must follow it; a question is none.
+    """
     at = 0
     while at < len(tokens) and (words.has("fillers", tokens[at]) or tokens[at] in _STARTS):
         at += 1

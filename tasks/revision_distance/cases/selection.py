@@ -45,6 +45,7 @@ COMPLETION = ("instruction_id", "instruction", "completions", "licence", "revisi
 
 
 def _rows(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
+    """The rows as dicts with these columns, read in batches of ROWS_AT_ONCE."""
     return (row for batch in rows.batches(list(columns), size=ROWS_AT_ONCE) for row in batch.to_pylist())
 
 
@@ -64,7 +65,8 @@ def select_conversations(
 ) -> Iterator[Row | Rejected]:
     """Easy cases: conversations that begin with a request for one of `kinds`; the first reply is the reference.
 
-    `languages`: full names, as in the source. `regions`: those of `scrub`. `least_words`, `most_words`: of the reply.
+    A Rejected, with the reason, for every other conversation. `languages`: full names, as in the source; UsageError
+    for one without words in selection.json. `regions`: those of `scrub`. `least_words`, `most_words`: of the reply.
     """
     check_languages(languages)
     for row in _rows(conversations, CONVERSATION):
@@ -80,9 +82,10 @@ def easy_case(
     most_words: int,
     regions: Sequence[str],
 ) -> Row | str:
-    """The row of EASY of a conversation, texts scrubbed; or the reason why it is no case.
+    """The row of EASY of a conversation; or the reason why it is no case.
 
-    Parameters as of `select_conversations`.
+    `row`: a row of conversations; the other parameters are those of `select_conversations`. In request and reply
+    personal data (mail addresses, phone numbers, handles) is replaced by marks.
     """
     if row["toxic"]:
         return TOXIC
@@ -116,7 +119,10 @@ def easy_case(
 
 
 def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
-    """(first user turn, the model's turn right after it, at most 10 later user texts); None for a missing turn."""
+    """(first user turn, the model's turn right after it, texts of the later user turns); None for a missing turn.
+
+    At most LATER_TURNS later texts.
+    """
     request, reply, *_ = (*dropwhile(lambda turn: turn["role"] != "user", turns), None, None)
     users = (turn["content"] for turn in turns if turn["role"] == "user")
     written = reply if reply and reply["role"] == "assistant" else None
@@ -124,12 +130,15 @@ def _turns(turns: list[Row]) -> tuple[Row | None, Row | None, list[str]]:
 
 
 def _unfit_request(text: str) -> str | None:
-    """SHORT_REQUEST or LONG_REQUEST for a request of unfit length; else None."""
+    """SHORT_REQUEST below LEAST_REQUEST_WORDS words, LONG_REQUEST above MOST_REQUEST_WORDS; else None."""
     return _length(text, LEAST_REQUEST_WORDS, MOST_REQUEST_WORDS, SHORT_REQUEST, LONG_REQUEST)
 
 
 def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LONG) -> str | None:
-    """`long` for a text of more than `most` words, `short` for one of fewer than `least`; else None."""
+    """`long` for a text of more than `most` words, `short` for one of fewer than `least`; else None.
+
+    Words are what white space separates.
+    """
     number = len(text.split(maxsplit=most + 1))
     if number > most:
         return long
@@ -139,7 +148,9 @@ def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LO
 def refusal(reply: str, language: str = ENGLISH) -> str | None:
     """REFUSES for a reply that refuses, ASKS_BACK for one that only asks for details; None for one that writes.
 
-    A reply that begins with what a model cannot do counts as a refusal even if a text follows.
+    A reply that begins with what a model cannot do counts as a refusal even if a text follows. One that asks back has
+    at most MOST_ASKING_WORDS words and no line that begins with a subject or a salutation. UsageError for an unknown
+    `language`.
     """
     phrases, opening = words_of(language).phrases, plain(reply[: 2 * ASKING_CHARACTERS]).lstrip("*#> \"'\n\r\t")
     if opening.startswith(phrases["refusals"]):
@@ -152,7 +163,10 @@ def refusal(reply: str, language: str = ENGLISH) -> str | None:
 
 
 def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
-    """The columns that rows of EASY and FREE share."""
+    """The columns that rows of EASY and FREE share.
+
+    `found`: the kind of writing and its rule; `row`: the source's row, with licence, url, revision and retrieved_at.
+    """
     return {
         "case_id": case_id,
         "task": task,
@@ -174,7 +188,8 @@ def select_preferences(
 ) -> Iterator[Row | Rejected]:
     """Free cases: instructions that ask for any kind of writing, with a chosen and a rejected completion each.
 
-    `least_words`, `most_words`: of the chosen completion. `regions`: those of `scrub`.
+    A Rejected, with the reason, for every other instruction. `seed`: of the draw among completions. `least_words`,
+    `most_words`: of the chosen completion. `regions`: those of `scrub`.
     """
     for row in _rows(completions, COMPLETION):
         case = free_case(row, seed, least_words, most_words, regions)
@@ -184,9 +199,10 @@ def select_preferences(
 def free_case(
     row: Mapping[str, Any], seed: int, least_words: int, most_words: int, regions: Sequence[str]
 ) -> Row | str:
-    """The row of FREE of an instruction, texts scrubbed; or the reason why it is no case.
+    """The row of FREE of an instruction; or the reason why it is no case.
 
-    Parameters as of `select_preferences`.
+    `row`: an instruction with its completions; the other parameters are those of `select_preferences`. In all texts
+    personal data (mail addresses, phone numbers, handles) is replaced by marks.
     """
     found = asked(row["instruction"], ENGLISH)
     if found is None:
@@ -214,8 +230,8 @@ def free_case(
 def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: int) -> tuple[Row, Row] | str:
     """(completion with the highest mean rating, one drawn among those with a lower one); or the reason for none.
 
-    Among completions with the highest mean, one is drawn, too. Lower ones with the same words as the chosen one are
-    left out.
+    The reason is NO_SCORE if no completion has a mean rating, NO_LOWER if there is none to reject. Among several with
+    the highest mean, one is drawn, too. Lower ones with the same words as the chosen one are left out.
     """
     rated = [one for one in completions if one["fine_grained_score"] is not None]
     if not rated:
@@ -234,4 +250,8 @@ def chosen_and_rejected(completions: Sequence[Row], instruction_id: str, seed: i
 
 
 def _draft(system: str, one: Row, text: str) -> Row:
+    """An element of the column `given`: the completion `one` as a draft of `system`, with this text.
+
+    The writer is its model (None if empty), the score its mean rating.
+    """
     return {"system": system, "text": text, "writer": one["model"] or None, "score": one["fine_grained_score"]}

@@ -38,9 +38,10 @@ OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated 
 
 
 def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """A source for each file of pairs; files after the first carry their number, which is part of their case ids.
+    """A source for each file of pairs, in order.
 
-    SourceError for a file with another ending than ENDINGS. `digest`: the hash of a file.
+    Each file after the first carries its number (2, 3, …), which is part of its case ids. SourceError for a file with
+    another ending than ENDINGS, besides those of `open_files`. `digest`: gives the hash of a file.
     """
     files = [Path(path) for path in paths]
     for path in files:
@@ -58,8 +59,9 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
 
 @stage(STRUCTURE, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
-    """The pairs of a text and its reordering in a file of JSON lines, in their order, as rows of STRUCTURE; a Rejected
-    for each line that holds no such pair or repeats one.
+    """The pairs of a text and its reordering in a file of JSON lines, in their order, as rows of STRUCTURE.
+
+    A Rejected for each line that holds no such pair or repeats one.
     """
     facts = dict(files.source.facts)
     when = facts.get("retrieved_at")
@@ -72,8 +74,9 @@ def pairs(
 ) -> Iterator[Row | Rejected]:
     """Rows of STRUCTURE: structure/1 for line 1, structure/2.1 for line 1 of file 2; blank lines are skipped.
 
-    A Rejected for lines that hold no pair and for repeated pairs. `number`: the file's, None for the first.
-    `retrieved`: when the file was retrieved, if known.
+    A Rejected for each other line: a defect if it cannot be read as a pair, filtered if its texts have other words or
+    the same order, or if it repeats a pair. `number`: the file's, None for the first. `retrieved`: when the file was
+    retrieved, if known.
     """
     seen: set[tuple[str, str]] = set()
     for place, line in enumerate(lines, 1):
@@ -111,7 +114,10 @@ def pairs(
 
 
 def pair_of(line: bytes) -> tuple[str, str] | str:
-    """(original, reordered text) of a line; or the reason why it is no pair."""
+    """(original, reordered text) of a line, both without white space at their ends; or the reason why it is no pair.
+
+    Reasons: NO_JSON, NO_RECORD, NO_TEXT, LONG, OTHER_WORDS, SAME.
+    """
     try:
         record: Any = orjson.loads(line)
     except orjson.JSONDecodeError:

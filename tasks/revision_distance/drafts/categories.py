@@ -35,7 +35,12 @@ _PHRASE = re.compile(r'["“]([^"“”.]{3,200}+)["”]')
 
 
 def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
-    """The category of an edit to a related-work paragraph, decided by the edit's words as the module says."""
+    """The category of an edit to a related-work paragraph: the one that its action name, else its description names.
+
+    If they name none: "description" for an edit of the level reference, or whose description or snippets mention a
+    reference, unless its intention is fluency; else "other". Quotations in the description do not count, nor does what
+    follows the first 4,000 characters of a text. `edit`: as a dict with the fields of ProposedEdit, or one.
+    """
     fields = edit.model_dump() if isinstance(edit, ProposedEdit) else edit
     description = unquoted(fields["revision_description"][:_READ_CHARACTERS])
     by_name = _named_category(fields["action_name"][:_READ_CHARACTERS], "action_name")
@@ -53,7 +58,8 @@ def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
 def unquoted(text: str) -> str:
     """The text without its quotations, which hold words of the draft, not the editor's.
 
-    Passages in straight quotes may be nested; an unclosed one ends at the last closing quote.
+    Passages in straight double quotes may be nested; an unclosed one ends at the last closing quote, and stays if
+    there is none. In place of passages in other quotes there is a blank.
     """
     kept: list[str] = []
     at = begins = depth = ends = 0
@@ -75,8 +81,8 @@ def unquoted(text: str) -> str:
 def _named_category(text: str, where: str) -> Category | None:
     """The category that words of the text name; None if they name none.
 
-    Order and comparison win over the other categories, then the first word wins. `where`: the list of the lexicon that
-    is searched besides `anywhere`.
+    If they name several, order and comparison win over description and other; among equals the one whose word comes
+    first. `where`: the list of the lexicon that is searched besides `anywhere`.
     """
     folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
     matches = {name: match for name in CATEGORIES if (match := _words(name, where).search(folded))}
@@ -85,25 +91,32 @@ def _named_category(text: str, where: str) -> Category | None:
 
 
 def _mentions_a_reference(text: str) -> bool:
+    """Whether a text has a citation ("et al", "[3]", "Roe (2019)"), a phrase for a reference, or a quoted title."""
     return bool(_CITATION.search(text) or _phrases("cited").search(text.casefold()) or _quotes_a_title(text))
 
 
 def _quotes_a_title(text: str) -> bool:
-    """Whether a quotation looks like a title: it begins with a capital and has another capitalised word."""
+    """Whether a quotation looks like a title: it begins with a capital and has another capitalised word.
+
+    Only quotations in double quotes, of 3 to 200 characters without a full stop, are looked at.
+    """
     capitals = ([word[0].isupper() for word in phrase[1].split()] for phrase in _PHRASE.finditer(text))
     return any(starts[:1] == [True] and sum(starts) > 1 for starts in capitals)
 
 
 @cache
 def _words(name: str, where: str) -> re.Pattern[str]:
-    """A pattern of the words that name a category: those in its list `anywhere` and in its list `where`."""
+    """A pattern of the words that name a category: those in its list `anywhere` and in its list `where`.
+
+    `name`: the category.
+    """
     lists = _lexicon()[name]
     return _pattern([*lists["anywhere"], *(lists[where] if where != "anywhere" else [])])
 
 
 @cache
 def _phrases(name: str) -> re.Pattern[str]:
-    """A pattern of the phrases in a list of the lexicon."""
+    """A pattern of the phrases in the list of the lexicon with this name."""
     return _pattern(_lexicon()[name])
 
 
@@ -116,4 +129,5 @@ def _pattern(phrases: Iterable[str]) -> re.Pattern[str]:
 
 @cache
 def _lexicon() -> dict[str, Any]:
+    """The lexicon, categories.json, as parsed."""
     return dict(json.loads(Path(__file__).with_name("categories.json").read_text(encoding="utf-8")))

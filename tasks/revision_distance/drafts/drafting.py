@@ -50,27 +50,33 @@ Inputs = Callable[[Row], Row]
 
 
 def _cases_of(task: str, of: Sizes) -> float:
-    """Upper bound of the number of cases of a task."""
+    """Upper bound of the number of cases of a task, for a plan."""
     number = of.arguments_of("cases").get("numbers", {}).get(task)
     return float(min(of["cases"], bound_by(number)))
 
 
 def _segments(of: Sizes) -> float:
+    """Upper bound of the number of segments: one for each hard case and perspective."""
     return _HARD(of) * len(of["perspectives"])
 
 
 def _longest_request(of: Sizes) -> list[Request]:
+    """The longest request for a draft of an easy case, for a plan."""
     return [of["prompt"].request(of["model"], max_tokens=DRAFT_TOKENS, request=longest(REQUEST_CHARACTERS))]
 
 
 def _longest_related(of: Sizes, tokens: int, **texts: str | list[str]) -> list[Request]:
-    """The longest request about the papers of a case of related work. `texts`: the prompt's further inputs."""
+    """The longest request about the papers of a hard case, for a plan.
+
+    `tokens`: limit of the reply. `texts`: the prompt's further inputs.
+    """
     paper = longest(TITLE_CHARACTERS + 1 + ABSTRACT_CHARACTERS)
     papers = {"own": paper, "papers": [paper] * CITED_PAPERS}
     return [of["prompt"].request(of["model"], max_tokens=tokens, **texts, **papers)]
 
 
 def _longest_cot(of: Sizes) -> list[Request]:
+    """The longest request of the last step of the chain of thought, for a plan."""
     segments = [longest(SEGMENT_CHARACTERS)] * len(of.arguments_of("segments")["perspectives"])
     return _longest_related(of, DRAFT_TOKENS, knowledge=longest(KNOWLEDGE_CHARACTERS), segments=segments)
 
@@ -89,13 +95,19 @@ _longest_segment = partial(
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """The weak model's draft of each easy case, written from the request alone."""
+    """The weak model's draft of each easy case, written from the request alone.
+
+    A Rejected for a case of another task, and for one without a usable reply.
+    """
     yield from _drafts(context, _ready(cases, "easy"), "weak", _request, model, prompt)
 
 
 @stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """The strong model's draft of each easy case, written from the request alone."""
+    """The strong model's draft of each easy case, written from the request alone.
+
+    A Rejected for a case of another task, and for one without a usable reply.
+    """
     yield from _drafts(context, _ready(cases, "easy"), "strong", _request, model, prompt)
 
 
@@ -108,7 +120,10 @@ def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt:
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=DRAFT_TOKENS)),
 )
 def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """A related-work paragraph for each hard case, written in one call from the paper and the papers to cite."""
+    """A related-work paragraph for each hard case, written in one call from the paper and the papers to cite.
+
+    A Rejected for a case of another task, and for one without a usable reply.
+    """
     yield from _drafts(context, _ready(cases, "hard"), "vanilla", papers_of, model, prompt)
 
 
@@ -120,7 +135,10 @@ def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt
 def recall_knowledge(
     context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Step 1 of the chain of thought: what the model knows about the subject of each hard case."""
+    """Step 1 of the chain of thought: what the model knows about the subject of each hard case.
+
+    A Rejected for a case of another task, and for one without a usable reply.
+    """
     ready, others = _ready(cases, "hard")
     yield from others
     for case, written in _written(context, ready, papers_of, model, prompt, STEP_TOKENS):
@@ -132,7 +150,11 @@ def recall_knowledge(
 def write_segments(
     context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
-    """Step 2 of the chain of thought: a segment from each perspective; none for a case if one of its segments fails."""
+    """Step 2 of the chain of thought: a segment of each hard case from each perspective, a key of PERSPECTIVES.
+
+    If a segment of a case has no usable reply, the case has no segments, but a Rejected for each one that failed. A
+    Rejected also for a case of another task, and for one without knowledge.
+    """
     known = {row["case_id"]: row["text"] for row in knowledge}
     ready, others = _ready(cases, "hard", {"no knowledge": known})
     yield from others
@@ -149,7 +171,10 @@ def write_segments(
 
 
 def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
-    """The row of SEGMENTS of a text that was written; a Rejected with the perspective added to its detail."""
+    """The row of SEGMENTS of a text that was written; a Rejected is returned with the perspective in its detail.
+
+    `case`: a case with its `perspective`; `written`: `text` and the columns of MADE_BY.
+    """
     key, perspective = case["case_id"], case["perspective"]
     if isinstance(written, Rejected):
         return replace(written, detail=f"{perspective}: {written.detail}" if written.detail else perspective)
@@ -161,7 +186,10 @@ def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
 def write_cot(
     context: StageContext, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """Step 3 of the chain of thought: one paragraph from the papers, the recalled knowledge and the segments."""
+    """Step 3 of the chain of thought: one paragraph from the papers, the recalled knowledge and the segments.
+
+    A Rejected for a case of another task, for one without knowledge or segments, and for one without a usable reply.
+    """
     known = {row["case_id"]: row["text"] for row in knowledge}
     segments_of = grouped(segments, "case_id")
 
@@ -180,9 +208,10 @@ def write_cot(
 def _ready(
     cases: Iterable[Row], task: str, needed: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 ) -> tuple[list[Row], list[Rejected]]:
-    """(cases of the task present in all of `needed`, a Rejected for every other case).
+    """(cases of the task that are in all of `needed`, a Rejected for every other case).
 
-    `needed`: reason for the rejection of a missing case -> ids of the cases that an earlier step succeeded for.
+    `needed`: reason for rejecting a case that is missing -> the case ids for which an earlier step succeeded (as
+    keys).
     """
     ready: list[Row] = []
     others: list[Rejected] = []
@@ -206,7 +235,8 @@ def _drafts(
 ) -> Iterator[Row | Rejected]:
     """Rows of DRAFTS: the system's draft of each case that is ready; a Rejected for every other case.
 
-    `cases`: as by `_ready`. `inputs`: case -> inputs of the prompt.
+    A Rejected also for a case without a usable reply. `cases`: (ready ones, Rejecteds of others), as by `_ready`.
+    `inputs`: case -> inputs of the prompt.
     """
     ready, others = cases
     yield from others
@@ -217,7 +247,7 @@ def _drafts(
 def _written(
     context: StageContext, cases: Iterable[Row], inputs: Inputs, model: Endpoint, prompt: Prompt, tokens: int
 ) -> Iterator[tuple[Row, Row | Rejected]]:
-    """(case, text with the columns of MADE_BY) for each case; (case, Rejected) where the model gave no usable text.
+    """For each case (case, {"text": …} with the columns of MADE_BY), or (case, Rejected) without a usable reply.
 
     `inputs`: case -> inputs of the prompt. `tokens`: limit of a reply.
     """
@@ -231,12 +261,13 @@ def _written(
 
 
 def draft_row(case: Row, system: str, written: Row) -> Row:
-    """The row of DRAFTS of a system's draft. `written`: columns `text` and `writer` and those of MADE_BY."""
+    """The row of DRAFTS of a system's draft. `written`: the columns `text`, `writer` and those of MADE_BY."""
     draft = f"d_{fingerprint([case['case_id'], system, written['text']])}"
     return {"draft_id": draft, "case_id": case["case_id"], "task": case["task"], "system": system, **written}
 
 
 def _request(case: Row) -> Row:
+    """The inputs of the prompt for an easy case: its request, cut to REQUEST_CHARACTERS."""
     return {"request": request_of(case)[:REQUEST_CHARACTERS]}
 
 
@@ -245,7 +276,10 @@ def _request(case: Row) -> Row:
 
 @stage(DRAFTS, revision=1, at_most=AtMost(rows=lambda of: 2 * of["cases"]))  # chosen and rejected
 def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
-    """The drafts that the source data has for cases of the tasks free and structure, unchanged."""
+    """The drafts that the source data has for cases of the tasks free and structure, unchanged.
+
+    A Rejected for a case of another task, for one without such drafts, and for each empty draft.
+    """
     for case in cases:
         if case["task"] not in TASKS_WITH_DRAFTS:
             yield Rejected(case["case_id"], "filtered", ANOTHER_TASK)
@@ -278,19 +312,29 @@ def collect_drafts(
 
 
 def papers_of(case: Row) -> Row:
-    """The prompt inputs `own` and `papers`: title and abstract of the case's paper and of at most 60 cited papers."""
+    """The prompt inputs `own` and `papers`: title and abstract of the case's paper, and of each cited paper.
+
+    At most CITED_PAPERS cited papers, the first ones.
+    """
     return {"own": paper_text(case), "papers": [paper_text(cited) for cited in case["cited"][:CITED_PAPERS]]}
 
 
 def paper_text(paper: Row) -> str:
-    """A paper's title on one line and its abstract below it, each cut to its limit; unknown ones are left out."""
+    """A paper's title on one line and its abstract below it; an unknown one is left out, "" if both are.
+
+    The title is cut to TITLE_CHARACTERS, the abstract to ABSTRACT_CHARACTERS.
+    """
     title = " ".join((paper["title"] or "").split())[:TITLE_CHARACTERS]
     abstract = (paper["abstract"] or "").strip()[:ABSTRACT_CHARACTERS]
     return "\n".join(text for text in (title, abstract) if text)
 
 
 def request_of(case: Row) -> str:
-    """The request that the writer of a case answers; for related work, which has none, one in our own words."""
+    """The request that the writer of a case answers, "" if the case has none.
+
+    For a hard case, which has none, a request in our own words with title and abstract of the paper and the titles of
+    the cited papers.
+    """
     if case["task"] != "hard":
         return case["request"] or ""
     papers = papers_of(case)

@@ -28,7 +28,10 @@ OF_REFERENCES = ("hard", "structure")
 
 
 def _longest(of: Sizes) -> list[Request]:
-    """The longest requests with a reference and without one. Draft and reference share one limit of characters."""
+    """The longest requests, one with a reference and one without, for a plan.
+
+    Draft and reference share one limit of characters.
+    """
     text, request = longest(DRAFT_AND_REFERENCE_CHARACTERS), longest(REQUEST_CHARACTERS)
     prompts = of["to_reference"], of["freely"]
     return [edit_request(text, reference, request, of["model"], *prompts) for reference in ("", None)]
@@ -38,7 +41,11 @@ def _longest(of: Sizes) -> list[Request]:
 def propose_edits(
     context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint, to_reference: Prompt, freely: Prompt
 ) -> Iterator[Row | Rejected]:
-    """The edits of each draft as the model lists them; drafts too long to compare whole are rejected."""
+    """The edits of each draft as the model lists them, towards the reference if the case has one.
+
+    `to_reference`, `freely`: the prompts with and without a reference. A Rejected for a draft that is too long to
+    compare whole, and for one without a usable reply.
+    """
     of = {case["case_id"]: case for case in cases}
     asked = []
     for draft in drafts:
@@ -68,9 +75,10 @@ def propose_edits(
 
 
 def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
-    """A Rejected, with this reason, for a draft that with its reference exceeds the limit of a request; else None.
+    """A Rejected, with this reason, for a draft that is too long with its reference; None for any other.
 
-    A draft is not cut to the limit, since that would change the distance.
+    The limit is DRAFT_AND_REFERENCE_CHARACTERS for both together. A draft is not cut to it, since that would change
+    the distance.
     """
     length = len(draft["text"]) + len(case["reference"] or "")
     detail = f"{length:,} characters with its reference, at most {DRAFT_AND_REFERENCE_CHARACTERS:,}"
@@ -85,9 +93,9 @@ def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
 def place_edits(
     context: StageContext, edits: Rows, drafts: Rows, cases: Rows, *, weights: dict[str, float]
 ) -> Iterator[Row]:
-    """The distance of each draft for which edits were listed, with each edit's place in it.
+    """A row of DISTANCES for each draft whose edits were listed: its distance, and each edit with its place.
 
-    `weights`: intention -> weight, overriding WEIGHTS.
+    `weights`: intention -> weight; WEIGHTS is used for those missing.
     """
     references = {case["case_id"]: case["reference"] for case in cases}
     of = {draft["draft_id"]: draft for draft in drafts}
@@ -112,6 +120,10 @@ def place_edits(
 
 
 def _placed(placement: Placement, task: str, weights: dict[str, float]) -> Row:
+    """A row's entry for an edit: its fields, its category, weight and place, and why it is not applied, if so.
+
+    The category is null if `task`, that of the draft, is not hard or structure. `weights`: intention -> weight.
+    """
     return {
         **placement.edit.model_dump(),
         "category": category(placement.edit) if task in OF_REFERENCES else None,

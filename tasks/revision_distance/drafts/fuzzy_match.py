@@ -21,7 +21,10 @@ _MOST_COMPARED = 4_000_000
 
 
 class FuzzySearch:
-    """An index of a text's 5-grams, to search it for any number of snippets."""
+    """An index of a text's 5-grams, to search the text for any number of snippets.
+
+    All searches together compare at most a fixed number of characters; then nothing more is found.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -31,10 +34,11 @@ class FuzzySearch:
             self._places[text[at : at + _GRAM]].append(at)
 
     def find(self, snippet: str) -> Iterator[tuple[int, int]]:
-        """Spans (start, end) of the text within the allowed edit distance of the snippet, without blanks at their ends.
+        """Spans (start, end) of the text that are close to the snippet, without blanks at their ends.
 
-        Spans that share more 5-grams with the snippet come first. No span for a snippet of fewer than 20 or more than
-        10,000 characters, or when the text's budget of compared characters is spent.
+        Close: an edit distance of at most one for every CHARACTERS_PER_ERROR characters of the snippet. At most four
+        spans, those first that share more 5-grams with the snippet. None for a snippet of fewer than LEAST_CHARACTERS
+        or more than MOST_CHARACTERS, or when the text's budget of compared characters is spent.
         """
         if not LEAST_CHARACTERS <= len(snippet) <= MOST_CHARACTERS:
             return
@@ -61,9 +65,10 @@ class FuzzySearch:
         return [(max(0, band * width - errors), min(size, (band + 2) * width + reach)) for band in likely]
 
     def _votes(self, snippet: str, width: int, errors: int) -> tuple[Counter[int], int]:
-        """(number of the snippet's 5-grams in each band, minimum number in the bands of a match).
+        """(band -> number of the snippet's 5-grams in it, least number that the bands of a match have).
 
-        At most 2,000 occurrences are counted, those of rare 5-grams first.
+        A band is a range of `width` diagonals; `errors`: most edits of a match. At most 2,000 occurrences are counted,
+        those of rare 5-grams first.
         """
         places = [(self._places.get(snippet[at : at + _GRAM], []), at) for at in range(len(snippet) - _GRAM + 1)]
         places.sort(key=lambda found: len(found[0]))
@@ -73,15 +78,16 @@ class FuzzySearch:
         return Counter(islice(bands, _MOST_VOTES)), max(1, counted - _GRAM * errors)
 
     def _trimmed(self, start: int, end: int) -> tuple[int, int]:
-        """The span without blanks at its ends."""
+        """The span (start, end) of the text, without the blanks at its ends."""
         found = self._text[start:end]
         return end - len(found.lstrip(" ")), start + len(found.rstrip(" "))
 
 
 def nearest_span(snippet: str, text: str, most: int) -> tuple[int, int] | None:
-    """The non-empty span of the text with the least edit distance from the snippet; None if that exceeds `most`.
+    """The non-empty span (start, end) of the text with the least edit distance from a non-empty snippet.
 
-    Of equal spans the one with the last end, then the first start, that cuts no word; else the last end, first start.
+    None if that distance exceeds `most`. Of several such spans the one with the last end that cuts no word (the last
+    end if all do), and then likewise with the first start. An end more than 2 * `most` after the first is ignored.
     """
     scores = list(edit_distances(snippet, text, anywhere=True))
     least = min(scores, default=most + 1)
@@ -101,9 +107,10 @@ def _at_boundary(text: str, offsets: Sequence[int]) -> int:
 
 
 def edit_distances(snippet: str, text: str, *, anywhere: bool) -> Iterator[int]:
-    """For each character of the text, the edit distance between the snippet and the text that ends there.
+    """For each character of the text, the edit distance between the snippet and the text that ends with it.
 
-    `anywhere`: the text may begin anywhere (the least distance is taken); else it begins at the first character.
+    `anywhere`: the compared text may begin anywhere (the least distance is taken); else it begins at the first
+    character. The snippet must not be empty.
     """
     size = len(snippet)
     full, top = (1 << size) - 1, 1 << (size - 1)

@@ -76,9 +76,10 @@ def distance(
 ) -> Revision:
     """The edits that turn a draft into its reference or, without one, into the text its reader has in mind.
 
-    `request`: what the draft was written for; sent only if there is no reference. `weights`: intention -> weight,
-    overriding WEIGHTS. `to_reference`, `freely`: prompts with and without a reference, by default the project's. Asks
-    the model of `client`. LongformError if its reply is no list of edits, besides the client's errors.
+    `request`: what the draft was written for; sent only if there is no reference. `weights`: intention -> weight, in
+    place of that in WEIGHTS. `to_reference`, `freely`: prompts with and without a reference, by default the project's.
+    Asks the model of `client`, unless the reply is stored. UsageError for an unknown intention or a weight that is no
+    number from 0 on; LongformError if the reply is no list of edits, besides the client's errors.
     """
     chosen = _weights(weights or {})
     prompts = to_reference or _prompt("edit_to_reference"), freely or _prompt("edit_freely")
@@ -91,7 +92,10 @@ def distance(
 
 
 def _weights(own: Mapping[str, float]) -> dict[str, float]:
-    """WEIGHTS with the given weights in place of its own; UsageError for an unknown intention or a weight below 0."""
+    """WEIGHTS, with the weights of `own` in place of its own.
+
+    UsageError for an unknown intention, or a weight that is below 0 or not finite.
+    """
     for name, value in own.items():
         if name not in WEIGHTS:
             raise UsageError(f"There is no intention {name} to weight: there are {', '.join(WEIGHTS)}.")
@@ -102,11 +106,12 @@ def _weights(own: Mapping[str, float]) -> dict[str, float]:
 
 @cache
 def _prompt(name: str) -> Prompt:
+    """The project's prompt of this name for the revision distance."""
     return load_prompt(f"revision_distance/{name}", PROMPTS)
 
 
 def _unusable(failure: Failure, endpoint: str) -> str:
-    """The message for a reply that is no list of edits."""
+    """The message for a reply that is no list of edits, with the beginning of the reply. `endpoint`: its name."""
     reply = " ".join(str(failure.detail.get("text") or "").split())
     quoted = f' It said: "{reply[:REPLY_CHARACTERS]}".' if reply and reply not in failure.message else ""
     return (
@@ -123,7 +128,7 @@ def edit_request(
 ) -> Request:
     """The request for a draft's edits: by the prompt `to_reference`, or by `freely` if there is no reference.
 
-    Draft and reference are never cut (see `editing.long_draft`); `request`, which only `freely` shows, is.
+    Draft and reference are never cut. `request`, which only `freely` shows, is cut to REQUEST_CHARACTERS.
     """
     tokens = edit_tokens(len(draft) + len(reference or ""), model)
     if reference is None:
@@ -152,7 +157,11 @@ def measure(
     edits: Iterable[ProposedEdit | Mapping[str, Any]],
     weights: Mapping[str, float],
 ) -> Revision:
-    """The Revision of a draft by edits that are already listed; asks no model. `weights`: intention -> weight."""
+    """The Revision of a draft by edits that are already listed; asks no model.
+
+    `edits`: as dicts with the fields of ProposedEdit, or as such objects. `weights`: intention -> weight; WEIGHTS is
+    used for those missing.
+    """
     placements = place(draft, edits)
     revised = apply(draft, placements)
     return Revision(
@@ -172,7 +181,10 @@ def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
 
 
 def reproduces(revised: str, reference: str) -> Reproduces:
-    """Whether the revised text is the reference: `exactly`, `words` (equal except for white space) or `no`."""
+    """Whether the revised text is the reference: "exactly", "words" (equal but for white space) or "no".
+
+    White space at the beginning and the end is ignored for "exactly", too.
+    """
     if revised.strip() == reference.strip():
         return "exactly"
     return "words" if revised.split() == reference.split() else "no"

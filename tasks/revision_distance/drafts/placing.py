@@ -41,10 +41,10 @@ _UNSPACED = (  # scripts without blanks between words: South East Asian, East As
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """An edit and its offsets in the draft, which are None if it is not placed.
+    """An edit with its place in the draft; `start`, `end` and `at` are offsets, all None if it has no place.
 
-    `draft[start:end]` is removed (nothing if they are equal), `revised_snippet` is inserted at `at`. `why_not`: the
-    reason why it is not applied; None if it is.
+    `draft[start:end]` is removed (nothing if they are equal), `revised_snippet` is inserted at `at`. `placed`: how its
+    snippets were found ("not" if it has no place). `why_not`: the reason why it is not applied; None if it is.
     """
 
     edit: ProposedEdit
@@ -56,6 +56,7 @@ class Placement:
 
     @property
     def applied(self) -> bool:
+        """Whether the edit is applied: it has a place and overlaps with no edit applied before it."""
         return self.why_not is None
 
 
@@ -63,7 +64,11 @@ class Placement:
 
 
 def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list[Placement]:
-    """All edits, in their order, each with its place in the draft and whether it is applied."""
+    """A Placement for each edit, in their order.
+
+    An edit that has no place, or that overlaps with one applied before it, is not applied; `why_not` says so. `edits`:
+    as dicts with the fields of ProposedEdit, or as such objects.
+    """
     searched, applied = SearchedDraft(draft), AppliedEdits()
     placements = []
     for each in edits:
@@ -80,7 +85,10 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
 
 
 def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | str:
-    """(the span that an edit removes, the offset where it inserts), or the reason why it has no place."""
+    """(the span that an edit removes, the offset where it inserts); or the reason why it has no place.
+
+    The reason is NO_PLACE, NO_ORIGINAL or NO_PRECEDING.
+    """
     original, preceding = edit.original_snippet, edit.preceding_snippet
     if preceding is None:
         if not original:
@@ -96,9 +104,10 @@ def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | st
 
 
 def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[Found, int] | str:
-    """(span to remove, offset to insert at) of an edit whose preceding snippet is `before`; or why it has no place.
+    """(span to remove, offset to insert at) of an edit that gives both snippets; NO_ORIGINAL without a place.
 
-    `original` is replaced if it is right after that snippet; else it is moved there.
+    `before`: where its preceding snippet is. `original` is replaced in place if it is right after that snippet, but
+    for white space, or reaches across its end; else it is moved to its end. The span's `how` is the worse one of both.
     """
     at = before.end
     found = searched.free(original, at=at)
@@ -117,7 +126,10 @@ class AppliedEdits:
         self._insertions: list[int] = []
 
     def add(self, start: int, end: int, at: int) -> bool:
-        """Add an edit that removes a span and inserts at `at`. If it overlaps with one before, only return False."""
+        """Add an edit that removes the span from `start` to `end` (nothing if equal) and inserts at `at`.
+
+        Returns True. If the edit overlaps with one added before, adds nothing and returns False.
+        """
         if self._removed.around(at):
             return False
         if start < end:
@@ -136,8 +148,8 @@ class AppliedEdits:
 class Piece(NamedTuple):
     """A piece of the revised text. `inserted`: it comes from an edit, not from the draft.
 
-    `left`, `right`: whether a blank may be inserted between it and its neighbour. `after_cut`: words between two
-    blanks were removed right before it.
+    `left`, `right`: whether a blank may be put between it and its neighbour on that side. `after_cut`: words were
+    removed right before it, so that the white space on both sides of them may meet.
     """
 
     text: str
@@ -150,12 +162,14 @@ class Piece(NamedTuple):
 def apply(draft: str, placements: Sequence[Placement]) -> str:
     """The draft with all applied edits; the draft itself if none is.
 
-    Insertions at one offset come in the order of their edits, before the text of the draft that begins there.
+    Insertions at one offset come in the order of their edits, before the text of the draft that begins there. A blank
+    is added where an edit would join two words; where removed words leave white space on both sides, that of one side
+    is kept.
     """
     written: list[str] = []
     before = Piece("")
     for piece in _pieces(draft, placements):
-        text = _one_gap(written, piece.text) if piece.after_cut else piece.text
+        text = _with_one_white_space(written, piece.text) if piece.after_cut else piece.text
         may_part = (before.inserted or piece.inserted) and before.right and piece.left
         if may_part and _joins_words(_tail(written), text):
             written.append(" ")
@@ -184,7 +198,11 @@ def _pieces(draft: str, placements: Sequence[Placement]) -> Iterator[Piece]:
 
 
 def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Placement]]:
-    """(offset, whether text is removed there, order of the edit, its placement); insertions sort before removals."""
+    """(offset, whether text is removed there, position of the edit, its placement), for each step of applied edits.
+
+    An edit is one step if it only inserts or only removes, else two. Sorted, insertions at an offset come before
+    removals.
+    """
     for order, each in enumerate(placements):
         if not each.applied or each.start is None or each.end is None or each.at is None:
             continue
@@ -195,32 +213,38 @@ def _steps(placements: Sequence[Placement]) -> Iterator[tuple[int, bool, int, Pl
 
 
 def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
-    """The Piece that an edit inserts. `after_cut`: as of a Piece.
+    """The Piece that an applied edit inserts. `after_cut`: as in Piece.
 
-    No blank may be put beside it where the draft or the edit joins words on purpose.
+    No blank may be put at a side of it where the draft or the edit joins words on purpose.
     """
     text, at = placement.edit.revised_snippet, placement.at or 0
     start, end = placement.start or 0, placement.end or 0
     before = draft[max(0, at - _NEAR) : at]
     if start == at < end:
         taken, after = draft[start:end], draft[end : end + _NEAR]
-        left, right = _may_open(before, taken[:_NEAR], taken[0]), _may_open(taken[-_NEAR:], after, taken[-1])
+        left, right = (
+            _may_have_blank(before, taken[:_NEAR], taken[0]),
+            _may_have_blank(taken[-_NEAR:], after, taken[-1]),
+        )
     else:
         left = right = not _joins_words(before, draft[at : at + _NEAR])
     return Piece(text, inserted=True, left=left, right=right, after_cut=after_cut)
 
 
-def _may_open(before: str, after: str, edge: str) -> bool:
+def _may_have_blank(before: str, after: str, edge: str) -> bool:
     """Whether a blank may be put at one end of a text that replaces words of the draft.
 
-    Not if `edge`, the replaced character at this end, is white space or a sign that joins words, nor if the draft has
-    words joined there. `before` and `after`: the draft's text on the two sides of this end.
+    `edge`: the replaced character at this end; `before`, `after`: the draft's text on the two sides of this end. No if
+    `edge` is white space or a sign that joins words, or if the draft joins words there.
     """
     return not (edge.isspace() or edge in _JOINING or _joins_words(before, after))
 
 
 def _joins_words(before: str, after: str) -> bool:
-    """Whether a word or the end of a sentence is directly followed by a word, in a script written with blanks."""
+    """Whether `before` ends with a word or the end of a sentence and `after` goes on with a word, without a blank.
+
+    Quotes and brackets between them are ignored. Only for words of scripts that are written with blanks.
+    """
     last = (before.rstrip(_CLOSING) or before)[-1:]
     first = (after.lstrip(_OPENING) or after)[:1]
     return bool(last) and _is_spaced(first) and (_is_spaced(last) or (last in _ENDS and first.isalpha()))
@@ -232,15 +256,15 @@ def _is_spaced(character: str) -> bool:
 
 
 def _tail(written: list[str]) -> str:
-    """At most the last four characters that were written."""
+    """At most the last four characters of the text that `written` is in pieces."""
     return "".join([*islice(filter(None, reversed(written)), _NEAR)][::-1])[-_NEAR:]
 
 
-def _one_gap(written: list[str], text: str) -> str:
-    """The text to append to `written` after a cut, so that the white space of only one side of the cut remains.
+def _with_one_white_space(written: list[str], text: str) -> str:
+    """The text to append to `written` after a removal, so that white space of only one side of it remains.
 
-    Paragraph breaks are kept. Changes the end of `written`. At the beginning and the end of the revised text no white
-    space remains.
+    That is the one with more line breaks (see `_kept_white_space`). May change the end of `written`. At the beginning
+    and the end of the revised text no white space remains.
     """
     right = text[: len(text) - len(text.lstrip())]
     if not any(written):
@@ -248,12 +272,15 @@ def _one_gap(written: list[str], text: str) -> str:
     if text and not right:
         return text
     left = _cut_white_space(written)
-    written.append(_kept_gap(left, right) if left and text else "")
+    written.append(_kept_white_space(left, right) if left and text else "")
     return text[len(right) :] if left or not text else text
 
 
-def _kept_gap(left: str, right: str) -> str:
-    """Of two runs of white space the one with more line breaks; indentation is taken from the right one."""
+def _kept_white_space(left: str, right: str) -> str:
+    """Of two runs of white space the one with more line breaks, `right` if they have as many.
+
+    In either case with the indentation of `right`. If `right` has no line break, `left`.
+    """
     if "\n" not in right:
         return left
     if left.count("\n") > right.count("\n"):
@@ -262,7 +289,7 @@ def _kept_gap(left: str, right: str) -> str:
 
 
 def _cut_white_space(written: list[str]) -> str:
-    """Remove the white space at the end of `written`; returns it."""
+    """Remove the white space at the end of the text that `written` is in pieces, in place; return it."""
     cut = ""
     while written:
         last = written.pop()

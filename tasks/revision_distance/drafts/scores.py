@@ -30,7 +30,10 @@ UNSCORED: Row = dict.fromkeys((*KINDS, "bertscore", "bertscore_model")) | {"bert
 
 @stage(SCORES, revision=1, at_most=AtMost(rows=lambda of: of["drafts"]))
 def score_drafts(context: StageContext, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
-    """ROUGE and BERTScore (by the model `bertscore`, if any) of each draft; nulls if its case has no reference."""
+    """ROUGE and BERTScore of each draft against the reference of its case; nulls if the case has no reference.
+
+    `bertscore`: name of the BERTScore model; None for no BERTScore.
+    """
     references = {row["case_id"]: row["reference"] for row in cases.as_dicts("case_id", "reference")}
     load = (lambda: load_bertscore(bertscore)) if bertscore else None
     for batch in drafts.batches(list(COLUMNS), size=BATCH_ROWS):
@@ -44,7 +47,8 @@ def scores(
 ) -> Iterator[Row]:
     """Rows of SCORES in the order of the drafts: 0 to 100 (BERTScore seldom below 0), None without a reference.
 
-    `references`: case id -> text. `load` loads the BERTScore model; it is called once, if a draft has a reference.
+    `drafts`: with the columns COLUMNS. `references`: case id -> text. `load` loads the BERTScore model, once, if a
+    draft has a reference; None for no BERTScore.
     """
     pairs = [(row["text"], reference) for row in drafts if (reference := references[row["case_id"]]) is not None]
     measured = _measured(pairs, load)
@@ -55,7 +59,10 @@ def scores(
 
 
 def _measured(pairs: Sequence[tuple[str, str]], load: Callable[[], Bert] | None) -> Iterator[Row]:
-    """The columns of ROUGE and BERTScore for each (draft, reference) pair."""
+    """The columns of ROUGE (0 to 100) and BERTScore for each (draft, reference) pair, in order.
+
+    Without `load`, BERTScore is None with the reason "no model". `load` is called when the first row is read.
+    """
     bert = load() if load and pairs else None
     by_bert = bertscore(bert, pairs) if bert else [(None, "no model")] * len(pairs)
     by_rouge = rouge((text, [reference]) for text, reference in pairs)
@@ -72,6 +79,7 @@ def _measured(pairs: Sequence[tuple[str, str]], load: Callable[[], Bert] | None)
 
 
 def _longest(of: Sizes) -> list[Request]:
+    """The longest request for a rating, for a plan. Draft and reference share one limit of characters."""
     texts = {"request": longest(REQUEST_CHARACTERS), "reference": longest(DRAFT_AND_REFERENCE_CHARACTERS), "draft": ""}
     return [of["prompt"].request(of["model"], reply=Rating, **texts)]
 
@@ -80,7 +88,11 @@ def _longest(of: Sizes) -> list[Request]:
 def rate_drafts(
     context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint | None, prompt: Prompt | None
 ) -> Iterator[Row | Rejected]:
-    """The rating of each draft, 0 to 100; null without a model or without a reference."""
+    """How well each draft does what was asked for, compared with the reference, as a model rates it: 0 to 100.
+
+    Null without a model or a reference. A Rejected if draft and reference are too long to rate, or without a usable
+    reply.
+    """
     of = {case["case_id"]: case for case in cases}
     asked = []
     for draft in drafts:
@@ -114,7 +126,7 @@ def rate_drafts(
 
 
 def _rated(draft: Row, score: float | None, origin: Row) -> Row:
-    """The row of RATINGS of a draft. `origin`: its columns of MADE_BY."""
+    """The row of RATINGS of a draft. `score`: 0 to 100 or None; `origin`: its columns of MADE_BY."""
     return {
         "rating_id": f"r_{fingerprint(draft['draft_id'])}",
         "draft_id": draft["draft_id"],

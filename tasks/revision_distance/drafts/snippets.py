@@ -28,7 +28,10 @@ _LAST_THAT_GROWS = 0xFFFF  # no letter after it becomes more than one by casefol
 
 
 class Found(NamedTuple):
-    """The span of a snippet in the draft, `draft[start:end]`, and how it was matched (see `How`)."""
+    """The span of a snippet in the draft, `draft[start:end]`, and how it was matched.
+
+    `how`: "exactly"; "folded", in normalised form; "nearly", with small differences.
+    """
 
     how: How
     start: int
@@ -36,7 +39,7 @@ class Found(NamedTuple):
 
 
 class Spans:
-    """A set of non-empty spans of a text, in which overlapping ones are merged."""
+    """A set of non-empty spans (start, end) of a text, in which overlapping ones are merged."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -61,7 +64,7 @@ class Spans:
 
 
 class SearchedDraft:
-    """A draft to be searched for snippets. It knows the spans that earlier edits use (`take`)."""
+    """A draft to be searched for snippets. It remembers the spans that edits use, which `take` marks."""
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
@@ -71,18 +74,22 @@ class SearchedDraft:
         self._fuzzy: dict[str, list[Found]] = {}
 
     def take(self, start: int, end: int) -> None:
-        """Mark a span as used by an edit, so that `free` prefers other occurrences."""
+        """Mark a span as used by an edit, so that `free` prefers other occurrences. An empty span is ignored."""
         if start < end:
             self._taken.add(start, end)
 
     def first(self, snippet: str) -> Found | None:
-        """The first occurrence of a non-empty snippet; None if there is none."""
+        """The first occurrence of a non-empty snippet; None if there is none.
+
+        An exact one if possible, else one in normalised form, else one with small differences.
+        """
         return self._find(snippet, free=False)
 
     def free(self, snippet: str, *, at: int | None = None) -> Found | None:
-        """The first occurrence of a snippet outside the spans of `take`, else its first; None if it does not occur.
+        """The first occurrence of a snippet that `take` has not marked, else its first one; None if there is none.
 
-        An occurrence at the offset `at`, or after white space there, is preferred to all others.
+        An exact one if possible, even if marked, else one in normalised form, else one with small differences. If `at`
+        is given, an exact or normalised one at this offset, or after white space there, is preferred, marked or not.
         """
         return self._find(snippet, free=True, at=at)
 
@@ -91,7 +98,11 @@ class SearchedDraft:
         return len(self.draft) - len(self.draft[at:].lstrip())
 
     def _find(self, snippet: str, *, free: bool, at: int | None = None) -> Found | None:
-        """The occurrence for `free` or `first`: exact if possible, else in normalised form, else a similar one."""
+        """The exact occurrence of a snippet, else one in normalised form, else one with small differences; else None.
+
+        `free`: rather one that `take` has not marked. `at`: the offset whose occurrence is preferred, None for no such
+        offset.
+        """
         return (
             (None if at is None else self._exactly_at(snippet, at))
             or self._occurrence("exactly", self.draft, snippet, lambda start, end: (start, end), lambda at: at, free)
@@ -106,7 +117,10 @@ class SearchedDraft:
         return next((Found("exactly", start, start + len(snippet)) for start in starts), None)
 
     def _folded_at(self, snippet: str, at: int) -> Found | None:
-        """The occurrence of a snippet in normalised form at an offset or after a blank there; else None."""
+        """The occurrence of a snippet in normalised form at an offset or after a blank there; else None.
+
+        If need be, blanks at the ends of the snippet are ignored.
+        """
         whole, text, start = normalised(snippet), self._folded, self._folded.offset(at)
         behind = start + text.text.startswith(" ", start)
         for needle, begin in ((whole, start), (whole.strip(), start), (whole.strip(), behind)):
@@ -116,7 +130,10 @@ class SearchedDraft:
         return None
 
     def _find_folded(self, snippet: str, free: bool) -> Found | None:
-        """The first occurrence of a snippet in normalised form; else None. `free`: as of `_occurrence`."""
+        """The first occurrence of a snippet in normalised form, if need be without blanks at its ends; else None.
+
+        `free`: rather one that `take` has not marked.
+        """
         whole, text = normalised(snippet), self._folded
         for needle in filter(None, dict.fromkeys((whole, whole.strip()))):
             if found := self._occurrence("folded", text.text, needle, text.span, text.offset, free):
@@ -132,11 +149,12 @@ class SearchedDraft:
         offset: Callable[[int], int],
         free: bool,
     ) -> Found | None:
-        """The first occurrence of `needle` in `text` (the draft, or it in normalised form) as a span of the draft, or
-        None.
+        """The first occurrence of `needle` in `text`, as a span of the draft; None if there is none.
 
-        With `free`, an occurrence outside the spans of `take` is preferred. `how` goes into the result. `span` maps
-        spans of `text` to the draft, `offset` maps offsets of the draft to `text`.
+        `text`: the draft, or the draft in normalised form. `span` maps spans of `text` to the draft (None for one that
+        cuts through a character), `offset` maps offsets of the draft to `text`. With `free`, an occurrence that `take`
+        has not marked is preferred. `how` goes into the result. The search ends after _MOST_CUT_CHARACTERS spans that
+        cut.
         """
         key = (how, needle)
         if not free and key in self._first:
@@ -159,7 +177,10 @@ class SearchedDraft:
         return self._first.get(key)
 
     def _find_fuzzy(self, snippet: str, free: bool) -> Found | None:
-        """The best similar occurrence of a snippet, or None; with `free`, rather one outside the spans of `take`."""
+        """The likeliest occurrence of a snippet with small differences; None if there is none.
+
+        With `free`, rather one that `take` has not marked.
+        """
         core = normalised(snippet).strip()
         if core not in self._fuzzy:
             spans = dict.fromkeys(self._fuzzy_search.find(core))
@@ -170,10 +191,12 @@ class SearchedDraft:
 
     @cached_property
     def _folded(self) -> Folded:
+        """The draft in normalised form, made once."""
         return Folded(self.draft)
 
     @cached_property
     def _fuzzy_search(self) -> FuzzySearch:
+        """The search for similar snippets in the normalised draft, made once."""
         return FuzzySearch(self._folded.text)
 
 
@@ -181,14 +204,18 @@ class SearchedDraft:
 
 
 class Folded:
-    """A text in normalised form (`text`); for each of its characters the span of the original that it stands for."""
+    """A text in normalised form, which is in `text`, and the place in the original of each of its characters.
+
+    Normalised: runs of white space become one blank, typographic quotes and dashes plain ones, `…` three dots, letters
+    lower case.
+    """
 
     def __init__(self, text: str) -> None:
         pieces: list[str] = []
         self._begins, self._ends = array("q"), array("q")
         at = 0
         for start, end in [*(match.span() for match in _uneven().finditer(text)), (len(text), len(text))]:
-            even, one = text[at:start].translate(_PLAIN).casefold(), _one(text[start:end])
+            even, one = text[at:start].translate(_PLAIN).casefold(), _normalised_run(text[start:end])
             pieces += even, one
             self._begins.extend([*range(at, start), *[start] * len(one)])
             self._ends.extend([*range(at + 1, start + 1), *[end] * len(one)])
@@ -196,7 +223,10 @@ class Folded:
         self.text = "".join(pieces)
 
     def span(self, start: int, end: int) -> tuple[int, int] | None:
-        """The span in the original of `text[start:end]`, not empty; None if it cuts through an original character."""
+        """The span in the original of `text[start:end]`, which is not empty.
+
+        None if it begins or ends inside what one character of the original, or one run of white space, became.
+        """
         begins = self._begins
         cuts = any(0 < at < len(begins) and begins[at] == begins[at - 1] for at in (start, end))
         return None if cuts else self.around(start, end)
@@ -206,18 +236,24 @@ class Folded:
         return self._begins[start], self._ends[end - 1]
 
     def offset(self, source: int) -> int:
-        """The offset in `text` of the original's character at `source`, or of the first one after it."""
+        """The offset in `text` of the original's character at `source`, or of the first one after it.
+
+        The length of `text` if there is none.
+        """
         return bisect_left(self._begins, source)
 
 
 @lru_cache(maxsize=256)
 def normalised(text: str) -> str:
-    """The text in normalised form, without offsets."""
+    """The text in normalised form, as in `Folded`."""
     return Folded(text).text
 
 
-def _one(characters: str) -> str:
-    """The normalised form of characters that `_uneven` matches; an empty string for none."""
+def _normalised_run(characters: str) -> str:
+    """The normalised form of white space (one blank), of "…" ("...") or of a character that casefold lengthens.
+
+    "" for "".
+    """
     if characters == _ELLIPSIS:
         return "..."
     return " " if characters.isspace() else characters.casefold()
@@ -225,9 +261,9 @@ def _one(characters: str) -> str:
 
 @cache
 def _uneven() -> re.Pattern[str]:
-    """A pattern of what folding does not map character by character.
+    """A pattern of what is not normalised character by character.
 
-    That is white space other than a single blank, and characters that become more than one.
+    That is white space other than a single blank, "…", and characters that casefold turns into more than one.
     """
     growing = "".join(map(chr, (point for point in range(_LAST_THAT_GROWS + 1) if len(chr(point).casefold()) > 1)))
     return re.compile(rf"\s{{2,}}+|[^\S ]|[{_ELLIPSIS}{growing}]")

@@ -23,7 +23,10 @@ LEFT, RIGHT, ABOVE, BELOW = 0.6, 0.1, 0.4, 0.6
 
 
 def plots(drafts: pd.DataFrame) -> list[Figure]:
-    """One figure with all tasks that have cases with two distances; [] if no task has."""
+    """One figure with a panel for each task that has cases with two distances; [] if no task has.
+
+    `drafts`: rows with case_id, task, system and distance.
+    """
     panels = [(task, found) for task in WEAK_AND_STRONG if len(found := scores(drafts, task, "distance"))]
     if not panels:
         return []
@@ -33,7 +36,7 @@ def plots(drafts: pd.DataFrame) -> list[Figure]:
 
 
 def _drawn(panels: Sequence[tuple[str, pd.DataFrame]]) -> Plot:
-    """The figure of these panels, (task, distances of both systems).
+    """The matplotlib figure of these panels: (task, distances of both systems as by `scores`).
 
     Positions are computed here: those of matplotlib's own layout differ from run to run in the last digits.
     """
@@ -49,7 +52,10 @@ def _drawn(panels: Sequence[tuple[str, pd.DataFrame]]) -> Plot:
 
 
 def _bars(ax: Axes, task: str, found: pd.DataFrame) -> None:
-    """Draw a task's panel: bars of both systems for each number of edits; numbers above MOST share a pair of bars."""
+    """Draw a task's panel: two bars, one for each system, for each number of edits; their height counts texts.
+
+    Numbers of edits above MOST share a pair of bars. `found`: a row per case, a column of distances per system.
+    """
     from matplotlib.ticker import MaxNLocator
 
     counts = found.clip(upper=MOST + 1).apply(pd.Series.value_counts).fillna(0)

@@ -37,7 +37,7 @@ DECIMALS = 9  # scores that differ beyond them are a tie: the order of a sum cha
 
 
 class Metric(NamedTuple):
-    """A column of `drafts` and its name in tables; `sign` is -1 if a lower value is better."""
+    """A column of the published drafts and its name in tables; `sign` is -1 if a lower value is better, else 1."""
 
     column: str
     name: str
@@ -55,14 +55,17 @@ METRICS = (*ROUGE, BERTSCORE, GPT_SCORE, *DISTANCES)
 def scores(drafts: pd.DataFrame, task: str, column: str) -> pd.DataFrame:
     """A column of `drafts` as columns `weak` and `strong`, by case_id, for the cases whose two drafts have a value.
 
-    WEAK_AND_STRONG says which systems are meant for the task.
+    WEAK_AND_STRONG says which systems are meant for the task. `drafts`: rows of PUBLISHED_DRAFTS of any task.
     """
     own = drafts[drafts.task == task].pivot(index="case_id", columns="system", values=column)
     return own.reindex(columns=list(WEAK_AND_STRONG[task])).set_axis(["weak", "strong"], axis=1).dropna()
 
 
 def outcomes(one: pd.Series[float], other: pd.Series[float], metric: Metric) -> pd.Series[int]:
-    """For each row 1 if `one` is better by the metric, -1 if `other` is, 0 for a tie."""
+    """For each row 1 if `one` is better by the metric, -1 if `other` is, 0 for a tie.
+
+    Values that are equal after rounding to DECIMALS tie.
+    """
     gaps = one.astype(float).round(DECIMALS) - other.astype(float).round(DECIMALS)
     return (metric.sign * gaps).apply(np.sign).astype(int)
 
@@ -79,8 +82,9 @@ def mean_with_bounds(name: str, values: pd.Series[float]) -> dict[str, float]:
 def table_2_weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> pd.DataFrame:
     """Table 2 for a task: means of the weak and the strong system by each metric, and the change between them.
 
-    Means are over the cases whose two drafts have the score; `cases` is how many the task has. A change is positive if
-    the strong system is better. The column `the paper divides by` says which of the two changes the paper prints.
+    A row for each of METRICS, with the paper's figures beside ours. Means are over the cases whose two drafts have the
+    score; `cases` is how many the task has. A change is positive if the strong system is better. The column `the paper
+    divides by` says which of the two changes the paper prints.
     """
     rows = pd.DataFrame([_compared(scores(drafts, task, metric.column), metric, cases) for metric in METRICS])
     paper = printed(PRINTED, f"table_2_{task}")
@@ -93,7 +97,10 @@ def table_2_weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> pd.D
 
 
 def _compared(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]:
-    """A row of table 2. `both`: as by `scores`; `cases`: how many the task has."""
+    """A row of table 2, without the paper's figures.
+
+    `both`: columns `weak` and `strong`, as by `scores`; `cases`: how many the task has.
+    """
     weak, strong = both.weak.astype(float), both.strong.astype(float)
     return {
         "metric": metric.name,
@@ -109,7 +116,10 @@ def _compared(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]:
 
 
 def change(weak: float, strong: float, *, over: float, sign: int) -> float:
-    """100 * (strong - weak) / over, with the sign turned if lower is better; NaN if `over` is 0."""
+    """The change from `weak` to `strong` in percent of `over`, positive if strong is better; NaN if `over` is 0.
+
+    `sign`: -1 if lower is better, else 1.
+    """
     return sign * 100 * (strong - weak) / over if over else np.nan
 
 
@@ -119,8 +129,9 @@ def change(weak: float, strong: float, *, over: float, sign: int) -> float:
 def table_3_kinds_of_edits(drafts: pd.DataFrame, edits: pd.DataFrame, cases: int) -> pd.DataFrame:
     """Table 3 (Order, Comp, Desc, Total): mean edits per related-work text of each category, by system.
 
-    Means are over the cases whose two drafts have a distance; `cases` is how many the task has. The column `all` counts
-    edits without a category as well.
+    Means are over the cases whose two drafts have a distance; `cases` is how many the task has. The column `all`
+    counts edits without a category as well. `edits`: a row per edit, with `draft` (the index of its draft's row) and
+    `category`.
     """
     pairs = scores(drafts, "hard", DISTANCES[0].column)
     own = drafts[(drafts.task == "hard") & drafts.case_id.isin(pairs.index)]
@@ -131,9 +142,10 @@ def table_3_kinds_of_edits(drafts: pd.DataFrame, edits: pd.DataFrame, cases: int
 
 
 def _edits_by(edits: pd.DataFrame, drafts: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
-    """Numbers of edits of these drafts: a row per value of `keys`, a column per value of `column`, and `all`.
+    """Numbers of edits of these drafts: a row per value of the columns `keys`, a column per value of `column`.
 
-    Values of `keys` whose drafts have no edit are rows, too.
+    The column `all` counts all edits, also those where `column` is missing. Values of `keys` whose drafts have no edit
+    are rows, too. `edits`: a row per edit, in which `draft` is the index of its draft's row in `drafts`.
     """
     joined = edits.join(drafts[keys], on="draft", how="inner")
     counts = joined.astype({column: object}).groupby([*keys, column]).size().unstack(fill_value=0)
@@ -144,8 +156,8 @@ def _edits_by(edits: pd.DataFrame, drafts: pd.DataFrame, keys: list[str], column
 def table_5_order_alone(drafts: pd.DataFrame) -> pd.DataFrame:
     """Table 5 (Rouge-1, Rouge-2, Bert-Score): texts that differ from their references only in the order of sentences.
 
-    The first 50 pairs, then a row `all` with the means of all pairs and the number of those with ROUGE-1 100 and a
-    distance above 0. The paper prints one pair, whose figures are beside `all`.
+    The first SHOWN pairs, then a row `all` with the means of all pairs and the number of those with ROUGE-1 100 and a
+    distance above 0. The paper prints one pair, whose figures are beside `all`. Without pairs the table has no row.
     """
     own = drafts[drafts.task == "structure"].sort_values(["case_id", "system"], ignore_index=True)
     measured = own[[metric.column for metric in (*ROUGE, BERTSCORE, *DISTANCES)]].astype(float)
@@ -170,17 +182,21 @@ def table_5_order_alone(drafts: pd.DataFrame) -> pd.DataFrame:
 
 
 def section_4_2_preferences(drafts: pd.DataFrame, cases: int) -> pd.DataFrame:
-    """Section 4.2: how often the chosen text has fewer edits than the rejected one; shares with Wilson intervals.
+    """Section 4.2: how often the chosen text is better than the rejected one; shares with Wilson intervals.
 
-    A row per distance, and one for the source's own score: how often the chosen text's is higher. Pairs are those whose
-    two texts have the value; `cases` is how many the task has.
+    A row for each distance (fewer edits are better), and one for the source's own score (higher is better). Pairs are
+    those whose two texts have the value; `cases` is how many the task free has. The paper's figures are beside ours.
     """
     rows = [_preferred(scores(drafts, "free", metric.column), metric, cases) for metric in (*DISTANCES, SOURCE)]
     return beside(pd.DataFrame(rows), printed(PRINTED, "section_4_2"), on=["measure"])
 
 
 def _preferred(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]:
-    """A row of section 4.2. `both`: as by `scores`, `strong` being the chosen text; `cases`: how many the task has."""
+    """A row of section 4.2, without the paper's figures.
+
+    `both`: columns `weak` (the rejected text) and `strong` (the chosen one), as by `scores`; `cases`: how many the
+    task has.
+    """
     found = outcomes(both.strong, both.weak, metric)
     wins, ties, losses = ((found == outcome).sum() for outcome in (1, 0, -1))
     return {
@@ -196,13 +212,20 @@ def _preferred(both: pd.DataFrame, metric: Metric, cases: int) -> dict[str, Any]
 
 
 def _share(name: str, part: int, whole: int) -> dict[str, float]:
-    """`name`: part of whole in percent; `name from`, `name to`: its Wilson interval. NaN if `whole` is 0."""
+    """`name`: part of whole in percent; `name from`, `name to`: its Wilson interval (95 %), in percent, too.
+
+    The share is NaN if `whole` is 0.
+    """
     low, high = share_interval(part, whole)
     return {name: 100 * (part / whole) if whole else np.nan, f"{name} from": 100 * low, f"{name} to": 100 * high}
 
 
 def source_scores(drafts: pd.DataFrame) -> pd.DataFrame:
-    """Mean difference of the source's own scores, chosen less rejected, by which of the two texts needs fewer edits."""
+    """Mean difference of the source's own scores, chosen less rejected, by which of the two texts needs fewer edits.
+
+    A row for each distance and outcome (chosen, tie, rejected), with the numbers of pairs and of those with both
+    scores.
+    """
     gaps = scores(drafts, "free", SOURCE.column).astype(float)
     names = {1: "chosen needs fewer edits", 0: "tie", -1: "rejected needs fewer edits"}
     rows = []
@@ -225,7 +248,10 @@ def source_scores(drafts: pd.DataFrame) -> pd.DataFrame:
 
 
 def edits_by_intention(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFrame:
-    """Mean edits of each intention per text with a distance, by task and system."""
+    """Mean edits of each intention per text with a distance, by task and system.
+
+    The column `all` is the mean of all edits, `texts` how many texts there are.
+    """
     own = drafts[drafts.distance.notna()]
     texts = own.groupby(["task", "system"]).size()
     counted = _edits_by(edits, own, ["task", "system"], "revision_intention")
@@ -234,7 +260,10 @@ def edits_by_intention(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFram
 
 
 def edits_by_placement(drafts: pd.DataFrame, edits: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of edits by how they were found in the draft, and of applied ones, by task and system."""
+    """Numbers of edits by how they were found in the draft, and of applied ones, by task and system.
+
+    Only of drafts with a distance; `texts` is how many these are.
+    """
     own = drafts[drafts.distance.notna()]
     keys = ["task", "system"]
     placed = _edits_by(edits, own, keys, "placed").reindex(columns=[*PLACED_AS, "all"], fill_value=0)
@@ -256,7 +285,7 @@ def reproduced(drafts: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(found: pd.DataFrame) -> pd.DataFrame:
-    """Rows, indexed by task and system, in the order of TASKS and SYSTEMS; the index becomes columns."""
+    """The rows, indexed by task and system, in the order of TASKS and SYSTEMS, with the index as columns."""
     rows = found.rename_axis(index=["task", "system"], columns=None).reset_index()
     places = {name: at for at, name in enumerate((*TASKS, *SYSTEMS))}
     return rows.sort_values(["task", "system"], key=lambda names: names.map(places), ignore_index=True)
@@ -268,9 +297,11 @@ def in_order(found: pd.DataFrame) -> pd.DataFrame:
 def selection(
     cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame, not_drawn: Iterable[str]
 ) -> pd.DataFrame:
-    """By task how many texts the rules found, how many of them were drawn, accepted by the model and taken as cases.
+    """By task how many texts the rules found, how many of these were drawn, accepted by the model and taken as cases.
 
-    `not_drawn`: ids of the cases that the rules found and that were not drawn.
+    Also how many the model declined, was not asked about, or gave no usable answer to. The task structure, which has
+    no rules, has only a number of cases, the rest is null. `not_drawn`: ids of the cases that the rules found and that
+    were not drawn.
     """
     verdicts = pd.crosstab(checked.case_id.map(task_of), checked.checked.fillna("not asked"))
     drawn = candidates.task.value_counts()
@@ -294,7 +325,7 @@ def selection(
 def kinds(cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame) -> pd.DataFrame:
     """By task and kind of writing, as the rules see it, how many texts were drawn, accepted and taken as cases.
 
-    `of the same kind`: accepted texts for which the model names the same kind as the rules.
+    `of the same kind`: accepted texts for which the model names the same kind as the rules. `declined`: by the model.
     """
     keys = ["task", "kind"]
     verdicts = candidates.merge(checked, on="case_id", how="left")
@@ -311,6 +342,7 @@ def kinds(cases: pd.DataFrame, candidates: pd.DataFrame, checked: pd.DataFrame) 
 
 
 def task_of(case_id: str) -> str:
+    """The task in a case id, which begins with it: <task>/…."""
     return case_id.split("/", 1)[0]
 
 
@@ -320,7 +352,10 @@ def in_words(counts: pd.Series[int]) -> str:
 
 
 def note_of_pairs(drafts: pd.DataFrame, task: str, cases: int) -> Sequence[str]:
-    """Sentences: how many cases the comparison has, and how many lack a draft or a distance. `cases`: of the task."""
+    """Sentences: how many cases the comparison has, and how many lack a draft or a distance.
+
+    `cases`: how many the task has. A number of 0 is not mentioned, but for the cases.
+    """
     own = drafts[drafts.task == task]
     lacking = {name: cases - (own.system == name).sum() for name in WEAK_AND_STRONG[task]}
     return [
@@ -346,7 +381,7 @@ def lack_of_bertscore(drafts: pd.DataFrame) -> Sequence[str]:
 
 
 def of_drafts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
-    """The judgements whose two drafts are both in `drafts`, sorted by sheet_id."""
+    """The judgements whose two drafts are both in `drafts`, sorted by sheet_id, otherwise in their order."""
     known = judgements["first"].isin(drafts.draft_id) & judgements.second.isin(drafts.draft_id)
     return judgements[known].sort_values("sheet_id", kind="stable")
 
@@ -366,7 +401,8 @@ def shown_texts(judgements: pd.DataFrame) -> pd.DataFrame:
 def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
     """By metric: mean scores of the texts experts chose and rejected, and how often the metric prefers the chosen one.
 
-    Pairs are those whose two drafts have the score; pairs without a choice (a tie of experts) are left out.
+    Pairs are those whose two drafts have the score; pairs without a choice (a tie of experts) are left out. Empty
+    without judgements.
     """
     texts = shown_texts(judgements).merge(drafts, on="draft_id")
     decided = texts[texts.outcome != "tie"]
@@ -374,7 +410,10 @@ def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> p
 
 
 def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
-    """A row of `metrics_of_chosen_texts`. `decided`: rows of `shown_texts` that are no tie, with their scores."""
+    """A row of `metrics_of_chosen_texts`.
+
+    `decided`: rows of `shown_texts` that are no tie, with the columns of their drafts.
+    """
     pairs = decided.pivot(index="sheet_id", columns="outcome", values=metric.column).astype(float)
     both = pairs.reindex(columns=["chosen", "rejected"]).dropna()
     found = outcomes(both.chosen, both.rejected, metric)
@@ -393,7 +432,10 @@ def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, An
 
 
 def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
-    """By system how many of its texts were chosen, tied and rejected; mean (1 to 5) and number of each rating."""
+    """By system how many of its texts were chosen, tied and rejected; mean (1 to 5) and number of each rating.
+
+    A mean is NaN without ratings; a system without a judged text has no row.
+    """
     system = drafts.set_index("draft_id").system
     texts, given = shown_texts(judgements), ratings(judgements)
     counts = pd.crosstab(texts.draft_id.map(system), texts.outcome).reindex(columns=list(EXPERT_OUTCOMES), fill_value=0)
@@ -407,7 +449,10 @@ def systems_as_experts_see_them(judgements: pd.DataFrame, drafts: pd.DataFrame) 
 
 
 def ratings(judgements: pd.DataFrame) -> pd.DataFrame:
-    """A row per rating: sheet_id, draft_id, property, rating (1 to 5)."""
+    """A row per rating: sheet_id, draft_id, property, rating (1 to 5); `property` is one of RATED.
+
+    Judgements without ratings of a property have no row for it.
+    """
     rows = [
         (row["sheet_id"], draft, name, rating)
         for row in judgements.to_dict("records")
@@ -420,7 +465,8 @@ def ratings(judgements: pd.DataFrame) -> pd.DataFrame:
 def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.DataFrame:
     """How often two judgements of one sheet, or two ratings of one text, are the same, and Krippendorff's alpha.
 
-    Alpha is nominal for the better text and ordinal for ratings; NaN where it is not defined.
+    A row for the better text (nominal alpha) and one for each of RATED (ordinal alpha); empty without judgements.
+    Alpha is missing where it is not defined, and so is a share without two judgements to compare.
     """
     if not len(judgements):
         return pd.DataFrame()
@@ -434,7 +480,11 @@ def agreement_of_experts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> pd.D
 
 
 def _agreed(name: str, units: Iterable[list[Any]], *, ordinal: bool) -> dict[str, Any]:
-    """A row of `agreement_of_experts`. `units`: the judgements of each sheet, or the ratings of each text."""
+    """The row `name` of `agreement_of_experts`: the share of equal pairs in percent and Krippendorff's alpha.
+
+    `units`: a list of labels for each thing that was judged; those with one label are ignored. `ordinal`: else alpha
+    is nominal.
+    """
     judged_twice = [unit for unit in units if len(unit) > 1]
     agreed = pairwise_share(judged_twice)
     return {

@@ -65,7 +65,8 @@ def holds(path: Path, member: str) -> bool:
 
 def unpacked_bytes(path: Path, member: str) -> float:
     """Unpacked bytes of the file called `member`, as the .7z states them; an upper bound if only an archive inside the
-    archive may have it. SourceError as of `check`.
+    archive may have it. SourceError if there is no such file or more than one, if it is empty, or if the archive is
+    damaged or encrypted.
     """
     with path.open("rb") as file:
         name = _choose(file, member, subject=str(path))
@@ -254,6 +255,7 @@ def _readable(subject: str) -> Iterator[None]:
 
 
 def _damaged(subject: str, why: object) -> str:
+    """The message for a damaged archive: `subject` says which one, `why` what was found."""
     return f"{subject} is damaged ({why}): fetch it again and compare its SHA-256."
 
 

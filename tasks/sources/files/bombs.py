@@ -11,8 +11,9 @@ DENSE_FROM_BYTES = 128 << 10
 
 
 def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None:
-    """SourceError where more than RATIO_FROM_BYTES were unpacked, and more than LARGEST_RATIO times the packed size, as
-    no text packs: it packs to a hundredth at best. `subject` is what the message calls the file.
+    """SourceError if `unpacked_bytes`, what was unpacked so far, are more than RATIO_FROM_BYTES and more than
+    LARGEST_RATIO times `packed_bytes`, the size of the file: text packs to a hundredth at best. `subject` is what the
+    message calls the file.
     """
     if unpacked_bytes > RATIO_FROM_BYTES and unpacked_bytes > LARGEST_RATIO * max(1, packed_bytes):
         raise SourceError(
@@ -21,8 +22,8 @@ def refuse_bomb(subject: object, unpacked_bytes: int, packed_bytes: int) -> None
 
 
 def refuse_empty_lines(subject: object, lines: int, length: int) -> None:
-    """SourceError for a block of `length` bytes whose `lines` line feeds leave almost no text between them: such lines
-    hold no records, but each costs time.
+    """SourceError, which names `subject`, for a block of DENSE_FROM_BYTES bytes or more (`length`) whose `lines` line
+    feeds leave fewer than SHORTEST_LINE bytes a line on average: such lines hold no records, but each costs time.
     """
     if length >= DENSE_FROM_BYTES and lines * SHORTEST_LINE > length:
         raise SourceError(

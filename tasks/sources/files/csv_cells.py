@@ -52,7 +52,10 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
 
 
 def _rows(lines: Iterator[str], separator: str, subject: str, most_broken: int) -> Iterator[list[str] | Rejected]:
-    """As `csv_rows`, for lines that are decoded, end in a line feed, and separate their cells by `separator`."""
+    """The cells of each CSV record that is not empty, in order, from decoded lines that end in a line feed; `separator`
+    stands between cells. A line that cannot be parsed becomes a Rejected (a defect), and reading goes on with the next.
+    SourceError, which names `subject`, for more than `most_broken` such lines.
+    """
     for _ in range(most_broken + 1):
         consumed: list[str] = []
         reader = csv.reader(_bounded(lines, consumed), strict=True, delimiter=separator)

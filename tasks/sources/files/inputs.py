@@ -1,4 +1,4 @@
-"""Input files as sources: found, checked, identified by their content, with what a fetch noted in a side file."""
+"""Input files as sources: found, checked, identified by their content, with what a fetch wrote to <name>.fetch.json."""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterato
 
 
 def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:
-    """As `read_lines`, but a byte order mark stays in the first line."""
+    """The lines of a piece, without their line feeds but with a byte order mark, if the file begins with one. A piece
+    that is a byte range has the lines that start in it; a line of more than `max_line_bytes` bytes is cut.
+    """
     path = Path(piece.source.path)
     if (piece.start, piece.end) == WHOLE:
         yield from split_lines(unpacked(path), path, max_line_bytes)
@@ -103,7 +105,10 @@ def split_lines(blocks: Iterator[bytes], subject: object, max_line_bytes: int = 
 
 
 def _measured(blocks: Iterator[bytes], subject: object, max_line_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """(line, its length in bytes before any cut) for each line, without line feeds; else as `split_lines`."""
+    """(line without line feed, its length in bytes before any cut) for each line of a stream of blocks. A line that
+    extends over several blocks is cut to its first `max_line_bytes` bytes. SourceError, which names `subject`, if a
+    block is nearly nothing but line feeds (`refuse_empty_lines`).
+    """
     head, held = b"", 0
     for block in blocks:
         first, *more = block.split(b"\n")
@@ -236,4 +241,5 @@ def _rows_of_block(content: bytes, path: Path) -> Iterator[bytes]:
 
 
 def _damaged_block(path: Path, why: str) -> SourceError:
+    """The error to raise for a damaged .zst_blocks file; `why` says what was found."""
     return SourceError(f"{path} is damaged ({why}): fetch it again, or take the month's .zst instead.")

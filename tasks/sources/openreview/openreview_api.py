@@ -45,7 +45,9 @@ REFUSED = (401, 403)
 
 
 def limit_reset(reply: Reply) -> float | None:
-    """Seconds until OpenReview's rate limit ends, from the body of a 429; None where the body does not say."""
+    """Seconds to wait until OpenReview's rate limit ends, and one second more, from the body of a 429 reply; None if
+    the body does not say when it ends.
+    """
     try:
         when = datetime.fromisoformat(orjson.loads(reply.content)["details"]["resetTime"])
     except (ValueError, KeyError, TypeError):
@@ -58,7 +60,9 @@ def limit_reset(reply: Reply) -> float | None:
 
 @dataclass
 class Api:
-    """One of OpenReview's two APIs, with a login of its own: a token is never sent to the other API's host."""
+    """One of OpenReview's two APIs (`version`: 1 or 2), with a login of its own: a token is never sent to the other
+    API's host.
+    """
 
     http: Downloader
     base_url: str
@@ -68,7 +72,9 @@ class Api:
         self.login = Login(self._credentials)
 
     def notes(self, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
-        """One page of the notes that match `params`. SourceError where the reply is no list of notes."""
+        """The notes that one request with these parameters returns, as JSON objects that have an id. SourceError if the
+        reply is no list of notes; HttpError, with advice, if the API refuses.
+        """
         url = f"{self.base_url}/notes"
         reply = self.asked(lambda token: self._page(url, params, token))
         found = reply.get("notes") if isinstance(reply, dict) else None
@@ -77,8 +83,8 @@ class Api:
         return found
 
     def asked(self, ask: Callable[[dict[str, str] | None], T]) -> T:
-        """What `ask` returns for this API's login headers (None without a login); it is called again with new ones
-        where they have expired. An HttpError 401 or 403 says what to do.
+        """What `ask` returns for this API's login headers (None without an account); if it raises HttpError 401 despite
+        a login, it is called once more with new headers. An HttpError 401 or 403 says what to do.
         """
         try:
             return self.login.use(ask)
@@ -91,12 +97,12 @@ class Api:
             raise HttpError(problem, status=error.status, body=error.body) from error
 
     def _credentials(self) -> dict[str, str] | None:
-        """The header with a new token, or None where no account is set."""
+        """The Authorization header with a new token; None if the user has set no account."""
         login = openreview_login()
         return {"Authorization": f"Bearer {self._log_in(*login)}"} if login else None
 
     def _page(self, url: str, params: Mapping[str, str | int], credentials: dict[str, str] | None) -> Any:
-        """The reply as JSON. SourceError where it is an HTML page."""
+        """The reply to a GET of `url`, as a JSON value. SourceError if it is an HTML page."""
         reply = self.http.get(url, params=params, credentials=credentials, retry_after=limit_reset)
         if reply.content.lstrip()[:1] == b"<":
             raise SourceError(
@@ -106,7 +112,7 @@ class Api:
         return reply.json()
 
     def _log_in(self, name: str, password: str) -> str:
-        """A new token. SourceError where the API gives none."""
+        """A new token for the account with this name and password. SourceError if the API gives none."""
         url = f"{self.base_url}/login"
         try:
             reply = self.http.post(url, json={"id": name, "password": password}, retry_after=limit_reset).json()
@@ -118,6 +124,9 @@ class Api:
         return token
 
     def _no_login(self, text: str, status: int) -> SourceError:
+        """The error to raise for a login that gave no token. `text`: the body of the reply, which may ask for a second
+        factor.
+        """
         if "mfa" in text.lower() or "multi-factor" in text.lower():
             return SourceError(
                 f"The account of OPENREVIEW_USERNAME at {self.base_url} asks for a second factor, which a program "
@@ -134,8 +143,8 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query for notes: the API's version, the parameters, how many notes a page has, and how many to fetch at most
-    (None: all).
+    """A query for notes. `version`: of the API to ask; `params`: (name, value) of its parameters; `page`: how many
+    notes to ask for at once; `at_most`: how many to fetch (None: all).
     """
 
     version: int
@@ -144,14 +153,16 @@ class Query:
     at_most: int | None = None
 
     def facts(self) -> dict[str, str]:
-        """What the side file of an answer notes of its query: two queries with the same facts have the same answer."""
+        """What is recorded of the query beside the file with its answer: the API's version, the parameters and
+        `at_most`, not the page size. Two queries with the same facts have the same answer.
+        """
         return {"api": f"v{self.version}", **dict(self.params), "at_most": str(self.at_most or "all")}
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to fetch of a conference's year: submissions, at most `at_most`; with `ratings`, also all replies to them,
-    on pages of `replies_page` notes.
+    """What to fetch of a conference's year: submissions, at most `at_most` for each query (None: all); with `ratings`,
+    the direct replies to them too, on pages of `replies_page` submissions. `venue`: such as ICLR.cc.
     """
 
     venue: str
@@ -162,11 +173,12 @@ class Wanted:
 
     @property
     def conference(self) -> str:
+        """OpenReview's name of the conference of this year, such as ICLR.cc/2021/Conference."""
         return f"{self.venue}/{self.year}/Conference"
 
     def query(self, version: int, name: str, value: str, *, replies: bool) -> Query:
-        """The query for notes whose parameter `name` has this value; with `replies`, their direct replies come with
-        them.
+        """The query of API `version` for notes with the parameter `name` at this value; with `replies`, each note
+        carries its direct replies, and pages have `replies_page` notes.
         """
         details = (("details", "directReplies"),) if replies else ()
         page = self.replies_page if replies else PAGE
@@ -174,7 +186,9 @@ class Wanted:
 
 
 def submissions_queries(wanted: Wanted) -> list[Query]:
-    """The queries that may find the year's submissions, the likeliest first: API and invitation differ by year."""
+    """The queries that may find the year's submissions, the likeliest first: API and invitation differ by year. Replies
+    come along if ratings are wanted, or if the year's decisions are in them (YEARS_DECIDED_IN_REPLIES).
+    """
     replies = wanted.ratings or wanted.year in YEARS_DECIDED_IN_REPLIES
     of_v1 = [(1, "Blind_Submission"), (2, "Submission"), (1, "Submission")]
     places = of_v1 if wanted.year <= LAST_YEAR_OF_V1 else [(2, "Submission"), (1, "Blind_Submission")]
@@ -185,8 +199,8 @@ def submissions_queries(wanted: Wanted) -> list[Query]:
 
 
 def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
-    """File name -> query for what else belongs to the year: withdrawn and desk-rejected submissions, and 2018's
-    decisions. `version`: of the API that has the year.
+    """File name -> query for what else belongs to the year: withdrawn and desk-rejected submissions, and for 2018 the
+    decisions, if it is on API v1. `version`: of the API that has the year's submissions.
     """
     name, pattern = ("invitation", "{}/-/{}") if version == 1 else ("content.venueid", "{}/{}")
     kinds = {"withdrawn": "Withdrawn_Submission", "desk_rejected": "Desk_Rejected_Submission"}
@@ -203,7 +217,10 @@ def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
 
 
 def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: Progress) -> list[Path]:
-    """Fetch the files of the year into `folder` and return those that exist. Complete files are not fetched again."""
+    """Fetch the year's files of notes (JSON lines) into `folder`, and return those that exist: submissions, withdrawn
+    and desk-rejected ones (without those among the submissions), and 2018's decisions. Complete files are not fetched
+    again; a query without notes leaves no file. `apis`: version -> API. SourceError if no API has the year.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{wanted.year}-submissions.jsonl"
     query = query_answered_by(place, submissions_queries(wanted)) or probe(apis, wanted)
@@ -216,8 +233,8 @@ def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: 
 
 
 def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
-    """The first query for the year's submissions that finds a note, tried one after another. SourceError where none
-    does.
+    """The first of the queries for the year's submissions that finds a note, asked one after another. If none does:
+    the last HttpError by which an API refused, else SourceError. `apis`: version -> API.
     """
     refused: HttpError | None = None
     for query in submissions_queries(wanted):
@@ -237,14 +254,13 @@ def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
 
 
 def query_answered_by(place: Path, queries: list[Query]) -> Query | None:
-    """The query of `queries` whose complete answer is in the file `place`; None where there is none."""
+    """The first of `queries` whose complete answer is in the file `place`; None if there is none."""
     return next((query for query in queries if is_whole(place, query)), None)
 
 
 def is_whole(place: Path, query: Query) -> bool:
-    """Whether the file has the complete answer to this query: its side file names the query and the file's size.
-
-    An empty answer has a side file only.
+    """Whether the file `place` is the complete answer to this query: <name>.fetch.json beside it records the query and
+    the file's size. An empty answer has no file, only this record.
     """
     notes = read_notes(side_file(place))
     return bool(
@@ -255,8 +271,8 @@ def is_whole(place: Path, query: Query) -> bool:
 def fetch_listing(
     api: Api, query: Query, place: Path, progress: Progress, *, leave_out: frozenset[str] = frozenset()
 ) -> None:
-    """Write the notes that a query finds to the file `place`, one a line, without those whose id is in `leave_out`.
-    Continues an interrupted attempt; does nothing where the file is complete.
+    """Write the notes that a query finds to the file `place`, one a line as JSON, without those whose id is in
+    `leave_out`; no file if there are none. Continues an interrupted attempt; does nothing if the file is complete.
     """
     if is_whole(place, query):
         return
@@ -276,8 +292,9 @@ def fetch_listing(
 
 
 def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, Any]]]:
-    """The notes that the query finds, page after page, one request each. `seen`: the ids of notes fetched before, in
-    order; these are not yielded.
+    """The notes that the query finds, page after page, one request each, up to `query.at_most` in all. `seen`: the ids
+    of notes fetched before, in order; these count, but are not yielded. If a page after the last id brings nothing new,
+    as from a server that does not know `after`, offsets are used from there on.
     """
     known, by_offset = dict.fromkeys(seen), False
     while query.at_most is None or len(known) < query.at_most:
@@ -296,7 +313,9 @@ def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, An
 
 
 def _page(api: Api, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
-    """One page of notes; empty where the invitation does not exist."""
+    """One page of notes; empty if the API answers the request for a first page with 400 or 404, as it does for an
+    invitation that does not exist.
+    """
     try:
         return api.notes(params)
     except HttpError as error:
@@ -306,7 +325,7 @@ def _page(api: Api, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
 
 
 def ids_of(file: Path) -> list[str]:
-    """The ids of the notes in a JSONL file, in its order; empty where there is no file."""
+    """The ids of the notes in a JSONL file, in its order; empty if there is no file."""
     if not file.exists():
         return []
     with file.open("rb") as lines:
@@ -314,8 +333,8 @@ def ids_of(file: Path) -> list[str]:
 
 
 def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
-    """(file that an interrupted attempt wrote, ids of its notes). A last line that is cut short is removed; a file of
-    another query is emptied.
+    """(<name>.part beside `place`, the ids of the notes in it): the file in which an interrupted attempt is continued,
+    made if there is none. A last line that is cut short is removed from it; a file of another query starts anew.
     """
     part, of = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
     if read_notes(of) != query.facts():
@@ -329,8 +348,8 @@ def _resumed(place: Path, query: Query) -> tuple[Path, list[str]]:
 
 
 def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
-    """Make the part file the finished file. The side file is written first: it counts only for a file of the size it
-    states.
+    """Make the file `part` the finished file `place`, or remove it if it is empty. The record of the query beside it
+    (<name>.fetch.json) is written first: it counts only for a file of the size it states.
     """
     size = part.stat().st_size
     note_fetch(place, f"{api.base_url}/notes", size, {"sha256": sha256_of(part)}, query.facts())
@@ -341,8 +360,8 @@ def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
 
 
 def years(what: list[str]) -> list[int]:
-    """The years that texts such as `2019` and `2018-2021` name, each once, in order. UsageError for any other text, and
-    for years before FIRST_YEAR.
+    """The years that texts such as `2019` and `2018-2021` name, each once, sorted. UsageError for any other text, for a
+    year before FIRST_YEAR, and if no year is named.
     """
     found: set[int] = set()
     for words in what:

@@ -45,7 +45,9 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runti
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A submission whose PDF is wanted. `path`: of the PDF on the site; None where the submission's note names none."""
+    """A submission whose PDF is wanted. `id`: of its note; `number`: within its conference, None if unknown; `path`: of
+    the PDF on the site, None if the note names none.
+    """
 
     id: str
     number: int | None
@@ -53,8 +55,8 @@ class Paper:
 
 
 def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -> Iterator[Paper]:
-    """The submissions in these JSONL files that have one of these decisions; all of them where `decisions` is empty.
-    `replies`: those in files of their own, from which decisions are read too.
+    """The submissions in these JSONL files of notes that have one of these decisions, or all if `decisions` is empty;
+    without those with an ill-formed id. `replies`: replies in files of their own, from which decisions are read too.
     """
     for file in files:
         with file.open("rb") as lines:
@@ -66,15 +68,19 @@ def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -
 
 
 def _decision(note: dict[str, Any], replies: Replies) -> str:
-    """The decision on a submission, from its note and replies."""
+    """The decision on a submission (a word of DECISIONS, `unknown` if none is found), from its note, the replies that
+    the note carries, and `replies`.
+    """
     return decide(note, by_kind([*direct_replies(note), *replies.to(str(note.get("forum")))])).decision
 
 
 def fetch_pdfs(
     api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress, *, max_pdf_bytes: int = MAX_PDF_BYTES
 ) -> list[Path]:
-    """Download the PDFs of these submissions that are not in `folder` yet; return the files of all that are there then.
-    SourceError at the end where the server refused some, which the next run asks for again.
+    """Download the PDFs of these submissions that are not in `folder`/pdfs yet; return the files of all that are there
+    then, in the order of `wanted`. Submissions without a PDF of at most `max_pdf_bytes` bytes are listed in
+    pdfs/without_pdf.json and not asked for again. SourceError at the end if the server refused some, which the next run
+    asks for again.
     """
     fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
@@ -83,7 +89,9 @@ def fetch_pdfs(
 
 
 class _Fetch:
-    """The downloads of one call of `fetch_pdfs`."""
+    """Downloads the PDFs of one call of `fetch_pdfs` into `folder`. `without`: note id -> why it has no PDF, as in
+    without_pdf.json; `batches_failed`: how many zips in a row brought no PDF.
+    """
 
     def __init__(self, api: Api, folder: Path, progress: Progress, max_pdf_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,22 +100,25 @@ class _Fetch:
         self.batches_failed = 0
 
     def place(self, paper: Paper) -> Path:
+        """Where the paper's PDF is, or will be."""
         return self.folder / f"{paper.id}.pdf"
 
     def _incoming(self, paper: Paper) -> Path:
+        """Where the paper's file is downloaded to, before it is checked."""
         return self.folder / f".{paper.id}.incoming"
 
     def is_open(self, paper: Paper) -> bool:
-        """Whether the paper's PDF has still to be asked for. A paper whose note names no PDF is listed in
-        without_pdf.json.
+        """Whether the paper's PDF has still to be asked for: it is not there, and the paper not listed in
+        without_pdf.json. A paper whose note names no PDF is added to that list.
         """
         if paper.path is None and paper.id not in self.without:
             self._note_without(paper, "its note names no PDF")
         return paper.id not in self.without and not self.place(paper).exists()
 
     def all(self, todo: list[Paper]) -> None:
-        """Download the PDFs of these papers, in batches or singly. SourceError at the end where some were refused;
-        stops early once many were refused and a batch brought no PDF.
+        """Download the PDFs of these papers: those of a batch as one zip, until two zips in a row bring none; what is
+        then missing one by one. Stops early if REFUSED_IN_A_ROW or more were refused in all and a batch brought no PDF.
+        SourceError at the end if some were refused.
         """
         refused: list[str] = []
         for batch in batches(todo):
@@ -127,8 +138,8 @@ class _Fetch:
     # ------------------------------------------------------------ many at once
 
     def _batch(self, batch: list[Paper]) -> int:
-        """Ask for the PDFs of the batch as one zip; return how many came, 0 where the server does not give several at
-        once.
+        """Ask for the PDFs of the batch as one zip, and put those that come into their places; return how many. 0 if
+        the server refuses, or does not give several at once; other HttpErrors are passed on.
         """
         ids = ",".join(paper.id for paper in batch)
         place = self.folder / f".{hashlib.sha256(ids.encode()).hexdigest()[:16]}.zip"
@@ -143,8 +154,8 @@ class _Fetch:
         return done
 
     def _unpack(self, file: Path, batch: list[Paper]) -> int:
-        """Move the PDFs of a zip into their places; return how many. A damaged one is left out, and asked for singly
-        later.
+        """Write the PDFs of the batch's papers that are in the zip `file` to their places; return how many. The first
+        damage ends the reading, as do more than MAX_ZIP_BYTES unpacked bytes: the rest is left out.
         """
         done = unpacked = 0
         with suppress(*_DAMAGED), zipfile.ZipFile(file) as archive:
@@ -161,8 +172,8 @@ class _Fetch:
     # ------------------------------------------------------------ one
 
     def _single(self, paper: Paper) -> bool:
-        """Ask for one PDF. False where the server refuses it; True where it came, or there is none, which is then
-        noted.
+        """Ask for one PDF, by the note's id and then by its path. False if the server refuses it; True if it came, or
+        if there is none, which is then noted in without_pdf.json.
         """
         incoming = self._incoming(paper)
         for address in (f"/pdf?id={paper.id}", paper.path or ""):
@@ -176,8 +187,9 @@ class _Fetch:
         return True
 
     def _asked(self, address: str, incoming: Path) -> int | None:
-        """Download to `incoming`. None where a file came, else the HTTP status; 401 where a web page came, or a file
-        larger than a PDF may be.
+        """Download the file at `address` of the API to `incoming`. None if a file came; else the HTTP status of a
+        refusal or of a missing file (400, 401, 403, 404, 410, 451), and 401 also if a web page came, or a file larger
+        than a PDF may be. Other HttpErrors are passed on.
         """
         try:
             self._download(address, incoming, self.max_pdf_bytes)
@@ -190,7 +202,9 @@ class _Fetch:
             return status
 
     def _admitted(self, paper: Paper, incoming: Path, address: str) -> bool:
-        """Whether the downloaded file starts as a PDF: then it is moved to its place with a side file, else removed."""
+        """Whether the downloaded file `incoming` starts as a PDF and is not too large. If so it is moved to the paper's
+        place, with a record of the fetch (<name>.fetch.json) beside it; else it is removed.
+        """
         with incoming.open("rb") as file:
             start = file.read(1024)
         if b"%PDF-" not in start or incoming.stat().st_size > self.max_pdf_bytes:
@@ -205,6 +219,10 @@ class _Fetch:
         return True
 
     def _download(self, address: str, place: Path, max_bytes: int) -> None:
+        """Download the file at `address` of the API to `place`, with the API's login. SourceError if it has more than
+        `max_bytes` bytes, and in the other cases of `Downloader.download`.
+        """
+
         def ask(credentials: dict[str, str] | None) -> None:
             self.api.http.download(
                 self.api.base_url + address,
@@ -224,8 +242,8 @@ class _Fetch:
 
 
 def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
-    """The papers in runs of up to BATCH_IDS. A single paper is left over only where `todo` has just one: the server
-    gives no zip of one PDF.
+    """The papers, in order, in lists of up to BATCH_IDS; empty if `todo` is. A list has a single paper only if `todo`
+    has just one: the server gives no zip of one PDF.
     """
     rest = todo
     while rest:
@@ -237,8 +255,9 @@ def batches(todo: list[Paper]) -> Iterator[list[Paper]]:
 def _members(
     archive: zipfile.ZipFile, batch: list[Paper], max_pdf_bytes: int
 ) -> Iterator[tuple[zipfile.ZipInfo, Paper]]:
-    """(member, paper) for each member of the zip whose name is the number or id of a paper of the batch, each paper
-    once. Members larger than `max_pdf_bytes` are left out.
+    """(member, paper) for each member of the zip that is named <id>.pdf, <number>.pdf or <number>_... .pdf for a paper
+    of the batch; each paper once. A number that two papers have does not count. Only the first MAX_MEMBERS members are
+    looked at, and none larger than `max_pdf_bytes`.
     """
     by_id = {paper.id: paper for paper in batch}
     numbers = [paper.number for paper in batch]
@@ -253,6 +272,8 @@ def _members(
 
 
 def _remove(file: Path) -> None:
-    """Remove the file, its part file and their side files."""
+    """Remove a downloaded file, its unfinished download (.part) and the notes on both (.fetch.json, .part.json), as far
+    as they exist.
+    """
     for ending in ("", ".part", *NOTES):
         remove(file.with_name(file.name + ending))

@@ -73,7 +73,9 @@ UNKNOWN = Decision("unknown", None, None)
 
 
 def value(content: Any, name: str) -> Any:
-    """The field `name` of a note's content, in API v2 what is in its {"value": ...}; None where it is missing."""
+    """The field `name` of a note's content, or, as API v2 writes it, what is in the field's {"value": ...}; None if it
+    is missing or `content` is no object.
+    """
     found = content.get(name) if isinstance(content, dict) else None
     if isinstance(found, dict) and "value" in found and (len(found) == 1 or found.keys() == {"value", "readers"}):
         return found["value"]
@@ -87,13 +89,15 @@ def text(content: Any, name: str) -> str | None:
 
 
 def invitations(note: Note) -> list[str]:
-    """The note's invitations: in API v1 one, in API v2 all."""
+    """The names of the note's invitations: in API v1 one, in API v2 all; empty if it has none."""
     found = note["invitations"] if is_v2(note) else [note.get("invitation")]
     return [one for one in found if isinstance(one, str)]
 
 
 def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
-    """Replies grouped by the last part of their invitations, such as Official_Review, Decision or Meta_Review."""
+    """Last part of an invitation, such as Official_Review, Decision or Meta_Review -> the replies with such an
+    invitation, in order. A reply with invitations of several kinds is under each.
+    """
     kinds = defaultdict[str, list[Note]](list)
     for reply in replies:
         for kind in dict.fromkeys(map(_last, invitations(reply))):
@@ -102,30 +106,34 @@ def by_kind(replies: Iterable[Note]) -> dict[str, list[Note]]:
 
 
 def _last(name: str) -> str:
+    """What stands after the last slash; the whole name if it has none."""
     return name.rsplit("/", 1)[-1]
 
 
 def is_v2(note: Note) -> bool:
+    """Whether the note is as API v2 gives it: only there it has a list of invitations."""
     return isinstance(note.get("invitations"), list)
 
 
 def year_of(note: Note) -> int | None:
-    """The year of the note's conference, from its first invitation with a year, else from its venueid; None where
-    neither has one.
+    """The year of the note's conference, from its first invitation with a year (1900 to 2099, between slashes), else
+    from its venueid; None if neither has one.
     """
     found = map(_YEAR.search, (*invitations(note), f"{value(note.get('content'), 'venueid')}/"))
     return next((int(match[1]) for match in found if match), None)
 
 
 def direct_replies(note: Note) -> list[Note]:
-    """The replies to a submission that its note carries along; empty where it carries none."""
+    """The direct replies to a submission that its note carries along; empty if it carries none."""
     details = note.get("details")
     values = details.get("directReplies") if isinstance(details, dict) else None
     return [reply for reply in values if isinstance(reply, dict)] if isinstance(values, list) else []
 
 
 def names(found: Any) -> list[str]:
-    """The full names in a field of authors, strings or API v2's objects; empty for an anonymous submission."""
+    """The full names in a field of authors: a list of names, or of API v2's objects with `fullname`, or one of these
+    alone. Blank names and those that begin with "anonymous" are left out.
+    """
     people = found if isinstance(found, list) else [found]
     values = [person.get("fullname") if isinstance(person, dict) else person for person in people]
     stripped = [name.strip() for name in values if isinstance(name, str)]
@@ -133,7 +141,9 @@ def names(found: Any) -> list[str]:
 
 
 def words(found: Any) -> list[str]:
-    """The keywords in a list, or in one text that separates them by commas or semicolons."""
+    """The keywords in a list, or in one text that separates them by commas or semicolons; stripped, without blank ones.
+    Empty for any other value.
+    """
     parts = found if isinstance(found, list) else re.split(r"[;,]", found) if isinstance(found, str) else []
     return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
 
@@ -142,7 +152,9 @@ def words(found: Any) -> list[str]:
 
 
 def rating(found: Any) -> int | None:
-    """The number in a rating written 8, "8" or "8: accept, good paper"; None for any other value."""
+    """The whole number in a rating written 8, "8", "8: accept, good paper" or "8 (accept)"; it may be negative. None
+    for any other value.
+    """
     if isinstance(found, str):
         match = _RATING.match(found)
         return int(match[1]) if match else None
@@ -150,7 +162,7 @@ def rating(found: Any) -> int | None:
 
 
 def ratings(reviews: Iterable[Note]) -> list[int | None]:
-    """The rating of each official review, oldest first; None where it cannot be read."""
+    """The rating of each of these reviews, the oldest review first; None for a review whose rating cannot be read."""
     return [
         _rated(review.get("content"))
         for review in sorted(reviews, key=lambda note: (_time(note, "cdate", "tcdate") or 0, _own(note, "id")))
@@ -158,14 +170,15 @@ def ratings(reviews: Iterable[Note]) -> list[int | None]:
 
 
 def _own(note: Note, name: str) -> str:
-    """The field `name` of the note, which is an id; "" where it is no text. Other values must not be made texts: one
-    that nests deep would raise.
+    """The field `name` of the note (an id) if it is a text, else "". Other values must not be made texts: one that
+    nests deep would raise.
     """
     found = note.get(name)
     return found if isinstance(found, str) else ""
 
 
 def _rated(content: Any) -> int | None:
+    """The rating in a review's content: in the field `rating`, else in `recommendation`; None if neither has one."""
     read = rating(value(content, "rating"))
     return rating(value(content, "recommendation")) if read is None else read
 
@@ -177,9 +190,9 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
     """The decision on a submission, from the first of these that gives one: decision note, meta-review (2019 only),
     invitation, venueid, venue; else `unknown`.
 
-    `kinds`: its replies, as `by_kind` groups them. A text that no rule can read is passed over; the first such is kept
-    as `raw` where nothing else gives a decision. A venueid under review and texts that disagree end the search with
-    `unknown`.
+    `kinds`: its replies, as `by_kind` groups them. A text in which no decision is recognised is passed over; if nothing
+    else gives a decision, the first such text is `raw` of the `unknown` one. A venueid that says "under review" ends
+    the search with `unknown`, and so do texts of one source that name different decisions.
     """
     unread: list[Decision] = []
     for rule in (_by_note, _by_meta_review, _by_invitation, _by_venueid, _by_venue):
@@ -191,8 +204,9 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
 
 
 def read_decision(words: str) -> str:
-    """The decision named in the text of a decision note or recommendation, such as "Accept: notable-top-25%", "Accept
-    (Talk)" or "Reject"; `unknown` where none is.
+    """The decision named in the text of a decision note or recommendation: "Accept: notable-top-25%" is
+    `accept_spotlight`, "Accept (Talk)" `accept_oral`, "Accept" alone `accept`, "Reject" `reject`; `unknown` if none is
+    named.
     """
     accepted = re.search(r"(?<!not )\baccept", words.lower())
     return _read(words, (*_DECISIONS, *_KINDS_OF_ACCEPTANCE, ("", "accept")) if accepted else _DECISIONS)
@@ -200,13 +214,15 @@ def read_decision(words: str) -> str:
 
 def read_venue(words: str) -> str:
     """The decision named in a venue: "ICLR 2024 spotlight" is `accept_spotlight`, "Submitted to ICLR 2024" is `reject`;
-    `unknown` where none is.
+    `unknown` if none is named.
     """
     return _read(words.strip(), _VENUES)
 
 
 def _read(words: str, rules: Iterable[tuple[str, str]]) -> str:
-    """The decision of the first of the (pattern, decision) pairs whose pattern is found in the text, else `unknown`."""
+    """The decision of the first of the (pattern, decision) pairs in `rules` whose pattern is found in the text in lower
+    case, else `unknown`.
+    """
     found = (decision for pattern, decision in rules if re.search(pattern, words.lower(), re.DOTALL))
     return next(found, "unknown")
 
@@ -238,13 +254,16 @@ _BY_LAST_PART = {
 
 
 def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
+    """The decision in the decision notes that reply to the submission itself; None without such a text, `unknown` if
+    none is recognised in it or the texts disagree.
+    """
     notes = _to_itself(note, kinds, "Decision", "Acceptance_Decision")
     return _agreed((text(one.get("content"), "decision") for one in notes), "decision_note")
 
 
 def _by_meta_review(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
-    """The decision in the meta-review's recommendation, in 2019 only: later a meta-review recommends, and does not
-    decide.
+    """The decision in the recommendation of the meta-review, in 2019 only: later a meta-review recommends, and does not
+    decide. None in other years or without such a text; `unknown` if no decision is recognised or the texts disagree.
     """
     if year_of(note) != 2019:
         return None
@@ -253,13 +272,17 @@ def _by_meta_review(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | N
 
 
 def _to_itself(note: Note, kinds: Mapping[str, list[Note]], *names: str) -> list[Note]:
-    """The replies of the kinds `names` that reply to the submission, not to another reply."""
+    """The replies of the kinds `names` (as in `by_kind`) that reply to the submission `note`, not to another reply;
+    also those that do not say what they reply to.
+    """
     own = (None, note.get("id"), note.get("forum"))
     return [reply for name in names for reply in kinds.get(name, ()) if reply.get("replyto") in own]
 
 
 def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
-    """The decision that the texts name, None where there are no texts; `unknown` where they name different ones."""
+    """The decision that the texts name, with the first as `raw`; None if there are no texts. If they name different
+    ones, `unknown` from the source "disagreement", with all texts as `raw`.
+    """
     raws = list(dict.fromkeys(one for one in texts if one))
     if len({read_decision(one) for one in raws}) > 1:
         return Decision("unknown", " | ".join(raws), "disagreement")
@@ -267,6 +290,7 @@ def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
 
 
 def _by_invitation(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
+    """Withdrawn or desk-rejected, by the first of the note's invitations that says so; None if none does."""
     found = ((_BY_LAST_PART.get(_last(name)), name) for name in invitations(note))
     return next((Decision(decision, name, "invitation") for decision, name in found if decision), None)
 
@@ -279,6 +303,10 @@ _OF_VENUEIDS = {
 
 
 def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
+    """The decision that the last part of the venueid names: withdrawn, desk-rejected or rejected; in API v2 also
+    `unknown` for a submission under review, and for the conference's own venueid what `_of_conference` reads. None for
+    any other venueid, or without one.
+    """
     venueid = text(note.get("content"), "venueid")
     if venueid is None:
         return None
@@ -290,8 +318,9 @@ def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
 
 
 def _of_conference(note: Note, venueid: str) -> Decision:
-    """The decision on a submission with the conference's own venueid, which in API v2 means accepted: the venue says
-    whether as oral, spotlight or poster. `unknown` where the venue says rejected or withdrawn.
+    """The decision on a submission with the conference's own venueid, which in API v2 means accepted: `accept`, or
+    what the venue says more exactly (oral, spotlight, poster). If the venue says rejected, desk-rejected or withdrawn,
+    `unknown` from the source "disagreement".
     """
     venue = text(note.get("content"), "venue")
     read = read_venue(venue) if venue else "accept"
@@ -301,6 +330,7 @@ def _of_conference(note: Note, venueid: str) -> Decision:
 
 
 def _by_venue(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
+    """The decision named in the note's venue, `unknown` if none is recognised; None without a venue."""
     venue = text(note.get("content"), "venue")
     return Decision(read_venue(venue), venue, "venue") if venue else None
 
@@ -311,7 +341,7 @@ def _by_venue(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
 class Replies:
     """Notes in files of their own, apart from the submissions they reply to (2018: the decisions), looked up by forum.
 
-    As a stage's argument its identity is that of the files' content.
+    An argument of a stage, identified in its recipe by the hashes of the files' contents.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
@@ -319,15 +349,18 @@ class Replies:
         self.files = dict(files)
 
     def identity(self) -> list[str]:
+        """The SHA-256 of each file's content, sorted."""
         return sorted(set(self.files.values()))
 
     def to(self, forum: str) -> list[Note]:
-        """The notes that belong to this forum, which is the note id of a submission."""
+        """The notes that belong to this forum, which is the note id of a submission; empty if there are none.
+        SourceError if a file has a line that is no note.
+        """
         return self._by_forum.get(forum, [])
 
     @cached_property
     def _by_forum(self) -> dict[str, list[Note]]:
-        """Forum -> its notes. SourceError for a line that is no note."""
+        """Forum -> its notes, in the order of the files' paths and lines. SourceError for a line that is no note."""
         found = defaultdict[str, list[Note]](list)
         for path in sorted(self.files):
             for line in split_lines(unpacked(Path(path)), path):
@@ -342,8 +375,8 @@ class Replies:
 
 
 def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[Any, ...] | str:
-    """The row of SUBMISSIONS made from a note and its replies; or, as a text, why the note is no submission.
-    `retrieved`: milliseconds since 1970.
+    """The row of SUBMISSIONS made from a note and its replies; or, as a text, why the note is no submission: no valid
+    id, no content or invitation, no year, or neither title nor abstract. `retrieved`: milliseconds since 1970.
     """
     number, forum, content, year = _own(note, "id"), _own(note, "forum"), note.get("content"), year_of(note)
     if not _ID.fullmatch(number):
@@ -380,13 +413,13 @@ def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[
 
 
 def pdf_path(note: Note) -> str | None:
-    """The path of the note's PDF on OpenReview's site, such as /pdf/9f.pdf; None where it names none there."""
+    """The path of the note's PDF on OpenReview's site, such as /pdf/9f.pdf; None if it names none there."""
     path = text(note.get("content"), "pdf")
     return path if path and _PDF.fullmatch(path) else None
 
 
 def _time(note: Note, name: str, other: str) -> int | None:
-    """The time in field `name` of the note, else in field `other`, in milliseconds since 1970; None where neither has
+    """The time in field `name` of the note, else in field `other`, in milliseconds since 1970; None if neither has
     one.
     """
     time = _whole(note.get(name), _LATEST)
@@ -394,7 +427,7 @@ def _time(note: Note, name: str, other: str) -> int | None:
 
 
 def _whole(found: Any, largest: int = _LARGEST) -> int | None:
-    """The value if it is a whole number not above `largest` (nor below its negative), else None."""
+    """The value if it is a whole number from -`largest` to `largest`, else None."""
     return found if type(found) is int and -largest <= found <= largest else None
 
 
@@ -403,14 +436,18 @@ def _whole(found: Any, largest: int = _LARGEST) -> int | None:
 
 @stage(SUBMISSIONS, revision=1)
 def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
-    """Submissions with their decisions and ratings, in the order of the file."""
+    """Submissions with their decisions and ratings, in the order of the file, from its lines and `replies`. A Rejected
+    for each line that is no submission, is a reply, or repeats an id.
+    """
     yield from parse_submissions(read_lines(files), replies, retrieved_at(files.source))
 
 
 def parse_submissions(
     lines: Iterable[bytes], replies: Replies, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of SUBMISSIONS, and a Rejected for every line that is no submission or one seen before."""
+    """Record batches of SUBMISSIONS, in the lines' order, and a Rejected for each line that is not used: a defect if it
+    is no submission, filtered if it is a reply or repeats an earlier id.
+    """
     seen: set[str] = set()
     rows = (_row(line, position, replies, retrieved, seen) for position, line in enumerate(lines, start=1))
     weighed = (row if isinstance(row, Rejected) else (row, 1) for row in rows)
@@ -420,6 +457,9 @@ def parse_submissions(
 def _row(
     line: bytes, position: int, replies: Replies, retrieved: int | None, seen: set[str]
 ) -> tuple[Any, ...] | Rejected:
+    """The row of SUBMISSIONS of a line, or a Rejected that says why there is none. `position`: the line's number, from
+    1. `seen`: the keys of the submissions so far, to which this one's is added.
+    """
     try:
         note = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -437,4 +477,5 @@ def _row(
 
 
 def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
+    """A Rejected of the kind `defect`, with the beginning of the line as `raw`."""
     return Rejected(key, "defect", reason, detail, raw_text(line))

@@ -73,11 +73,13 @@ _DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
 
 
 def is_acl_id(acl_id: str) -> bool:
+    """Whether a text has the form of an id of the ACL Anthology, such as P18-1001 or 2020.acl-main.7."""
     return year_of(acl_id) is not None
 
 
 def is_front_matter(acl_id: str) -> bool:
-    """Whether an id is that of a volume or its front matter: its paper number is 0.
+    """Whether an id is that of a volume or its front matter: its paper number is 0. False for a text that is no id of
+    the Anthology.
 
     In an old id (P18-1000) one digit after the hyphen is the volume's; two are in workshops (W), C69, and D19 from
     D19-50 on.
@@ -90,7 +92,7 @@ def is_front_matter(acl_id: str) -> bool:
 
 
 def year_of(acl_id: str) -> int | None:
-    """The year that an id of the Anthology contains; None where it is no such id."""
+    """The year that an id of the Anthology contains (1960 to 2059 for two digits); None if the text is no such id."""
     if match := _NEW_ID.fullmatch(acl_id):
         return int(match[1])
     match = _OLD_ID.fullmatch(acl_id)
@@ -98,7 +100,9 @@ def year_of(acl_id: str) -> int | None:
 
 
 def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> str | None:
-    """The licence of the ACL's own materials, by year; None for those of other publishers, or without a year."""
+    """The licence of the ACL's own materials: NEW_LICENCE from NEW_FROM on, before that OLD_LICENCE. None without a
+    year, for a paper of LREC (by its id), and if another publisher than the ACL is named.
+    """
     others = publisher and not re.search(r"association for computational linguistics|\bacl\b", publisher, re.IGNORECASE)
     if others or year is None or acl_id.startswith("L") or ".lrec-" in acl_id:
         return None
@@ -109,7 +113,10 @@ def licence_of(acl_id: str, year: int | None, publisher: str | None = None) -> s
 
 
 def metadata_row(record: dict[str, Any], retrieved: int | None) -> Row | Rejected:
-    """The row of METADATA for a record of the table; a Rejected for front matter and for records without a valid id."""
+    """The row of METADATA for a record of the table; a Rejected for front matter (filtered) and for a record without a
+    valid id (a defect). `retrieved`: milliseconds since 1970. The year is the record's if from 1900 to 2100, else the
+    one in the id.
+    """
     acl_id = _text(record["acl_id"])
     if acl_id is None or not is_acl_id(acl_id):
         return Rejected(f"{GROUP}/{acl_id}", "defect", "missing or ill-formed acl_id", raw=raw_text(str(record)))
@@ -136,31 +143,36 @@ def metadata_row(record: dict[str, Any], retrieved: int | None) -> Row | Rejecte
 
 
 def permalink(acl_id: str) -> str:
+    """The address of the paper's page in the ACL Anthology."""
     return f"{SITE}/{acl_id}"
 
 
 def authors(field: str) -> list[str]:
-    """Full names from the author field of a BibTeX entry: `Lee, Ann and Bo, Cy` gives Ann Lee and Cy Bo."""
+    """Full names from the author field of a BibTeX entry: `Lee, Ann and Bo, Cy` gives Ann Lee and Cy Bo. Braces are
+    removed; empty for a blank field.
+    """
     people = [_BLANK.sub(" ", person).strip() for person in _AND.split(_unbraced(field))]
     parted = [person.partition(",") for person in people if person]
     return [f"{given.strip()} {family.strip()}".strip() for family, _, given in parted]
 
 
 def _plain(value: Any) -> str | None:
-    """A BibTeX value on one line, without its braces; None where nothing is left."""
+    """A BibTeX value on one line, without its braces; None if it is no text or nothing is left."""
     return _BLANK.sub(" ", _unbraced(_text(value) or "")).strip() or None
 
 
 def _unbraced(value: str) -> str:
+    """The text without its braces."""
     return value.replace("{", "").replace("}", "")
 
 
 def _text(value: Any) -> str | None:
+    """The value, stripped, if it is a text and not blank; else None."""
     return value.strip() or None if isinstance(value, str) else None
 
 
 def _number(value: Any) -> int | None:
-    """A whole number of 0 or more, also from "2020" and 2020.0, as tables with gaps hold them; None for any other
+    """A whole number from 0 up to 2**53, also from "2020" and 2020.0, as tables with gaps hold them; None for any other
     value.
     """
     number = whole_number(value.strip() if isinstance(value, str) else value)
@@ -169,7 +181,9 @@ def _number(value: Any) -> int | None:
 
 @stage(METADATA, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """A row for each paper of the table, in its order. Counts papers with and without a full text."""
+    """A row of METADATA for each paper of the table, in its order; a Rejected for front matter, for a record without a
+    valid id, and for one that repeats an id. Counts records with and without a full text.
+    """
     when = retrieved_at(files.source)
     seen: set[str] = set()
     for batch in _table(files):
@@ -181,8 +195,8 @@ def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.Record
 
 
 def _once(row: Row | Rejected, seen: set[str], where: str) -> Row | Rejected:
-    """The row, whose id is added to `seen`; a Rejected where its id is there already. `where` (file, bundle) goes into
-    the reason.
+    """The row, whose paper_id is added to `seen`; a Rejected (filtered) if it is there already, with `where` ("file",
+    "bundle") in its reason. A Rejected is returned unchanged.
     """
     if isinstance(row, Rejected):
         return row
@@ -193,8 +207,8 @@ def _once(row: Row | Rejected, seen: set[str], where: str) -> Row | Rejected:
 
 
 def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
-    """The columns used here of a Parquet file, in batches: it may be one row group of gigabytes. SourceError where a
-    column is missing or the file is damaged.
+    """The columns in COLUMNS and FULL_TEXT of a Parquet file, whole, in batches of up to BATCH_ROWS rows: the file may
+    be one row group of gigabytes. SourceError if a column is missing or the file is damaged.
     """
     path = Path(piece.source.path)
     try:
@@ -208,7 +222,7 @@ def _table(piece: Shard) -> Iterator[pa.RecordBatch]:
 
 
 def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
-    """Count the rows with and without a full text."""
+    """Add the numbers of rows with and without a full text to the stage's counters of these names."""
     texts = batch.column(FULL_TEXT).cast(pa.large_string())  # of a table without a single text the type is null
     full = pc.sum(pc.greater(pc.fill_null(pc.binary_length(texts), 0), 0)).as_py() or 0
     context.count("with full text", full)
@@ -219,7 +233,9 @@ def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
 
 
 def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
-    """The row of PAPERS for the JSON file of a paper, or a Rejected that says why there is none."""
+    """The row of PAPERS for the JSON file of a paper, or a Rejected: filtered for front matter, a defect for a file
+    that cannot be used or has no id in its name. `retrieved`: milliseconds since 1970.
+    """
     acl_id = acl_id_of(member.name)
     key = f"{GROUP}/{acl_id or member.name}"
     if acl_id is not None and is_front_matter(acl_id):
@@ -241,23 +257,30 @@ def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
 
 
 def acl_id_of(name: str) -> str | None:
-    """The Anthology's id in the name of a JSON file; None where it has none."""
+    """The Anthology's id in the name of a JSON file, `<id>.json` with any folders before it, perhaps packed
+    (`.json.gz`); None if the name has none.
+    """
     acl_id = re.sub(r"\.json(\.[a-z0-9]+)?$", "", name.replace("\\", "/").rsplit("/", 1)[-1])
     return acl_id if is_acl_id(acl_id) else None
 
 
 def _defect(key: str, reason: str, member: Member, detail: str | None = None) -> Rejected:
+    """A Rejected of the kind `defect`, with the beginning of the file as `raw`."""
     return Rejected(key, "defect", reason, detail, raw_text(member.content))
 
 
 @stage(PAPERS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def read_acl_papers(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """A paper for each JSON file, in their order; of one that comes twice the first."""
+    """A row of PAPERS for each JSON file, in the files' order; a Rejected for front matter, for a file that cannot be
+    used, and for one that repeats an id.
+    """
     yield from batched(_papers(files, dict(files.source.facts).get("fetched")), papers_of, rows=BATCH_PAPERS)
 
 
 def _papers(files: Shard, default: str | None) -> Iterator[tuple[Row, int] | Rejected]:
-    """(row, 1) or a Rejected for each JSON file. `default`: when files without a side file were fetched."""
+    """(row, 1) or a Rejected for each JSON file. `default`: when a file was fetched of which no time is recorded (ISO
+    8601; None: unknown).
+    """
     seen: set[str] = set()
     for member in members(files, endings=ENDINGS, max_bytes=MAX_JSON_BYTES):
         when = member.retrieved_at or default

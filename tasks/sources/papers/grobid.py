@@ -82,9 +82,10 @@ _START = (
 
 
 def send(connections: Wire, url: str, content: bytes, seconds: float) -> tuple[int, bytes]:
-    """(status, body) of the request to parse one PDF. `seconds` bound the request as a whole, tei.MAX_BYTES its body.
+    """Ask the server to parse one PDF: (status, body) of its reply. `content`: the PDF; `url`: of the service.
 
-    UnreadableError where it is too slow or its reply too large, Dropped where the connection was lost.
+    UnreadableError if the whole takes more than `seconds`, or the reply's body has more than tei.MAX_BYTES bytes;
+    Dropped if the connection was lost before.
     """
     until = time.monotonic() + seconds
     file = {"input": ("input.pdf", content, "application/pdf")}
@@ -114,12 +115,12 @@ def connect(
     connect_seconds: float = CONNECT_SECONDS,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> Grobid:
-    """The GROBID server at this address, after waiting up to `ready_seconds` until it is ready. SourceError where there
-    is none, Incomplete where it is not ready by then.
+    """The GROBID server at this address, after waiting up to `ready_seconds` until it is ready. SourceError if no
+    server answers, or another than GROBID; Incomplete if it is not ready by then.
 
-    `concurrency` PDFs are sent at once, fewer if the server has fewer engines; one may take `seconds`, and wait
-    `patience_seconds` for a busy server. `connect_seconds` bound a request about the server itself; between two
-    attempts it waits about `pause_seconds`.
+    `concurrency` PDFs are sent at once, fewer if the server has fewer engines. A PDF may take `seconds`, and wait
+    `patience_seconds` while the server is busy; between two attempts it waits about `pause_seconds`. `connect_seconds`
+    bound a request about the server itself.
     """
     base = url.rstrip("/").removesuffix("/api")
     origin(base)
@@ -130,6 +131,9 @@ def connect(
 
 
 def _wait_until_ready(ask: Ask, base: str, seconds: float, pause_seconds: float) -> None:
+    """Return once the server says that it is ready. Incomplete if it still starts (503) after `seconds`; SourceError if
+    no server answers, or another than GROBID.
+    """
     until = time.monotonic() + seconds
     while True:
         status, body = ask("isalive")
@@ -145,7 +149,7 @@ def _wait_until_ready(ask: Ask, base: str, seconds: float, pause_seconds: float)
 
 
 def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int | None, bytes]:
-    """(status, body) of a GET of /api/<path>; (None, nothing) where no server answers."""
+    """(status, body) of a GET of <base>/api/<path>, which may take `seconds`; (None, b"") if no server answers."""
     request = requests.Request("GET", f"{base}/api/{path}")
     try:
         with connections.send(request, (seconds, seconds)) as reply:
@@ -155,7 +159,7 @@ def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int |
 
 
 def _version(ask: Ask) -> str:
-    """The server's version and revision; "unknown" where it does not say."""
+    """The server's version and revision, such as "0.8.2 a91ee48"; "unknown" if it does not say."""
     status, body = ask("version")
     try:
         document = json.loads(body)
@@ -167,7 +171,7 @@ def _version(ask: Ask) -> str:
 
 
 def _engines(ask: Ask) -> int | None:
-    """How many PDFs the server can work on at once; None where it does not say (before 0.9)."""
+    """How many PDFs the server can work on at once; None if it does not say (before version 0.9)."""
     try:
         engines = json.loads(ask("health")[1])["pool"]["maxActive"]
     except (ValueError, KeyError, TypeError):
@@ -176,8 +180,8 @@ def _engines(ask: Ask) -> int | None:
 
 
 class Grobid:
-    """A parser of PDFs: a GROBID server that was ready. Its identity: version and options, not the address, nor how
-    long it may take.
+    """A parser of PDFs: a GROBID server that was ready. `concurrency`: how many PDFs are sent at once; for the times
+    see `connect`.
     """
 
     def __init__(
@@ -193,12 +197,13 @@ class Grobid:
         self.seconds, self.patience_seconds, self.pause_seconds = seconds, patience_seconds, pause_seconds
 
     def identity(self) -> dict[str, Any]:
+        """What identifies the parser in a recipe: version and options; not the address, nor how long it may take."""
         return {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
-        """(PDF, the row of PAPERS or why there is none) for each PDF, in their order. `concurrency` are sent at once,
-        and no more than one more is in memory. Incomplete where the server stays busy or is gone. `home`: where the
-        lock files are.
+        """(PDF, the row of PAPERS or the error that says why there is none) for each PDF, in their order.
+        `self.concurrency` are sent at once, by all processes of `home` together (its folder `locks`), and at most one
+        more is in memory. Incomplete if the server stays busy or is gone; SourceError if it answers as no GROBID does.
         """
         asking = _Asking(self, home / "locks")
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
@@ -214,7 +219,7 @@ class Grobid:
 
 
 class _Asking:
-    """The requests of one unit of work to a server."""
+    """Asks a server for the PDFs of one unit of work. `stopped`: when set, waiting requests end with Incomplete."""
 
     def __init__(self, server: Grobid, locks: Path) -> None:
         self.server, self.locks = server, locks
@@ -222,7 +227,9 @@ class _Asking:
         self.connections = Wire(user_agent())
 
     def paper(self, member: Member) -> Row | UnreadableError:
-        """The row of PAPERS made from a PDF, or the error that says why there is none."""
+        """The row of PAPERS made from a PDF, or the UnreadableError (returned) that says why there is none. Incomplete
+        and SourceError are raised, as by `tei`.
+        """
         try:
             check(member)
             row = tei.paper_of(self.tei(member))
@@ -231,8 +238,9 @@ class _Asking:
         return {**row, "source": "pdf", "pdf_sha": hashlib.md5(member.content, usedforsecurity=False).hexdigest()}
 
     def tei(self, member: Member) -> bytes:
-        """The TEI of a PDF; waits and tries again while the server is busy or the connection fails. UnreadableError
-        where the PDF will never have one, Incomplete where it may have one in a later run.
+        """The TEI of a PDF, as bytes; waits and tries again while the server is busy, and up to LOST_TRIES times in all
+        if the connection fails. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
+        SourceError if the server answers as no GROBID does.
         """
         tries = lost = 0
         busy_until = time.monotonic() + self.server.patience_seconds
@@ -257,8 +265,9 @@ class _Asking:
                 self._raise_unless_once_more(status, body, tries)
 
     def _wait(self, until: float, what: str) -> None:
-        """Wait some seconds. Incomplete, which says `what` the server does, where that would end after `until` (of
-        time.monotonic), or when another PDF ended the unit.
+        """Wait a random time around `pause_seconds` (at most a twentieth of `patience_seconds` counts). Incomplete if
+        that would end after `until` (a time of time.monotonic), or once `stopped` is set; `what` says what the server
+        does, for the message.
         """
         pause = random.uniform(1.25, 3.75) * min(self.server.pause_seconds, self.server.patience_seconds / 20)
         if time.monotonic() + pause > until or self.stopped.wait(pause):
@@ -267,8 +276,8 @@ class _Asking:
             )
 
     def _raise_unless_once_more(self, status: int, body: bytes, tries: int) -> None:
-        """Returns where the failure may pass and this was the first attempt; else UnreadableError (this PDF has no TEI)
-        or SourceError (this is no GROBID).
+        """Return if the failure may pass (status 500 with a code in ONCE_MORE) and `tries`, the attempts so far, is 1.
+        Else UnreadableError, which says why this PDF has no TEI; SourceError for a status that GROBID never gives.
         """
         if status in (200, 204):
             raise UnreadableError("GROBID: no content")
@@ -285,8 +294,8 @@ class _Asking:
 
 
 def code_of(body: bytes) -> tuple[str, str]:
-    """(code, message) in the body of a failure; the code is "" where it has none. Paths of temporary files are removed
-    from the message.
+    """(code, message) in the body of a failure, `[CODE] message`; the code is "" if it has none. In the message, of at
+    most 300 characters, paths of files become "…" and tags blanks.
     """
     text = body[:4_000].decode(errors="replace")
     match = _CODE.match(text)
@@ -296,8 +305,9 @@ def code_of(body: bytes) -> tuple[str, str]:
 
 @contextmanager
 def _slot(locks: Path, number: int, stopped: threading.Event) -> Iterator[None]:
-    """Holds one of `number` lock files, which all processes of a home share, to bound their requests; waits for a free
-    one. A process that dies releases its own. Incomplete once `stopped` is set.
+    """A context in which one of `number` lock files in the folder `locks` is held, to bound the requests of all
+    processes that share it; waits for a free one. A process that dies releases its lock. Incomplete if `stopped` is set
+    while waiting.
     """
     locks.mkdir(parents=True, exist_ok=True)
     while True:

@@ -20,7 +20,10 @@ PARAGRAPHS_AT_ONCE = 10_000
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
-    """The rows of PARAGRAPHS for a row of PAPERS, in order. Offsets of citations are into the paragraph's text."""
+    """The rows of PARAGRAPHS for a row of PAPERS, in order; empty if it has no paragraphs. `start` and `end` are
+    offsets into the paper's text, those of citations into the paragraph's. A paragraph of no section has no number,
+    head and role.
+    """
     text, unheaded = paper["text"], dict.fromkeys(("number", "head", "role"))
     heads = [{name: section[name] for name in unheaded} for section in paper["sections"]]
     linked = {entry["ref_id"]: entry["paper_id"] for entry in paper["bibliography"] if entry["paper_id"]}
@@ -45,15 +48,17 @@ def _shifted(citation: Row, by: int) -> Row:
 
 
 def _cited(citations: list[Row], linked: dict[str, str]) -> list[str]:
-    """The paper ids that the citations lead to, each once. `linked`: ref_id -> paper_id."""
+    """The ids of the papers that the citations lead to, each once, in order. `linked`: ref_id -> paper_id, for the
+    entries of the bibliography whose paper is known; other citations are left out.
+    """
     return list(dict.fromkeys(linked[citation["ref_id"]] for citation in citations if citation["ref_id"] in linked))
 
 
 def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
-    """(start, end) of the introduction in the paper's text, from its first paragraph to its last, sub-sections
-    included; None where it has none.
+    """(start, end) of the introduction in the text of a row of PAPERS, from its first paragraph to its last,
+    sub-sections included; None if it has none.
 
-    Related work inside the introduction is part of it. Of several introductions, the first.
+    Related work between two paragraphs of the introduction is part of it. Of several introductions, the first.
     """
     placed = ((_role(paper, paragraph), paragraph) for paragraph in paper["paragraphs"])
     begun = dropwhile(lambda found: found[0] != INTRODUCTION, placed)
@@ -63,12 +68,14 @@ def introduction(paper: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def related_work(paper: Mapping[str, Any]) -> list[Row]:
-    """The paragraphs, as in PAPERS.paragraphs, of the sections on related work and of their sub-sections."""
+    """The paragraphs, as in PAPERS.paragraphs, of a paper's sections on related work and their sub-sections, in order;
+    empty if it has none.
+    """
     return [paragraph for paragraph in paper["paragraphs"] if _role(paper, paragraph) == RELATED_WORK]
 
 
 def _role(paper: Mapping[str, Any], paragraph: Row) -> str | None:
-    """The role of the section that the paragraph is in, or None."""
+    """The role of the section that the paragraph is in; None if the section has no role or the paragraph no section."""
     position = paragraph["section"]
     role: str | None = paper["sections"][position]["role"] if position is not None else None
     return role
@@ -76,7 +83,9 @@ def _role(paper: Mapping[str, Any], paragraph: Row) -> str | None:
 
 @stage(PARAGRAPHS, revision=1)
 def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordBatch | Rejected]:
-    """Papers cut into paragraphs, each with its section and the papers it cites."""
+    """A row for each paragraph of each paper, with its section's head and role and the papers it cites. A paper without
+    paragraphs is rejected.
+    """
     columns = ["paper_id", "text", "sections", "paragraphs", "bibliography"]
     for batch in papers.batches(columns, size=PAPERS_AT_ONCE):
         found: list[Row] = []
@@ -93,8 +102,8 @@ def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordB
 def resolve_citations(
     context: StageContext, paragraphs: Rows, papers: AllRows, metadata: AllRows
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """A row for each paper that a paragraph cites, with its title and abstract where `papers` or `metadata` have them.
-    The join is out of core.
+    """A row for each paper that a paragraph cites, with title and abstract, null if neither `papers` nor `metadata` has
+    them; a Rejected for a paragraph that cites none. The join is out of core.
     """
     asked = f"select unnest(cited) as paper_id from {read_parquet(paragraphs.paths)}"
     tables, columns = [papers, metadata], ("title", "abstract")
@@ -108,7 +117,9 @@ def resolve_citations(
 
 
 def _resolved(paragraphs: pa.RecordBatch, known: Known) -> pa.RecordBatch:
-    """The rows of CITED for these paragraphs."""
+    """The rows of CITED for these paragraphs: one for each (paragraph, cited paper), in order, with whether `known` has
+    a row of the paper, and its title and abstract there.
+    """
     cited, places = pc.list_flatten(paragraphs["cited"]), pc.list_parent_indices(paragraphs["cited"])
     found = known.of(cited)
     at = pc.index_in(cited, value_set=found["paper_id"].combine_chunks())

@@ -89,7 +89,7 @@ class Line:
 
     @property
     def rows(self) -> int:
-        """How many printed lines it consists of: PDFium joins lines at a broken word."""
+        """How many printed lines it consists of: PDFium joins two lines at a word that is broken between them."""
         return self.text.count("\ufffe") + 1
 
 
@@ -97,7 +97,10 @@ class Line:
 
 
 class Parser(Protocol):
-    """What turns PDFs into rows of PAPERS. Its identity is part of that of the stage `read_pdfs`."""
+    """What turns PDFs into rows of PAPERS. `identity` is its part of the recipe of the stage `read_pdfs`. `papers`
+    yields for each PDF, in their order, (PDF, its row, or the error that says why there is none); `home` is the folder
+    of the build.
+    """
 
     def identity(self) -> Any: ...
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]: ...
@@ -105,8 +108,8 @@ class Parser(Protocol):
 
 @stage(PAPERS, revision=1)
 def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterator[pa.RecordBatch | Rejected]:
-    """Papers of PDFs. A PDF that the parser cannot read is rejected; while a parser's server cannot be reached, the
-    part stays unfinished.
+    """A row of PAPERS for each PDF, in order; a Rejected for a PDF that cannot be read or repeats another. If the
+    parser's server stays busy or is gone, Incomplete is raised, and a later run makes the part.
     """
     licence = dict(files.source.facts).get("licence")
     found = parser.papers(members(files, endings=ENDINGS, max_bytes=MAX_BYTES), context.store.home)
@@ -117,34 +120,44 @@ def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterato
 
 
 class Pdfium:
-    """The parser that needs no server. Its identity: the version of pypdfium2, and how many pages a PDF may have."""
+    """The parser that needs no server: PDFium in a process of its own. `pages`: how many a PDF may have; `seconds`: how
+    long one may take.
+    """
 
     def __init__(self, *, pages: int = PAGES, seconds: float = SECONDS) -> None:
         self.pages, self.seconds = pages, seconds
 
     @property
     def name(self) -> str:
+        """The value of the column `parser`: "pdfium" and the version of pypdfium2."""
         return f"pdfium {version('pypdfium2')}"
 
     def identity(self) -> dict[str, Any]:
+        """What identifies the parser in a recipe: its version, and how many pages a PDF may have."""
         return {"parser": self.name, "pages": self.pages}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
-        """(PDF, the row of PAPERS or why there is none) for each PDF, in their order. `home` is not used."""
+        """(PDF, the row of PAPERS or the error that says why there is none) for each PDF, in their order. `home` is not
+        used.
+        """
         with TemporaryDirectory(prefix="pdf-") as folder, closing(Reader(self, Path(folder))) as reader:
             for member in members:
                 yield member, reader.paper(member)
 
 
 class Reader(WorkerProcess):
-    """Reads PDFs one by one, in a process of their own, to which each is passed as a file in `folder`."""
+    """Reads PDFs one by one in a child process, to which each is passed as a file in `folder`. A PDF that crashes or
+    hangs the process costs no other.
+    """
 
     def __init__(self, parser: Pdfium, folder: Path) -> None:
         super().__init__([sys.executable, "-P", pdf_lines.__file__], max_bytes=MAX_REPLY_BYTES)
         self.parser, self.place = parser, folder / "input.pdf"
 
     def paper(self, member: Member) -> Row | UnreadableError:
-        """The row of PAPERS made from a PDF, or the error that says why there is none."""
+        """The row of PAPERS made from a PDF, without paper_id and retrieved_at; or the UnreadableError (returned) that
+        says why there is none.
+        """
         try:
             check(member)
             self.place.write_bytes(member.content)
@@ -158,7 +171,9 @@ class Reader(WorkerProcess):
         }
 
     def _pages(self) -> list[list[list[Any]]]:
-        """The lines of each page, as the process answers. UnreadableError where it fails."""
+        """The lines of each page of the PDF in the folder, as the process answers: [text, size, bold, left, right, top]
+        each. UnreadableError if it takes too long, breaks the process, or is one that the process cannot read.
+        """
         wanted = {"path": str(self.place), "pages": self.parser.pages, "seconds": self.parser.seconds}
         try:
             reply = self.ask(wanted, self.parser.seconds)
@@ -173,7 +188,9 @@ class Reader(WorkerProcess):
 
 
 def check(member: Member) -> None:
-    """UnreadableError where the file has a fault, such as being empty or too large, or is no PDF."""
+    """UnreadableError if the file has a fault, such as being empty or too large, or if its first MAGIC_WITHIN bytes do
+    not say that it is a PDF.
+    """
     if member.fault:
         raise UnreadableError(member.fault)
     if b"%PDF-" not in member.content[:MAGIC_WITHIN]:
@@ -184,7 +201,9 @@ def check(member: Member) -> None:
 
 
 def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
-    """The lines of the page with this number, from the answer of pdf_lines; control characters become spaces."""
+    """The lines of the page with this number (from 0). `page`: [text, size, bold, left, right, top] of each line.
+    Control characters become spaces, and texts are stripped.
+    """
     return [
         Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number)
         for text, size, bold, left, right, top in page
@@ -192,8 +211,9 @@ def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
 
 
 def paper_of(lines: Sequence[Line]) -> Row:
-    """A row of PAPERS made from the lines of a PDF, without paper_id, parser, pdf_sha and retrieved_at. UnreadableError
-    where there is no text.
+    """A row of PAPERS made from the lines of a PDF, without paper_id, parser, pdf_sha and retrieved_at: title,
+    abstract, sections, paragraphs and the texts of references; what this parser does not read is null or empty.
+    UnreadableError if no line has a letter.
     """
     clean = _without_running_heads(lines)
     if not any(character.isalpha() for line in clean for character in line.text):
@@ -220,8 +240,9 @@ def paper_of(lines: Sequence[Line]) -> Row:
 
 
 def _without_running_heads(lines: Sequence[Line]) -> list[Line]:
-    """The lines that are not empty, without page numbers and running heads: texts that are found three times or more,
-    whatever their digits, among the two highest and two lowest lines of pages.
+    """The lines that are not empty, without page numbers and running heads. Both are looked for only among the two
+    highest and the two lowest lines of each page; a running head is a text that is there three times or more in all,
+    whatever its digits.
     """
     ends = {id(line) for _, page in groupby(lines, key=attrgetter("page")) for line in _ends(list(page))}
     seen = Counter(_pattern(line.text) for line in lines if id(line) in ends)
@@ -229,24 +250,32 @@ def _without_running_heads(lines: Sequence[Line]) -> list[Line]:
 
 
 def _ends(page: list[Line]) -> list[Line]:
-    """The two highest and the two lowest lines of a page."""
+    """The two highest and the two lowest lines of a page, by `top`; some twice on a page of fewer than four."""
     by_height = sorted(page, key=lambda line: line.top)
     return [*by_height[:2], *by_height[-2:]]
 
 
 def _pattern(text: str) -> str:
-    """The text with # for each number."""
+    """The text with # for each run of digits, and single blanks."""
     return re.sub(r"\d+", "#", " ".join(text.split()))
 
 
 def _is_running(text: str, seen: Counter[str]) -> bool:
-    """Whether the text is a page number, or a running head by how often `seen` has its pattern."""
+    """Whether the text is a page number, also as "Page 3 of 9", or its pattern (`_pattern`) was seen three times or
+    more. `seen`: pattern -> how often.
+    """
     pattern = _pattern(text)
     return pattern in ("#", "– # –", "- # -", "Page #", "# of #", "Page # of #") or seen[pattern] >= 3
 
 
 class _Layout:
-    """Sorts the lines of a paper into title, abstract, body, references and appendix."""
+    """Sorts the lines of a paper: `title` is its text; `abstract`, `body`, `references` and `appendix` are lines. The
+    references begin below the last head of that name and end at a head Appendix or the like, where the appendix begins.
+
+    `outside`: captions and small print, which `sections` collects. `size`: the font size of the body's text; `leading`:
+    the distance between lines, in points. `numbered`: whether three or more bold or larger lines begin with a number.
+    `heads`: the ids of the Line objects that are heads. `words`: word -> how often the paper has it.
+    """
 
     def __init__(self, lines: list[Line]) -> None:
         self.outside: list[Paragraph] = []
@@ -264,7 +293,13 @@ class _Layout:
     # ---- front matter
 
     def _front(self, lines: list[Line], heads: list[int]) -> int:
-        """Set the title and the abstract; return the index of the line where the body begins."""
+        """Set the title and the abstract; return the index of the line where the body begins. `heads`: the indexes of
+        lines that are heads.
+
+        The abstract goes from a line on the first two pages that begins with Abstract or Summary to the next head,
+        where the body begins. Without such a line or head it is empty, and the body begins at the first head if that
+        is Introduction or Related work, else at the first line.
+        """
         begins = next((p for p, line in enumerate(lines) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
         first = next((p for p in heads if begins is None or p > begins), None)
         self.title = self._title([line for line in lines[: begins or first or 30] if line.page == 0])
@@ -277,7 +312,9 @@ class _Layout:
         return first
 
     def _title(self, lines: list[Line]) -> str:
-        """The first run of lines in the largest font size; empty where that is not larger than the body's."""
+        """The text of the first run of lines in the largest font size among `lines`; "" if that is not at least _LARGER
+        points above the body's.
+        """
         largest = max((line.size for line in lines), default=0.0)
         if largest < self.size + _LARGER:
             return ""
@@ -287,11 +324,16 @@ class _Layout:
     # ---- heads
 
     def _style(self, line: Line) -> bool:
-        """Whether a line is bold, or larger than the body's text."""
+        """Whether a line is bold, or its font at least _LARGER points larger than that of the body's text."""
         return line.bold or line.size >= self.size + _LARGER
 
     def is_head(self, line: Line, following: Line | None) -> bool:
-        """Whether a line is the head of a section. `following`: the line after it."""
+        """Whether a line is the head of a section: short, no caption, not smaller than the text, and not ending in
+        punctuation; and besides one of these. Its text is a usual head (Methods, References ...) and it is bold,
+        larger, numbered, or in capitals or title case. It has a number, and is bold, larger or in capitals. Or, in a
+        paper that does not number its heads, it is bold or larger, begins with a capital, and plain text is in the line
+        `following`.
+        """
         text = line.text
         if len(text) > _MAX_HEAD_CHARS or len(text.split()) > _MAX_HEAD_WORDS or _CAPTION.match(text):
             return False
@@ -312,8 +354,9 @@ class _Layout:
     # ---- running text
 
     def sections(self, lines: Sequence[Line]) -> list[Section]:
-        """The sections that the lines make. Captions, footnotes and other small print go to `outside`, but for scraps
-        of formulae, which are dropped.
+        """The sections that the lines make, in order, without empty ones; text before the first head is a section
+        without head. Captions, footnotes and other small print are appended to `outside`; pieces of it without a word
+        of three letters, such as scraps of formulae, are dropped.
         """
         found, held, small = [Section(None, None)], list[Line](), list[Line]()
         caption = False
@@ -336,7 +379,9 @@ class _Layout:
         return [section for section in found if section.head or section.paragraphs]
 
     def _head(self, line: Line, found: list[Section]) -> None:
-        """Begin a new section with this head, or add the line to the last head where it is the second line of it."""
+        """Append a section with this head to `found`; or add the line to the head of the last section, if that has no
+        text yet and the line, bold or larger, has no number, and neither is a usual head by itself.
+        """
         number, printed = split_number(line.text)
         head, before = self.rejoined(printed or line.text), found[-1]
         two = not before.paragraphs and number is None and before.head is not None and self._style(line)
@@ -346,12 +391,16 @@ class _Layout:
             found.append(Section(number, head))
 
     def _goes_on(self, before: Line, line: Line) -> bool:
-        """Whether a line of small print continues the caption or footnote of the line before."""
+        """Whether a line of small print continues the caption or footnote that ends with the line `before`: on the same
+        page, close below it, and of about its font size.
+        """
         near = 0 <= before.top - line.top < self.leading * (before.rows + 0.8)
         return line.page == before.page and near and abs(line.size - before.size) < 0.6
 
     def _end(self, paragraphs: list[Paragraph], lines: list[Line]) -> None:
-        """Append the paragraphs that `lines` make to `paragraphs`, then empty `lines`."""
+        """Append the paragraphs that `lines` make to `paragraphs`, then empty the list `lines`. In `self.outside` only
+        paragraphs with a word of three letters are kept.
+        """
         for group in _groups(lines, lambda held, line, following: self._begins(held[-1], line, following)):
             text = self.joined(group)
             if text and (paragraphs is not self.outside or _WORD.search(text)):
@@ -359,7 +408,10 @@ class _Layout:
         lines.clear()
 
     def _begins(self, before: Line, line: Line, following: Line | None) -> bool:
-        """Whether a line begins a paragraph: it is indented and the next line is not, or there is a gap above it."""
+        """Whether a line begins a paragraph. On the same page: there is a gap above it, and the line before ends a
+        sentence or this one does not begin in lower case; or it is indented against the line before and the one
+        following, if any. At the top of a page or column: it is indented, and the line before ends a sentence.
+        """
         indent = line.left - following.left if following and following.page == line.page else self.size
         indented, ends = 0.4 * self.size < indent < 4 * self.size, before.text.rstrip(_QUOTES)[-1:] in _ENDS
         if line.page != before.page or line.top >= before.top:
@@ -371,21 +423,27 @@ class _Layout:
     # ---- references
 
     def bibliography(self) -> list[Row]:
-        """The rows of the references: only their text, under the ids b0, b1, ..."""
+        """The rows of PAPERS.bibliography: for each reference an id (b0, b1, ...) and its text as `raw`; nothing else
+        is read.
+        """
         entries = [self.joined(group) for group in self._entries()]
         empty: Row = {"paper_id": None, "title": None, "authors": [], "year": None, "venue": None, "doi": None}
         return [{"ref_id": f"b{n}", **empty, "raw": entry} for n, entry in enumerate(e for e in entries if e)]
 
     def _entries(self) -> Iterator[list[Line]]:
-        """The lines of each reference. A reference begins with a label such as [1]; where there are no labels, with a
-        line that is further left than the next.
+        """The lines of each reference. If the first has a label such as [1] or 1., each reference begins with one; else
+        they are told apart by indentation.
         """
         if self.references and _ENTRY.match(self.references[0].text):
             return _groups(self.references, lambda held, line, following: _ENTRY.match(line.text) is not None)
         return _groups(self.references, self._hangs)
 
     def _hangs(self, held: list[Line], line: Line, following: Line | None) -> bool:
-        """Whether a line begins a reference, by its indentation. `held`: the lines of the reference so far."""
+        """Whether a line begins a reference, by its indentation: it is further left than the line before, if `held`,
+        the lines of the reference so far, are more than one; at the top of a page or column, or after a first line,
+        further left than the line following. Without a line to compare with: if it is as far left as the first of
+        `held`.
+        """
         before = held[-1]
         if line.page == before.page and before.top > line.top and len(held) > 1:
             return line.left < before.left - 0.3 * self.size
@@ -396,7 +454,9 @@ class _Layout:
     # ---- text
 
     def joined(self, lines: Sequence[Line]) -> str:
-        """The lines as one text; words that were broken at the ends of lines are whole again."""
+        """The lines as one text, with single blanks; words that were broken at the ends of lines are whole again, as in
+        `rejoined`.
+        """
         found: list[str] = []
         for line in lines:
             whole = " ".join(line.text.split())
@@ -408,8 +468,8 @@ class _Layout:
         return self.rejoined(" ".join(found))
 
     def rejoined(self, text: str) -> str:
-        """The text with broken words (U+FFFE) whole; a hyphen stays where the paper writes the word more often with it
-        elsewhere.
+        """The text, with single blanks, in which words broken at a line's end (U+FFFE stands at the break) are whole. A
+        hyphen is put at the break if the paper writes the word more often with it than without.
         """
 
         def whole(match: re.Match[str]) -> str:
@@ -420,7 +480,9 @@ class _Layout:
 
 
 def _groups(lines: Sequence[Line], begins: Callable[[list[Line], Line, Line | None], bool]) -> Iterator[list[Line]]:
-    """The lines in groups. A new group begins where `begins(group so far, line, next line or None)` is true."""
+    """The lines in groups, in order. Each line for which `begins(group so far, line, next line or None)` is true begins
+    a new group; no group is empty.
+    """
     held: list[Line] = []
     for position, line in enumerate(lines):
         if held and begins(held, line, _next(lines, position)):
@@ -437,7 +499,9 @@ def _next(lines: Sequence[Line], position: int) -> Line | None:
 
 
 def _number(text: str) -> str | None:
-    """The number before a head, in digits, or in any form where the head is in capitals; else None."""
+    """The number that begins a head, such as 2.1; one not in digits, such as IV, only if the head is in capitals. None
+    if there is no such number, or if no capital or digit follows it.
+    """
     number, rest = split_number(text)
     if number is None or not rest or not (rest[0].isupper() or rest[0].isdigit()):
         return None
@@ -445,12 +509,12 @@ def _number(text: str) -> str | None:
 
 
 def _usual_size(lines: Sequence[Line]) -> float:
-    """The font size of most characters."""
+    """The font size that most characters of the lines (at least one) have."""
     sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
     return sizes.most_common(1)[0][0]
 
 
 def _leading(lines: Sequence[Line]) -> float:
-    """Usual distance of one line to the next, in points; 0 where no two follow each other."""
+    """Median distance from one line to the next below it on the same page, in points; 0 if there are no such lines."""
     steps = [(a.top - b.top) / a.rows for a, b in pairwise(lines) if a.page == b.page and a.top > b.top]
     return statistics.median(steps) if steps else 0.0

@@ -28,10 +28,13 @@ Line = tuple[str, float, bool, float, float, float]
 
 
 class FaultError(Exception):
-    """Ends the reading of one PDF. Its arguments: a short fixed phrase, and a detail or None."""
+    """Raised for a PDF that cannot be read. Its arguments: a short fixed phrase, and a detail or None."""
 
 
 def main() -> None:
+    """Answer the requests on standard input, one a line, on standard output, until the input ends; in at most
+    MEMORY_BYTES of memory.
+    """
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the library must not write among the replies
     _limit(resource.RLIMIT_AS, MEMORY_BYTES)
@@ -40,8 +43,9 @@ def main() -> None:
 
 
 def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Read requests, a line of JSON each with the path of a PDF, and write a line of JSON with its lines or a fault for
-    each. The process is killed by a request that takes more than about twice its `seconds` of processor time.
+    """For each request, a line of JSON {"path": of a PDF, "pages": how many it may have, "seconds": ...}, write a line
+    of JSON, {"pages": [[line, ...], ...]} or {"fault": phrase, "detail": text or null}. A request that takes more than
+    about twice its `seconds` of processor time ends the process.
     """
     for request in requests:
         wanted = json.loads(request)
@@ -51,7 +55,9 @@ def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
 
 
 def reply(path: str, pages: int) -> dict[str, Any]:
-    """The answer for one PDF: the lines of its pages, or a fault. `pages`: how many it may have."""
+    """The answer for one PDF: {"pages": the lines of each page}, or {"fault": phrase, "detail": text or None} if it
+    cannot be read. `pages`: how many it may have.
+    """
     try:
         return {"pages": [list(page) for page in _pages(path, pages)]}
     except FaultError as fault:
@@ -61,8 +67,8 @@ def reply(path: str, pages: int) -> dict[str, Any]:
 
 
 def _pages(path: str, most: int) -> Iterator[list[Line]]:
-    """The lines of each page. FaultError where the PDF cannot be opened, or has more than `most` pages or too much
-    text.
+    """The lines of each page of the PDF, in order. FaultError if it cannot be opened, has more than `most` pages, or
+    more than MAX_CHARS characters.
     """
     import pypdfium2
 
@@ -84,7 +90,9 @@ def _pages(path: str, most: int) -> Iterator[list[Line]]:
 
 
 def _lines(document: Any, index: int) -> Iterator[Line]:
-    """The lines of the page at `index`, in the order of the file; none where the page cannot be read."""
+    """The lines of the page at `index` that are not blank, in the order of the file; none if the page cannot be read.
+    A line is (text, size, bold, left, right, top), in points.
+    """
     import pypdfium2
 
     try:
@@ -113,8 +121,9 @@ class _Measure:
         self.name, self.flags = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int()
 
     def line(self, place: int, length: int) -> tuple[float, bool, float, float, float]:
-        """(size, bold, left, right, top) of the line of `length` characters that begins at index `place` of the page's
-        text.
+        """(size, bold, left, right, top), in points, of the line of `length` characters that begins at index `place` of
+        the page's text. The size is the larger of its first and its middle character; it is bold if the first, the
+        middle and the last are; `top` is that of the first.
         """
         index_of = self.raw.FPDFText_GetCharIndexFromTextIndex
         first, last = index_of(self.page, place), index_of(self.page, place + length - 1)
@@ -127,7 +136,9 @@ class _Measure:
         return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1)
 
     def size(self, index: int) -> float:
-        """The font size, as displayed, of the character at `index`: some files set size 1 and scale the text."""
+        """The font size, as displayed, of the character at `index`, in points, at most 10,000: some files set size 1
+        and scale the text. The scale is read once for each size that is set on the page.
+        """
         set_to = self.raw.FPDFText_GetFontSize(self.page, index)
         if set_to not in self.scales:
             found = self.raw.FPDFText_GetMatrix(self.page, index, self.matrix)
@@ -145,7 +156,7 @@ class _Measure:
 
 
 def _limit(kind: int, value: int) -> None:
-    """Set a resource limit of this process (`kind`: resource.RLIMIT_...); does nothing where the system refuses."""
+    """Set this process's soft limit of a resource (`kind`: resource.RLIMIT_...); nothing if the system refuses."""
     try:
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
     except (ValueError, OSError):

@@ -56,8 +56,10 @@ _NEXT_TOPIC = re.compile(
 
 
 def repaired(sections: list[Section], title: str | None, notes: list[str]) -> list[Section]:
-    """The sections of a body, repaired as described above; changes the sections given. `title`: the paper's. What was
-    done is appended to `notes`.
+    """The sections of a body as they were printed: heads that are none become text, merged heads become two sections,
+    repeated ones one, and heads that begin a paragraph sections of their own; an introduction without a head gets this
+    role. `title`: the paper's, which is no head. Changes the sections given; a fixed phrase for each repair is appended
+    to `notes`.
     """
     found: list[Section] = []
     for section in sections:
@@ -76,25 +78,30 @@ def repaired(sections: list[Section], title: str | None, notes: list[str]) -> li
 
 
 def numbered(sections: list[Section]) -> list[Section]:
-    """The sections of the back matter, with the numbers split off their heads, and merged heads as two sections."""
+    """The sections of the back matter, with the numbers split off their heads, merged heads as two sections, and text
+    in a head Introduction given back to its paragraph. Changes the sections given.
+    """
     return [part for section in sections for part in _unmerged(section, [])]
 
 
 def letters(text: str) -> str:
-    """The letters and digits of a text in one case: for comparing texts that differ in spaces, case or punctuation."""
+    """The letters and digits of a text, casefolded: for comparing texts that differ in spaces, case or punctuation."""
     return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _is_noise(head: str | None) -> bool:
-    """Whether what GROBID took for a head is none: a label of a figure, or the rest of a sentence."""
+    """Whether what GROBID took for a head is none: a caption or label of a figure or table, the rest of a sentence, or
+    too long. False for None.
+    """
     return head is not None and (
         is_noise(head) or bool(_LABEL_ONLY.fullmatch(head) or _REST_OF_SENTENCE.fullmatch(head))
     )
 
 
 def _continue(section: Section, found: list[Section], notes: list[str]) -> None:
-    """Add the paragraphs of a section without a proper head to the last section of `found`; words in its head become
-    text.
+    """Add the paragraphs of a section without a proper head to the last section of `found`, or to a new one if there is
+    none. The rest of a sentence in its head continues the paragraph before; other words in it begin the first
+    paragraph; a label of a figure or table, and a head without a letter, are dropped.
     """
     if not found:
         found.append(Section(None, None))
@@ -111,7 +118,10 @@ def _continue(section: Section, found: list[Section], notes: list[str]) -> None:
 
 
 def _unmerged(section: Section, notes: list[str]) -> list[Section]:
-    """The section with its number split off its head; two sections where GROBID merged two heads."""
+    """The section with its number split off its head; two sections if GROBID merged two heads ("Model 2.1 Overview",
+    "Methods (a) Data"). If the head is Introduction with the beginning of the first paragraph, that goes back to the
+    paragraph. Changes the section; repairs are appended to `notes`, the number is none.
+    """
     if section.head is None:
         return [section]
     number, head = _number_and_head(section)
@@ -131,7 +141,9 @@ def _unmerged(section: Section, notes: list[str]) -> list[Section]:
 
 
 def _number_and_head(section: Section) -> tuple[str | None, str]:
-    """(number, head): the number that GROBID gives, else the one split off the head."""
+    """(number, head): the number that GROBID gives, without dots at its ends, else the one split off the head, else
+    None. If both are the same, it is split off the head, too.
+    """
     head, printed = section.head or "", " ".join((section.number or "").split()).strip(".:) ")
     number, rest = split_number(head)
     if not printed:
@@ -140,8 +152,9 @@ def _number_and_head(section: Section) -> tuple[str | None, str]:
 
 
 def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> None:
-    """Append the section to `found`. Where its head repeats that of the last section, or of one that only its own
-    sub-sections follow, its paragraphs go to the last section instead.
+    """Append the section to `found`, unless its head repeats an earlier one: number and head (ignoring case) are those
+    of the last section, or, for a section without paragraphs, of one that only its own sub-sections follow. Then its
+    paragraphs go to the last section.
     """
     for position in range(len(found) - 1, -1, -1):
         other = found[position]
@@ -157,8 +170,8 @@ def _repeat_or_add(section: Section, found: list[Section], notes: list[str]) -> 
 
 
 def _mark_introduction(sections: list[Section], notes: list[str]) -> None:
-    """Give the first section without a head the role of introduction, if heads follow and none of the sections is
-    called so.
+    """Give the first section without a head the role of introduction, if heads follow and no head of `sections` says
+    Introduction.
 
     In a body without any head no introduction is marked: it is a whole letter or an editorial.
     """
@@ -169,6 +182,7 @@ def _mark_introduction(sections: list[Section], notes: list[str]) -> None:
 
 
 def _says_introduction(sections: list[Section]) -> bool:
+    """Whether the head of one of the sections says that it is the introduction."""
     return any(role_of(section.head) == INTRODUCTION for section in sections)
 
 
@@ -176,8 +190,9 @@ def _says_introduction(sections: list[Section]) -> bool:
 
 
 def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list[Section]:
-    """The sections. Where a paragraph before the first proper head begins with the word Introduction, and no head is
-    called so, a section with this head begins there.
+    """The sections; if no head says Introduction, but a paragraph before the first proper head begins with this word, a
+    section with this head begins at the first such paragraph, and has the paragraphs that follow in its section.
+    (Front matter such as Keywords is no proper head.) Changes the sections given.
     """
     front = takewhile(lambda section: section.head is None or is_front(section.head), sections)
     places = ((n, at, paragraph) for n, section in enumerate(front) for at, paragraph in enumerate(section.paragraphs))
@@ -195,8 +210,9 @@ def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list
 
 
 def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
-    """The section, split where a paragraph begins with a head such as Related work, and again where a paragraph begins
-    the next topic.
+    """The section, split in two at each paragraph that begins with a head such as "Related work.", which becomes the
+    head; and again at a later paragraph that begins the next topic, in a section without head and with the first one's
+    role. Parts without head and text are left out. Unchanged if the section's own head says related work.
     """
     if role_of(section.head) == RELATED_WORK:
         return [section]
@@ -214,7 +230,7 @@ def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
 
 
 def _cut(paragraph: Paragraph, at: int) -> Paragraph:
-    """The paragraph from offset `at` on, with the citations that start there or later."""
+    """The paragraph from offset `at` on, with the citations that start there or later, their offsets shifted."""
     later = [(start - at, end - at, ref) for start, end, ref in paragraph.citations if start >= at]
     return Paragraph(paragraph.text[at:], later)
 
@@ -223,8 +239,10 @@ def _cut(paragraph: Paragraph, at: int) -> Paragraph:
 
 
 def introduced(abstract: list[Paragraph], body: list[Section], notes: list[str]) -> list[Paragraph]:
-    """The abstract without an introduction that GROBID took for its end, which becomes the first section of `body`; the
-    abstract unchanged where it has none.
+    """The abstract without an introduction that GROBID took for its end; unchanged if it has none.
+
+    The introduction is inserted into `body` as its first section, together with the text of a first section without
+    head, which it replaces; this is noted in `notes`.
     """
     if not _holds_introduction(abstract, body):
         return abstract
@@ -239,7 +257,11 @@ def introduced(abstract: list[Paragraph], body: list[Section], notes: list[str])
 
 
 def _holds_introduction(abstract: list[Paragraph], body: list[Section]) -> bool:
-    """Whether the abstract seems to contain the introduction: by a numbered head, or by its citations."""
+    """Whether the abstract seems to contain the introduction: a paragraph begins with a numbered head Introduction, or
+    it has more than CITED_ABSTRACT citations, or one and more than LONG_ABSTRACT_CHARS characters. False if a head of
+    `body` says Introduction; by citations alone only if the body begins without a head, or its first head is one that
+    follows an introduction, such as Methods.
+    """
     cited = sum(len(paragraph.citations) for paragraph in abstract)
     chars = sum(len(paragraph.text) for paragraph in abstract)
     headed = any((match := _begins(paragraph)) and match["number"] for paragraph in abstract)
@@ -250,13 +272,14 @@ def _holds_introduction(abstract: list[Paragraph], body: list[Section]) -> bool:
 
 
 def _begins(paragraph: Paragraph) -> re.Match[str] | None:
-    """The match of a head Introduction that begins a paragraph, or is all of it; None where there is none."""
+    """The match of a head Introduction that begins the paragraph, or is all of it; None if there is none."""
     return _RUN_IN_INTRODUCTION.match(paragraph.text) or _LONE_INTRODUCTION.fullmatch(paragraph.text)
 
 
 def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
-    """(abstract, introduction): split at the head Introduction, else before the first paragraph with a citation, or, if
-    that is the first of all, before its first sentence with one.
+    """(abstract, introduction): split at a head Introduction (which at the very beginning must be numbered), else
+    before the first paragraph with a citation, or, if that is the first of all, before its first sentence with one. One
+    of these must exist.
     """
     for position, paragraph in enumerate(abstract):
         if (match := _begins(paragraph)) and (position or match["number"]):
@@ -270,8 +293,8 @@ def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
 
 
 def _split(paragraph: Paragraph) -> tuple[Paragraph | None, Paragraph]:
-    """The paragraph as two, split before the sentence with its first citation; the first is None where it would be too
-    short.
+    """The paragraph as two, split before the sentence with its first citation; (None, the whole paragraph) if the first
+    part would have fewer than SHORTEST_ABSTRACT_CHARS characters.
     """
     first = paragraph.citations[0][0]
     end = max((match.end() for match in re.finditer(r"[.!?]\s+(?=[A-Z])", paragraph.text[:first])), default=0)

@@ -98,8 +98,8 @@ _CREATIVE_COMMONS = re.compile(
 
 
 def paper_of(content: bytes) -> Row:
-    """The row of PAPERS made from a TEI document, without paper_id and retrieved_at. UnreadableError where it is no
-    paper.
+    """The row of PAPERS made from a TEI document, without paper_id and retrieved_at. UnreadableError if it cannot be
+    parsed (`parse`), nests too deep, or has no paragraph in body and back matter.
     """
     try:
         return _paper(parse(content))
@@ -108,7 +108,9 @@ def paper_of(content: bytes) -> Row:
 
 
 def _paper(root: etree._Element) -> Row:
-    """As `paper_of`, from the root of the document."""
+    """The row of PAPERS made from a TEI document, by its root element, without paper_id and retrieved_at.
+    UnreadableError if it has no paragraph in body and back matter, RecursionError if it nests too deep.
+    """
     bibliography = _bibliography(root)
     reader = _Reader({entry["ref_id"] for entry in bibliography})
     abstract = reader.paragraphs(_at(root, "teiHeader/profileDesc/abstract"))
@@ -128,8 +130,8 @@ def _paper(root: etree._Element) -> Row:
 
 
 def parse(content: bytes) -> etree._Element:
-    """The root of a TEI document. UnreadableError where it is ill-formed, no TEI, declares entities or has too many
-    elements. Never uses the network.
+    """The root element of a TEI document. UnreadableError if it is ill-formed, no TEI, declares entities or has more
+    than MAX_TAGS tags. Never uses the network.
     """
     if b"<!DOCTYPE" in content and _SUBSET.search(content):
         raise UnreadableError("document type declaration")
@@ -149,13 +151,16 @@ def parse(content: bytes) -> etree._Element:
 
 @cache
 def _hardened() -> etree.XMLParser:
+    """An XML parser that resolves no entities, uses no network, keeps lxml's limits, and drops comments and processing
+    instructions.
+    """
     return etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
     )
 
 
 def _name(element: etree._Element) -> str:
-    """The element's name without its namespace; empty for an unresolved entity or the like."""
+    """The element's name without its namespace; "" for a node that is no element, such as an unresolved entity."""
     tag = element.tag
     return _NAMES.get(tag) or (tag.rpartition("}")[2] if isinstance(tag, str) else "")
 
@@ -167,33 +172,35 @@ def _below(element: etree._Element, path: str) -> Iterator[etree._Element]:
 
 @cache
 def _of_any_namespace(path: str) -> str:
+    """The path, such as `div/head`, in lxml's form that matches each name in any namespace or none."""
     return re.sub(r"\w+", r"{*}\g<0>", path)
 
 
 def _at(element: etree._Element, path: str) -> etree._Element | None:
-    """The first element at this path, as of `_below`, or None."""
+    """The first element at this path below the element, such as `div/head`, in any namespace or none; else None."""
     return next(_below(element, path), None)
 
 
 def fold(text: str) -> str:
-    """As `" ".join(text.split())`, but faster where there is nothing to fold. (Of white space in ASCII, XML allows only
-    space, tab, line feed and carriage return.)
+    """The text stripped, with each run of white space as one space: `" ".join(text.split())`, but faster if there is
+    nothing to fold. (Of white space in ASCII, XML allows only space, tab, line feed and carriage return.)
     """
     folded = not ("\n" in text or "\t" in text or "\r" in text) if text.isascii() else text.isprintable()
     return text.strip() if folded and "  " not in text else " ".join(text.split())
 
 
 def _all_text(element: etree._Element) -> str:
+    """All text in the element and the elements inside it, as it stands; "" if there is none."""
     return "".join(map(str, element.itertext())) if len(element) else element.text or ""
 
 
 def _folded(element: etree._Element | None) -> str:
-    """All text in the element, with white space folded; empty for None."""
+    """All text in the element, with white space folded (`fold`); "" for None."""
     return "" if element is None else fold(_all_text(element))
 
 
 def _paragraph(text: str | None) -> Paragraph | None:
-    """A paragraph with the text, folded; None where there is no text."""
+    """A paragraph with the text, its white space folded (`fold`); None if there is no text."""
     folded = fold(text or "")
     return Paragraph(folded) if folded else None
 
@@ -202,9 +209,10 @@ def _paragraph(text: str | None) -> Paragraph | None:
 
 
 class _Flow:
-    """Collects running text, piece by piece, with white space folded, and the citations in it.
+    """Collects running text, piece by piece, with white space folded (`fold`), and the citations in it.
 
-    `last`: the last character so far; empty where a space follows it.
+    `parts`: the pieces, `length`: their characters together. `gap`: whether a space belongs before the next piece.
+    `last`: the last character so far; "" if a space follows it or there is none.
     """
 
     __slots__ = ("citations", "gap", "last", "length", "parts")
@@ -215,7 +223,9 @@ class _Flow:
         self.citations: list[Cite] = []
 
     def add(self, text: str) -> int:
-        """Add text; return the offset of its first character."""
+        """Add text, with a space before it if one stands there or is due; return the offset of its first character. A
+        blank text only makes a space due before the next one.
+        """
         folded, start = fold(text), self.length
         if not folded:
             self.gap, self.last = True, ""
@@ -234,13 +244,14 @@ class _Flow:
         self.gap, self.last = True, ""
 
     def paragraph(self) -> Paragraph | None:
+        """The text so far as a paragraph, with its citations; None if there is no text."""
         text = "".join(self.parts)
         return Paragraph(text, self.citations) if text else None
 
 
 class _Reader:
-    """Reads sections and paragraphs of one document. Captions and footnotes are collected in `outside`, repairs are
-    named in `notes`. `entries`: the ids in the bibliography.
+    """Reads sections and paragraphs of one TEI document. `entries`: the ids in its bibliography, by which citations are
+    resolved. Reading appends captions and footnotes to `outside`, and a fixed phrase for each repair to `notes`.
     """
 
     def __init__(self, entries: set[str]) -> None:
@@ -249,14 +260,18 @@ class _Reader:
         self.notes: list[str] = []
 
     def sections(self, element: etree._Element | None) -> list[Section]:
-        """The sections below the element, in order; empty for None."""
+        """The sections below the element, in order, without those that have neither head nor text; text before the
+        first head is a section without head. Empty for None.
+        """
         found: list[Section] = [Section(None, None)]
         if element is not None:
             self._walk(element, found)
         return [section for section in found if section.head or section.paragraphs]
 
     def back(self, element: etree._Element | None) -> list[Section]:
-        """The sections of the back matter, without the references. Each division is read separately."""
+        """The sections of the back matter, in order, without the references. Each division is read separately, so that
+        text without a head never continues the division before. Empty for None.
+        """
         found: list[Section] = []
         for child in element if element is not None else ():
             if _name(child) == "div" and child.get("type") != "references":
@@ -266,7 +281,7 @@ class _Reader:
         return found
 
     def paragraphs(self, element: etree._Element | None) -> list[Paragraph]:
-        """The text below the element as paragraphs, heads included."""
+        """The text below the element as paragraphs, in order; each head is one, too. Empty for None."""
         found: list[Paragraph] = []
         for section in self.sections(element):
             found += [Paragraph(section.head)] if section.head else []
@@ -274,7 +289,9 @@ class _Reader:
         return found
 
     def _walk(self, element: etree._Element, found: list[Section]) -> None:
-        """Append the sections below the element to `found`; text without a head goes to the last section."""
+        """Append a section to `found` for each head below the element; text goes to the last section of `found`, which
+        must not be empty. Figures and notes go to `outside`, tables and reference lists are left out.
+        """
         self._loose(element.text, found)
         for child in element:
             name = _name(child)
@@ -293,8 +310,8 @@ class _Reader:
             self._loose(child.tail, found)
 
     def _unheaded(self, found: list[Section]) -> None:
-        """Prepare for a division without a head: it continues the last section, unless that is front matter such as
-        Keywords.
+        """Prepare for a division without a head. It continues the last section of `found`, which is noted if that has
+        no head either; after front matter such as Keywords, a section without head is appended for it.
         """
         last = found[-1]
         if last.head and is_front(last.head):
@@ -303,29 +320,38 @@ class _Reader:
             self.notes.append("section without a head")
 
     def _loose(self, text: str | None, found: list[Section]) -> None:
+        """Append the text, if any, to the last section of `found` as a paragraph."""
         if text and (folded := fold(text)):
             found[-1].paragraphs.append(Paragraph(folded))
 
     def _add(self, paragraph: Paragraph | None, found: list[Section]) -> None:
+        """Append the paragraph, if any, to the last section of `found`."""
         if paragraph:
             found[-1].paragraphs.append(paragraph)
 
     def _formula(self, formula: Paragraph | None, found: list[Section]) -> None:
-        """Add a formula to the end of the last paragraph; it is a paragraph of its own where there is none."""
+        """Add a formula, if any, to the end of the last section's last paragraph; a paragraph of its own if there is
+        none.
+        """
         if formula and found[-1].paragraphs:
             found[-1].paragraphs[-1].append(formula.text, formula.citations)
         else:
             self._add(formula, found)
 
     def _float(self, element: etree._Element) -> None:
-        """Add the text of a figure (its caption) or a note to `outside`, before that of the notes inside it."""
+        """Add the text of a note, or the caption of a figure, to `outside`, before that of the notes and figures inside
+        it. Nothing if it has no text.
+        """
         place = len(self.outside)
         paragraph = self._caption(element) if _name(element) == "figure" else self._read(element)
         if paragraph:
             self.outside.insert(place, paragraph)
 
     def _caption(self, figure: etree._Element) -> Paragraph | None:
-        """The figure's description, after its label where it does not begin with that; None where it has neither."""
+        """The caption of a figure: its label (the head) and its description, the label only once if the description
+        begins with it; one of them if the other is missing, None if both are. Adds the notes and figures inside it to
+        `outside`.
+        """
         label, description = _folded(_at(figure, "head")), _at(figure, "figDesc")
         for child in figure:
             if _name(child) in _FLOATS:
@@ -340,7 +366,9 @@ class _Reader:
         return whole
 
     def _read(self, element: etree._Element) -> Paragraph | None:
-        """The element's text as one paragraph, with its citations; None where it has no text."""
+        """The element's text as one paragraph, with its citations; None if it has no text. Figures and notes inside it
+        go to `outside`.
+        """
         if not len(element):
             return _paragraph(element.text)
         flow = _Flow()
@@ -348,7 +376,9 @@ class _Reader:
         return flow.paragraph()
 
     def _run(self, element: etree._Element, flow: _Flow) -> None:
-        """Add the element's text and citations to `flow`."""
+        """Add the element's text and citations to `flow`, with spaces around elements that stand apart, such as items.
+        Figures and notes inside it go to `outside`, tables and the like are left out.
+        """
         if text := element.text:
             flow.add(text)
         for child in element:
@@ -367,8 +397,9 @@ class _Reader:
                 flow.add(tail)
 
     def _ref(self, ref: etree._Element, flow: _Flow, tail: str | None) -> None:
-        """Add the text of a reference to `flow`, and its citation if it cites an entry. `tail`: the text after it.
-        Spaces that GROBID dropped beside it are restored.
+        """Add the text of a `ref` element to `flow`, and a citation if it cites literature: its type is bibr, or it is
+        called a formula, but has a year. The mark of a footnote becomes a space. `tail`: the text after the element.
+        Spaces that GROBID dropped before or after it are restored.
         """
         kind, text = ref.get("type"), _all_text(ref)
         if not text or text.isspace() or (kind == "foot" and _FOOT_ID.fullmatch(text)):
@@ -385,12 +416,14 @@ class _Reader:
             self._restore(flow)
 
     def _restore(self, flow: _Flow) -> None:
+        """Put a space before the text that `flow` gets next, and note it as a repair."""
         flow.space()
         self.notes.append("blank restored beside a citation")
 
     def _cite(self, ref: etree._Element, kind: str | None, start: int, flow: _Flow) -> None:
-        """Note a citation of the text from `start` on: one for each entry of the bibliography that `ref` names, else
-        one of no entry.
+        """Add to `flow` a citation that spans its text from `start` to its end: one for each entry of the bibliography
+        that `ref` names, else one of no entry (None). Targets that are no entry, and a citation whose type (`kind`) is
+        formula, are noted as repairs.
         """
         if kind == "formula":
             self.notes.append("citation marked as formula")
@@ -405,7 +438,9 @@ class _Reader:
 
 
 def _described(root: etree._Element) -> Row:
-    """The columns of PAPERS that the header gives: title, authors, year, venue, identifiers, licence."""
+    """The columns of PAPERS that the header gives: source, parser, title, authors, year, venue, identifiers, licence,
+    url. What it does not say is None (authors: empty).
+    """
     file, structure = "teiHeader/fileDesc", "teiHeader/fileDesc/sourceDesc/biblStruct"
     numbers = [_identifier(idno) for idno in _below(root, f"{structure}//idno")]
     number = {kind: text for kind, text in reversed(numbers) if text}
@@ -432,7 +467,7 @@ def _described(root: etree._Element) -> Row:
 
 
 def _parser(root: etree._Element) -> str:
-    """The program that wrote the document and its version, such as grobid 0.8.2; unknown where it does not say."""
+    """The program that wrote the document and its version, such as "grobid 0.8.2"; "unknown" if it names no program."""
     application = _at(root, "teiHeader/encodingDesc/appInfo//application")
     if application is None:
         return "unknown"
@@ -441,15 +476,17 @@ def _parser(root: etree._Element) -> str:
 
 
 def _level(root: etree._Element, path: str) -> tuple[str | None, list[str], int | None]:
-    """(title, authors, year) of the element at this path, such as `analytic` (the article) or `monogr` (the volume)."""
+    """(title, authors, year) of the elements at this path, such as `analytic` (the article) or `monogr` (the volume):
+    the first title and year that are not empty, and the names of all authors. None, [] or None if there is none.
+    """
     titles, people = map(_folded, _below(root, f"{path}/title")), map(_person, _below(root, f"{path}/author"))
     years = map(_year, (*_below(root, f"{path}/date"), *_below(root, f"{path}/imprint/date")))
     return next(filter(None, titles), None), [*filter(None, people)], next(filter(None, years), None)
 
 
 def _person(author: etree._Element) -> str:
-    """The name of an author or organisation, its parts in the order of the document; the element's own text where it
-    has no such parts.
+    """The name of an author or organisation, its parts in the order of the document, with white space folded; the
+    element's own text if no name is marked in it. "" if there is neither.
     """
     for child in author:
         if _name(child) in _PERSON:
@@ -458,7 +495,7 @@ def _person(author: etree._Element) -> str:
 
 
 def _year(date: etree._Element) -> int | None:
-    """The first year from 1800 to 2099 in the date's @when, else in its text; None where there is none."""
+    """The first year from 1800 to 2099 in the date's @when, else in its text; None if there is none."""
     for text in (date.get("when"), date.text):
         if text and (match := _YEAR.search(text)):
             return int(match[0][:4])
@@ -466,8 +503,9 @@ def _year(date: etree._Element) -> int | None:
 
 
 def _identifier(idno: etree._Element) -> tuple[str, str | None]:
-    """(type, identifier) of a DOI, arXiv id or MD5, without an address before it or a version after it; the identifier
-    is None for other types and where it is ill-formed. In lower case, but for arXiv ids.
+    """(type, identifier) of an `idno` element. The type is in lower case, "" if it has none. The identifier of a DOI is
+    without what stands before it, that of an arXiv id without its version; DOI and MD5 are in lower case. It is None
+    for other types, and if it is ill-formed.
     """
     kind, text = (idno.get("type") or "").lower(), "".join((idno.text or "").split())
     match = _IDENTIFIERS[kind].search(text) if kind in _IDENTIFIERS else None
@@ -475,8 +513,8 @@ def _identifier(idno: etree._Element) -> tuple[str, str | None]:
 
 
 def _licence(licence: etree._Element) -> str | None:
-    """`CC BY 4.0` and the like where a Creative Commons address says so, else the element's text or address; empty
-    where it has neither.
+    """`CC BY 4.0`, `CC0 1.0` and the like if the element has a Creative Commons address; else the first 200 characters
+    of its text, or of its address if it has no text; "" if it has neither.
     """
     text, target = _folded(licence), licence.get("target")
     if match := _CREATIVE_COMMONS.search(f"{target} {text}"):
@@ -489,7 +527,9 @@ def _licence(licence: etree._Element) -> str | None:
 
 @dataclass(slots=True)
 class _Entry:
-    """An entry of the bibliography while it is read. Where the document gives a field twice, the first counts."""
+    """An entry of the bibliography while it is read. `authors` and `titles` are by level: analytic (the article),
+    monogr (the volume) or series. If the document gives a field twice, the first counts.
+    """
 
     ref_id: str
     authors: dict[str, list[str]] = field(default_factory=dict)
@@ -499,7 +539,9 @@ class _Entry:
     raw: str | None = None
 
     def row(self) -> Row:
-        """The entry as a row of PAPERS.bibliography."""
+        """The entry as a row of PAPERS.bibliography, its paper_id None. Title and authors are the article's, else the
+        volume's; the venue is the volume's title, if the article has one.
+        """
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
         people = {level: [*filter(None, map(fold, names))] for level, names in self.authors.items()}
         return {
@@ -515,7 +557,8 @@ class _Entry:
 
 
 def _bibliography(root: etree._Element) -> list[Row]:
-    """The rows of PAPERS.bibliography; of entries with one id the first.
+    """The rows of PAPERS.bibliography: all entries in the document's lists of references, in order; of entries with one
+    id the first. An entry without an id is b<its position, from 0>.
 
     One pass over all entries, as they have most of a document's elements, and most of those are names.
     """
@@ -547,7 +590,9 @@ def _bibliography(root: etree._Element) -> list[Row]:
 
 
 def _set_field(element: etree._Element, name: str, entry: _Entry, level: str) -> None:
-    """Set the field of `entry` that an element other than a name gives: title of this level, year, DOI or raw text."""
+    """Set the field of `entry` that this element with the name `name` gives: title of this level, year, DOI or raw
+    text. Nothing if the field is set already, or for any other element.
+    """
     if name == "title":
         if level not in entry.titles and (title := _folded(element)):
             entry.titles[level] = title
@@ -564,8 +609,8 @@ def _set_field(element: etree._Element, name: str, entry: _Entry, level: str) ->
 
 
 def read(member: Member, licence: str | None) -> Row | Rejected:
-    """The row of PAPERS for a TEI file, or a Rejected that says why there is none. `licence`: for a document that names
-    none.
+    """The row of PAPERS for a TEI file, or a Rejected that says why there is none: filtered for a repeated file, else a
+    defect. `licence`: for a document that names none.
     """
     try:
         if member.fault:
@@ -578,8 +623,9 @@ def read(member: Member, licence: str | None) -> Row | Rejected:
 def row_of(
     member: Member, parsed: Row | UnreadableError, licence: str | None, *, raw: str | None = None
 ) -> Row | Rejected:
-    """The parsed row with the columns that depend on its file: paper_id, licence (`licence` where none was parsed),
-    retrieved_at. A Rejected where parsing failed, with the file's text as `raw`.
+    """The parsed row with the columns that depend on its file: paper_id, licence (`licence` if none was parsed) and
+    retrieved_at. If `parsed` is an error, a Rejected with its reason: filtered for a repeated file, else a defect.
+    `raw`: text of the file, for the Rejected.
     """
     key = f"{GROUP}/{member.sha256[:16]}"
     if isinstance(parsed, UnreadableError):
@@ -591,14 +637,18 @@ def row_of(
 
 
 def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of PAPERS from rows, limited in rows and characters. A Rejected is passed on."""
+    """Record batches of PAPERS from rows, in order; a batch ends with BATCH_ROWS rows, or once their texts have more
+    than BATCH_CHARS characters. A Rejected is passed on at once.
+    """
     weighed = (item if isinstance(item, Rejected) else (item, len(item["text"])) for item in items)
     yield from batched(weighed, papers_batch, rows=BATCH_ROWS, size=BATCH_CHARS + 1)
 
 
 @stage(PAPERS, revision=1)
 def read_tei(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Papers of TEI documents: sections, paragraphs, citations, bibliography."""
+    """A row of PAPERS for each TEI document, in order; a Rejected for a document that cannot be read or repeats
+    another.
+    """
     licence = dict(files.source.facts).get("licence")
     found = members(files, endings=ENDINGS, max_bytes=MAX_BYTES)
     yield from counted(context, in_batches(read(member, licence) for member in found))

@@ -75,8 +75,9 @@ Pseudonym = Callable[[str], str]
 def open_dumps(
     paths: Iterable[Path | str], digest: Callable[[Path], str], retrieved_at: str | None = None
 ) -> list[Source]:
-    """The dumps as sources: files of months, packed or plain, and those in folders. `retrieved_at`: for files without a
-    side file.
+    """The dumps as sources of the group `reddit`: each file that `paths` names, and each in a folder of `paths` with
+    one of ENDINGS; a plain file in pieces of PIECE_BYTES. `digest`: the SHA-256 of a file. `retrieved_at`: ISO 8601,
+    for files without a record of their fetch beside them. SourceError and UsageError as of `open_files`.
     """
     return open_files(
         paths, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
@@ -87,14 +88,14 @@ def open_dumps(
 
 
 def dump_lines(piece: Shard) -> Iterator[bytes]:
-    """The lines of a piece of a dump, unpacked: one JSON object each."""
+    """The lines of a piece of a dump, unpacked; in a .zst_blocks file its rows. Each should be one JSON object."""
     path = Path(piece.source.path)
     return block_rows(path) if path.name.lower().endswith(".zst_blocks") else read_lines(piece)
 
 
 def is_elsewhere(line: bytes, wanted: frozenset[str]) -> bool:
-    """Whether the line is of none of the wanted subreddits (names in lower case), as far as can be seen without parsing
-    it.
+    """Whether the line is surely of none of the wanted subreddits (names in lower case), as can be seen without parsing
+    it: it names subreddits, and none of them is wanted.
 
     A submission may contain another as its cross-post, so that a line names several: one wanted name leaves the
     decision to the parser, as does a line that names none in the usual form.
@@ -105,11 +106,14 @@ def is_elsewhere(line: bytes, wanted: frozenset[str]) -> bool:
 
 @lru_cache(1 << 14)
 def _lower(name: bytes) -> str:
+    """The name as text in lower case; bytes that are no UTF-8 become U+FFFD."""
     return name.decode(errors="replace").lower()
 
 
 def record_of(line: bytes) -> tuple[Record, int] | None:
-    """(JSON object in a line, how many ill-formed characters became U+FFFD in it); None where it is no JSON object."""
+    """(the JSON object in a line, how many ill-formed characters in its fields became U+FFFD); None if the line is no
+    JSON object.
+    """
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -118,8 +122,9 @@ def record_of(line: bytes) -> tuple[Record, int] | None:
 
 
 def _mended(line: bytes) -> tuple[Record, int] | None:
-    """As record_of, for lines with half surrogate pairs or bytes that are no UTF-8: scripts that write dumps produce
-    both.
+    """(the JSON object in a line, how many ill-formed characters in its fields became U+FFFD), for a line that orjson
+    refuses, such as one with half surrogate pairs or bytes that are no UTF-8: scripts that write dumps produce both.
+    Only fields that are texts are repaired. None if the line is no JSON object.
     """
     try:
         record = json.loads(line.decode("utf-8", "surrogateescape").lstrip("\ufeff"))
@@ -135,22 +140,24 @@ def _mended(line: bytes) -> tuple[Record, int] | None:
 
 
 def unescaped(text: str) -> str:
-    """The text with its HTML entities replaced, once. Only those with ";" at the end are: "&copy=1" in an address stays
-    as it is.
+    """The text with its HTML entities replaced by their characters, once: "&amp;lt;" becomes "&lt;". Only those with
+    ";" at the end count: "&copy=1" in an address stays.
     """
     return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
 
 
 def seconds(value: Any) -> int | None:
-    """Whole seconds since 1970, from 1706745600, 1706745600.0, "1706745600" or "1706745600.0"; None for all else."""
+    """Whole seconds since 1970, from 1706745600, 1706745600.0, "1706745600" or "1706745600.0"; None for any other
+    value, for 0 and less, and beyond LAST_SECOND.
+    """
     if type(value) is not int and type(value) is not float:
         value = _number(value)
     return int(value) if value is not None and 0 < value <= LAST_SECOND else None
 
 
 def votes(value: Any) -> int | None:
-    """A score, which may be negative, as a whole number, from any form that `seconds` reads; None where it is null or
-    unreadable.
+    """A score, which may be negative, as a whole number, from 12, 12.0, "12" or "12.0"; None if it is null, unreadable
+    or beyond LARGEST_VOTES.
     """
     if type(value) is not int and type(value) is not float:
         value = _number(value)
@@ -164,8 +171,8 @@ def ratio(value: Any) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    """The number that a text writes, else None. NaN and infinity are returned: they are beyond every bound that callers
-    set.
+    """The number that a text writes; None for any other text or value. NaN and infinity are returned, too: callers set
+    bounds that neither meets.
     """
     if not isinstance(value, str):
         return None
@@ -176,8 +183,8 @@ def _number(value: Any) -> float | None:
 
 
 def bare_id(value: Any, prefix: str) -> str | None:
-    """An id without its prefix (t1_, t3_): "87" from "t3_87", from "87", or from the number that 87 is in base 36; else
-    None.
+    """An id of Reddit without this prefix (t1_, t3_): "87" from "t3_87", from "87", or from the integer that "87" is in
+    base 36. None for any other value, also for one with another prefix.
     """
     if type(value) is int:
         value = np.base_repr(value, 36).lower() if 0 <= value < 36**12 else ""
@@ -188,8 +195,8 @@ def bare_id(value: Any, prefix: str) -> str | None:
 
 
 def kind_of(record: Record) -> str | None:
-    """`submission` or `comment`, by the field that only one of them has, else by the prefix of the name; None where
-    neither says it.
+    """`submission` or `comment`: by the field that only one of them has (`title` or `body`), else by the prefix of
+    `name`; None if neither says it.
     """
     answers, asks = "body" in record, "title" in record
     if answers != asks:
@@ -200,7 +207,9 @@ def kind_of(record: Record) -> str | None:
 
 
 def gone(record: Record) -> tuple[str, str | None] | None:
-    """(fixed phrase, detail or None) why the text of a record must not be used: deleted or removed; else None."""
+    """(fixed phrase, detail or None) why the text of a record must not be used: it was deleted or removed, as its text
+    or other fields say. None if neither says so, and if it was gone at first, but not when it was read again.
+    """
     body = record.get("body")
     reason = _says_gone(body) or (
         body is None and (_says_gone(record.get("selftext")) or _says_gone(record.get("title")))
@@ -221,7 +230,9 @@ def gone(record: Record) -> tuple[str, str | None] | None:
 
 
 def _says_gone(text: Any) -> str | None:
-    """The phrase, if the text is what Reddit shows in place of a deleted or removed one, else None."""
+    """Who removed it (BY_AUTHOR, BY_MODERATORS, BY_REDDIT), if `text` is what Reddit shows in place of a deleted or
+    removed text; else None.
+    """
     if not isinstance(text, str) or "[" not in text[:20]:
         return None
     text = text[:200].strip().lower()
@@ -229,13 +240,13 @@ def _says_gone(text: Any) -> str | None:
 
 
 def _short(value: Any) -> str | None:
-    """The value, if it is a short text of plain characters, else None."""
+    """The value, if it is a text of 1 to 40 ASCII letters, digits, spaces, _ and -; else None."""
     return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9 _-]{1,40}", value) else None
 
 
 def seen_at(record: Record) -> int | None:
-    """When the score in a record was read, in seconds since 1970: the later time where it was read twice; None if
-    unknown.
+    """When a record was read from Reddit, and so its score, in seconds since 1970: the second time, if it was read
+    twice; None if unknown.
     """
     meta = record.get("_meta")
     again = meta.get("retrieved_2nd_on") if isinstance(meta, dict) else None
@@ -244,13 +255,13 @@ def seen_at(record: Record) -> int | None:
 
 @lru_cache(1 << 14)
 def community_of(name: str) -> str | None:
-    """The name of a subreddit in lower case; None where it cannot be such a name."""
+    """The name of a subreddit in lower case; None if the text cannot be such a name."""
     return name.lower() if _COMMUNITY.fullmatch(name) else None
 
 
 def permalink(community: str, thread: str, comment: str | None = None) -> str:
-    """The address of a submission, or of a comment on it, by ids alone: the words in Reddit's own permalinks may be of
-    a deleted title.
+    """The address of the submission `thread`, or of the comment `comment` on it (ids without prefix). It has no words
+    of the title, as Reddit's own permalinks have: these may be of a deleted title.
     """
     place = f"https://www.reddit.com/r/{community}/comments/{thread}/"
     return f"{place}_/{comment}/" if comment else place
@@ -262,9 +273,10 @@ def permalink(community: str, thread: str, comment: str | None = None) -> str:
 def item_of(
     record: Record, pseudonym: Pseudonym, wanted: frozenset[str], retrieved: int | None, *, repairs: int
 ) -> Item | Rejected | None:
-    """The record's values for the columns of ITEMS; a Rejected without raw text for a record that must or can not be
-    used; None for one of a subreddit that is not wanted (`wanted` empty: all are). `repairs`: how many of its
-    characters were replaced.
+    """The record's values for the columns of ITEMS. None for a record of a subreddit that is not wanted (`wanted`:
+    names in lower case; empty: all are). A Rejected without raw text: filtered for what was deleted or removed, an
+    advertisement, or on a user's own page (unless that is wanted); a defect for a record with an ill-formed field.
+    `retrieved`: milliseconds since 1970; `repairs`: how many of its characters were replaced.
 
     Each line is turned into values at once: 2,000 parsed records held for a batch would cost more than all else.
     """
@@ -296,14 +308,16 @@ def item_of(
 
 
 def _defect(post_id: str, reason: str) -> Rejected:
+    """A Rejected of the kind `defect`. `post_id`: "" if unknown."""
     return Rejected(post_id, "defect", reason)
 
 
 def _submission(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
-    """The values of a submission for the columns of ITEMS, or a Rejected. `own`: its id without prefix; `last`: the
-    last columns.
+    """The values of a submission for the columns of ITEMS; a Rejected (a defect) if it has no title, or another value
+    than a text as its text. `own`: its id without prefix; `created`: seconds since 1970; `last`: the values of the last
+    columns (licence, retrieved_at, repairs).
     """
     title, text = record.get("title"), record.get("selftext")
     title = " ".join(unescaped(title).split()) if isinstance(title, str) else ""
@@ -340,7 +354,10 @@ def _submission(
 def _comment(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
-    """As `_submission`, for a comment."""
+    """The values of a comment for the columns of ITEMS; a Rejected (a defect) if its thread, parent or text is missing
+    or ill-formed, or the text is blank. `own`: its id without prefix; `created`: seconds since 1970; `last`: the values
+    of the last columns.
+    """
     text, parent_id = record.get("body"), record.get("parent_id")
     answers = isinstance(parent_id, str) and parent_id.startswith("t3_")
     thread = bare_id(record.get("link_id"), "t3_") or (bare_id(parent_id, "t3_") if answers else None)
@@ -379,7 +396,9 @@ def _comment(
 
 
 def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym) -> tuple[Any, ...]:
-    """The values of the columns from `created` to `locked`, which submissions and comments have alike."""
+    """The values of the columns of ITEMS from `created` to `locked`, which submissions and comments have alike.
+    `created`: seconds since 1970 (the columns' times are in milliseconds). A deleted author has no pseudonym.
+    """
     author, edited, seen = record.get("author"), record.get("edited"), seen_at(record)
     name = author if isinstance(author, str) and author and author[0] != "[" else None
     return (
@@ -398,14 +417,15 @@ def _circumstances(record: Record, text: str, created: int, pseudonym: Pseudonym
 
 
 def _flag(record: Record, name: str) -> bool | None:
-    """The field if it is true or false, else None."""
+    """The field `name` of the record if it is true or false, else None."""
     value = record.get(name)
     return value if isinstance(value, bool) else None
 
 
 def _parent(value: Any, thread: str) -> str | None:
-    """The id of what a comment replies to, reddit/t3_<id> or reddit/t1_<id>; None where it is ill-formed. A bare id is
-    that of the thread if equal, else of a comment; null means the thread.
+    """The id of what a comment replies to, reddit/t3_<id> or reddit/t1_<id>, from its `parent_id`; None if that is
+    ill-formed. Without prefix it is the id of the submission if equal to `thread`, the submission's id without prefix,
+    else of a comment; null means the submission.
     """
     if isinstance(value, str) and value.startswith(("t1_", "t3_")):
         return f"{GROUP}/{value}" if _ID(value, 3) else None
@@ -424,10 +444,12 @@ COUNTED = ("read", "of other subreddits", "blank lines", "repaired")
 def parse_items(
     lines: Iterable[bytes], wanted: Iterable[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of ITEMS in the lines' order, and a Rejected for every line that is no readable item. `wanted`:
-    names of subreddits, in any case; all if empty.
+    """Record batches of ITEMS in the lines' order, and a Rejected for each item that was deleted or removed or cannot
+    be read. `wanted`: names of subreddits, in any case; all if empty. `pseudonym`: name of an author -> pseudonym;
+    `retrieved`: milliseconds since 1970.
 
-    `counts` is increased under the names of COUNTED.
+    `counts` is increased under the names of COUNTED: lines read, of other subreddits, blank, and items with repaired
+    characters.
     """
     names = frozenset(name.lower() for name in wanted)
     items = _items(lines, names, lru_cache(1 << 16)(pseudonym), retrieved, counts)
@@ -437,7 +459,9 @@ def parse_items(
 def _items(
     lines: Iterable[bytes], wanted: frozenset[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
 ) -> Iterator[tuple[Item, int] | Rejected]:
-    """(item, bytes of its line) or a Rejected for each line of the wanted subreddits."""
+    """(values for the columns of ITEMS, bytes of the line) or a Rejected for each line of the wanted subreddits (names
+    in lower case; all if empty). `counts` is increased under the names of COUNTED.
+    """
     for line in lines:
         counts["read"] += 1
         if wanted and is_elsewhere(line, wanted):
@@ -458,8 +482,8 @@ def _items(
 
 
 def _completed(item: Rejected, line: bytes) -> Rejected:
-    """The Rejected with a key and, for a defect, as `raw` the line as far as it may be kept: without names of authors,
-    and not if the item was deleted.
+    """The Rejected with a key (a hash of the line if it has none) and, for a defect, with the beginning of the line as
+    `raw`, without names of authors. No `raw` for a filtered one, and if the line says that it was deleted later.
     """
     key = item.key or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
     raw = (
@@ -474,9 +498,10 @@ def _completed(item: Rejected, line: bytes) -> Rejected:
 def read_items(
     context: StageContext, dumps: Shard, *, subreddits: list[str], authors: Pseudonyms
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Submissions and comments of these subreddits (none named: of all), without what was deleted or removed.
+    """Submissions and comments of these subreddits (none named: of all), in the order of the dump; a Rejected for what
+    was deleted or removed, and for what cannot be read.
 
-    Lines of other subreddits are counted.
+    Lines of other subreddits and blank ones are only counted. `authors`: makes the pseudonyms of authors.
     """
     counts = Counter(dict.fromkeys(COUNTED, 0))
     yield from parse_items(dump_lines(dumps), subreddits, authors.of, retrieved_at(dumps.source), counts)

@@ -40,10 +40,11 @@ _NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(
 
 
 def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of REDDIT_THREADS in order of (question_hash, question_id), from Parquet files of ITEMS in any
-    order; a Rejected for each item left out.
+    """Record batches of REDDIT_THREADS (submissions, each with the comments that answer it directly) in order of
+    (question_hash, question_id), from Parquet files of ITEMS in any order.
 
-    Of items with one id, the one that was read from Reddit last is kept. Temporary files are written to `scratch`.
+    A Rejected for each item left out: a repeated id (the item that was read from Reddit last is kept), a reply to a
+    comment, and a comment whose submission is missing. Temporary files are written to `scratch`.
     """
     yield from joined(
         paths,
@@ -63,12 +64,14 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
 
 
 def _left_out(items: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
-    """A Rejected with this reason for each item."""
+    """A Rejected (filtered) with this reason for each item, under its post_id."""
     yield from (Rejected(key, "filtered", reason) for key in items["post_id"].to_pylist())
 
 
 def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
-    """A batch of REDDIT_THREADS. `counts`: the number of answers of each question, in order."""
+    """A batch of REDDIT_THREADS: a row for each question, with its answers. Both are batches of ITEMS; `answers` are in
+    the order of the questions, and `counts` is the number of answers of each question.
+    """
     own = {**{name: answers[name] for name in ITEMS.names}, "answer_id": answers["post_id"]}
     derived = {
         "site": pc.binary_join_element_wise("reddit.com/r/", questions["community"], ""),
@@ -80,9 +83,11 @@ def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndar
 
 @stage(REDDIT_THREADS, revision=1)
 def join_reddit(context: StageContext, items: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """Submissions with the comments that answer them, in whatever order and file these came.
+    """A row for each submission with the comments that answer it directly, in whatever order and file these came; rows
+    in order of (question_hash, question_id).
 
-    A comment whose submission is not in the dumps, or was deleted or removed, is left out.
+    A Rejected for an item whose id repeats, for a reply to a comment, and for a comment whose submission is not among
+    the items, as it is not in the dumps, or was deleted or removed.
     """
     yield from threads(items.paths, context.scratch())
 
@@ -91,19 +96,23 @@ def join_reddit(context: StageContext, items: PerGroup) -> Iterator[pa.RecordBat
 
 
 def without_eli5(title: str) -> str:
-    """The title without the tag before it that the subreddit asks for: "ELI5: Why?", "[ELI5] Why?", "eli5 why"."""
+    """The title without the tag that the subreddit asks for at its beginning: "Why?" of "ELI5: Why?" and of "[ELI5]
+    Why?", "why" of "eli5 why". "" if nothing else is left.
+    """
     return _ELI5_TAG.sub("", title, count=1).strip()
 
 
 def title_tag(title: str) -> tuple[str | None, str]:
-    """("WP", "You wake up ...") of "[WP] You wake up ..."; (None, the title) where it starts with no tag."""
+    """(tag in capitals, rest of the title): ("WP", "You wake up ...") of "[WP] You wake up ..."; (None, the title) if
+    it does not begin with two or three letters in brackets.
+    """
     match = _TITLE_TAG.match(title)
     return (match[1].upper(), title[match.end() :].strip()) if match else (None, title)
 
 
 def sift(context: StageContext, thread: Row, leave_out: Callable[[Row], str | None]) -> list[Row]:
-    """The answers of a thread for which `leave_out` returns None, in order. The others are counted by the reason it
-    returns, as they have no rows of their own to be rejected.
+    """The answers of a thread for which `leave_out` returns None, in order. For the others it returns a reason, under
+    which the stage counts them, as they have no rows of their own to be rejected.
     """
     reasons = [leave_out(answer) for answer in thread["answers"]]
     for reason in filter(None, reasons):
@@ -112,12 +121,12 @@ def sift(context: StageContext, thread: Row, leave_out: Callable[[Row], str | No
 
 
 def first_reason(*rules: tuple[str, Any]) -> str | None:
-    """The reason of the first (reason, condition) whose condition is true; None where none is."""
+    """The reason of the first (reason, condition) whose condition is true; None if none is."""
     return next((reason for reason, holds in rules if holds), None)
 
 
 def too_few(votes: int | None, least: int | None) -> bool:
-    """Whether the votes are fewer than `least`, or unknown; never where `least` is None."""
+    """Whether the votes are fewer than `least`, or unknown (None); False if `least` is None."""
     return least is not None and (votes is None or votes < least)
 
 
@@ -131,7 +140,14 @@ def select_eli5(
     first_month: str | None,
     last_month: str | None,
 ) -> Iterator[Row | Rejected]:
-    """Questions and answers by ELI5's rules. Months are those of the question, e.g. 2011-07, both included."""
+    """Threads by ELI5's rules, with the title without its tag and the answers that are left, most votes first; a
+    Rejected for each other thread.
+
+    Left out are links, posts of bots and moderators, threads without comments, empty titles, fewer votes than
+    `min_score` (or unknown), questions outside the months (such as 2011-07; both included; None: no limit), and threads
+    without an answer left. An answer is left out if it is a bot's, a notice of removal, or has fewer votes than
+    `min_score` or fewer words than `min_words`; such answers are counted.
+    """
 
     def leave_out(answer: Row) -> str | None:
         return first_reason(
@@ -164,7 +180,14 @@ def select_eli5(
 def select_prompts(
     context: StageContext, threads: Rows, *, tags: list[str], min_words: int, min_score: int | None
 ) -> Iterator[Row | Rejected]:
-    """Prompts with one of these title tags and their stories, by the rules of WritingPrompts."""
+    """Threads whose title begins with one of these tags, by the rules of WritingPrompts: the prompt is the title
+    without the tag, which is added to the thread's tags, and the answers are its stories. A Rejected for each other
+    thread.
+
+    Left out are also posts of bots and moderators, sticky ones, empty prompts, and threads without a story left. A
+    story is left out if it is a bot's, a moderator's or sticky, or has fewer votes than `min_score` (None: no limit) or
+    fewer words than `min_words`; such stories are counted.
+    """
     wanted = {tag.upper() for tag in tags}
 
     def leave_out(story: Row) -> str | None:

@@ -64,7 +64,9 @@ Clock = Callable[[], datetime]
 
 
 def fullname(text: str) -> str | None:
-    """The full name (t3_<id> or t1_<id>) from "reddit/t1_x", "t1_x" or a permalink; None for anything else."""
+    """The full name (t3_<id> of a submission, t1_<id> of a comment) from "reddit/t1_x", "t1_x" or a permalink; None for
+    any other text.
+    """
     try:
         match = _FULLNAME.fullmatch(record_of(text))
     except UsageError:
@@ -73,10 +75,11 @@ def fullname(text: str) -> str | None:
 
 
 def things(document: Any) -> Iterator[tuple[str, Record]]:
-    """(kind, data) of each item in a reply of the API, which may be a listing, a page of comments or a single item; a
-    comment comes before its replies.
+    """(kind, data) of each item in a reply of Reddit's API, which may be a listing, a list of listings or a single
+    item, in the reply's order; a comment comes before the replies inside it.
 
-    Kinds are t1 (comment), t3 (submission), more and others; anything of another form is skipped.
+    Kinds are t1 (comment), t3 (submission), more (for comments left out) and others; anything of another form is
+    skipped.
     """
     waiting = [document]
     while waiting:
@@ -93,8 +96,8 @@ def things(document: Any) -> Iterator[tuple[str, Record]]:
 
 
 def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
-    """The state of an item, from the kind and data of the API, without text and author; None for what is neither
-    comment nor submission.
+    """The state of an item, from its kind and data in the API's reply, without text and author; None if it is neither
+    comment nor submission, or has no valid id. `checked_at`: ISO 8601. The votes of what is gone are null.
 
     {"id": "reddit/t1_x", "state": "present", "votes": 12, "upvote_ratio": null, "num_comments": null,
      "author_deleted": false, "checked_at": "2026-11-21T10:00:00+00:00"}
@@ -120,7 +123,8 @@ def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
 
 class RedditApi:
     """Reddit's Data API, with the token of an app, which is requested at first use and again when it has expired.
-    `client`: the app's id and secret; `account`: the Reddit user named to the API.
+    `client`: (the app's id, its secret); `account`: the Reddit user named to the API in the header User-Agent. Sets the
+    rate of requests to the API's host on `http`.
     """
 
     def __init__(
@@ -139,8 +143,9 @@ class RedditApi:
         http.keep_rate(self.base_url, requests_a_minute / 60)
 
     def states(self, names: Sequence[str], checked_at: str) -> list[Record]:
-        """The state of each item in `names` (up to 100 full names), in their order, by one request. An item that Reddit
-        does not return is `missing`.
+        """The state (in the form that `state_of` gives) of each item in `names`, up to IDS_A_REQUEST full names, in
+        their order, by one request. An item that Reddit does not return is `missing`. SourceError if the reply is no
+        listing. `checked_at`: ISO 8601.
         """
         listing = self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
         if not (isinstance(listing, dict) and listing.get("kind") == "Listing"):
@@ -156,14 +161,16 @@ class RedditApi:
         return [known.get(f"{GROUP}/{name}") or {"id": f"{GROUP}/{name}", **missing} for name in names]
 
     def get(self, path: str, params: Mapping[str, str | int]) -> Any:
-        """The JSON document at `path`, below the API's address."""
+        """The JSON value at `path`, below the API's address, with the app's token. HttpError if the API refuses."""
         url = f"{self.base_url}{path}"
         return self.login.use(
             lambda token: self.http.get(url, params=params, credentials=token, headers=self.headers).json()
         )
 
     def _log_in(self) -> dict[str, str]:
-        """The header with a new token. HttpError or SourceError where the app gets none."""
+        """The Authorization header with a new token. HttpError if Reddit refuses the app, SourceError if the reply has
+        no token.
+        """
         basic = base64.b64encode(":".join(self.client).encode()).decode()
         try:
             reply = self.http.post(
@@ -189,7 +196,8 @@ class RedditApi:
 
 
 def fullnames_in(what: Iterable[str]) -> list[str]:
-    """The full names (t1_x, t3_x), each once, of ids, permalinks, and files of ids. UsageError for any other text.
+    """The full names (t1_x, t3_x), each once, in order, of ids, permalinks, and files of ids. UsageError for any other
+    text, and for a file without ids.
 
     A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or text with an id a line.
     """
@@ -197,7 +205,9 @@ def fullnames_in(what: Iterable[str]) -> list[str]:
 
 
 def _names(text: str) -> Iterator[str]:
-    """The full names that one text means: an id, a permalink, or a file of ids."""
+    """The full names that one text means: an id, a permalink, or the name of a file of ids (Parquet if it ends in
+    .parquet, else lines). UsageError if it is none of these.
+    """
     path = Path(text)
     if name := fullname(text):
         yield name
@@ -212,8 +222,8 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _in_line(text: str, place: str) -> str:
-    """The full name in a line of a file: an id, or a JSON object with one. UsageError, which names `place`, where there
-    is none.
+    """The full name in a line of a file: the line is an id or permalink, or a JSON object with one in the first of
+    _ID_FIELDS that is a text. UsageError, which names `place`, if there is none.
     """
     fields = _record_of(text) or {}
     name = next((fields[field] for field in _ID_FIELDS if isinstance(fields.get(field), str)), text)
@@ -223,7 +233,10 @@ def _in_line(text: str, place: str) -> str:
 
 
 def _in_parquet(path: Path) -> Iterator[str]:
-    """The full names in the first id column of a Parquet file, and of its answers."""
+    """The full names in the first of the columns _ID_FIELDS that a Parquet file has, each followed by those of the
+    row's answers; values that are no id of Reddit are skipped. UsageError if the file has no such column; SourceError
+    if it is no Parquet file.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -242,7 +255,7 @@ def _in_parquet(path: Path) -> Iterator[str]:
 
 
 def _record_of(text: str | bytes) -> Record | None:
-    """The JSON object in the text, or None."""
+    """The JSON object that the text is; None if it is none."""
     try:
         record = json.loads(text)
     except ValueError:
@@ -256,11 +269,12 @@ def _record_of(text: str | bytes) -> Record | None:
 def refresh_states(
     ask: Ask, names: Collection[str], place: Path, *, max_age: timedelta, now: Clock, progress: Progress
 ) -> Path:
-    """Bring the file of states at `place` up to date, so that each of `names` has a state no older than `max_age`;
-    return `place`.
+    """Bring the file of states at `place` up to date, so that each of `names` (full names) has a state no older than
+    `max_age`; return `place`.
 
-    Only states that are missing or older are asked for, with `ask(names, time)`. Every hundred are on the disk before
-    the next are asked for: an interrupted check continues there. States of other items are kept.
+    Only states that are missing or older are asked for, with `ask(names, time)`, IDS_A_REQUEST at once. These are on
+    the disk (in <name>.partial) before the next are asked for: an interrupted check continues there. States of other
+    items are kept.
     """
     partial = place.with_name(f"{place.name}.partial")
     known = _carried_over(place, partial, {f"{GROUP}/{name}" for name in names}, now() - max_age)
@@ -280,8 +294,8 @@ def refresh_states(
 
 
 def _carried_over(place: Path, partial: Path, wanted: set[str], oldest: datetime) -> set[str]:
-    """Write to `partial` the states of both files that need not be asked for again: the last of each id, unless it is
-    wanted and was checked before `oldest`. Return their ids.
+    """Write to `partial` the states in the files `place` and `partial` that need not be asked for again: the last one
+    of each id, unless the id is in `wanted` and the state was checked before `oldest`. Return the ids of those written.
     """
     kept: dict[str, bytes] = {}
     for line in (*_whole_lines(place), *_whole_lines(partial)):
@@ -295,14 +309,16 @@ def _carried_over(place: Path, partial: Path, wanted: set[str], oldest: datetime
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    """The lines of a file, without a last one that has no line feed, as a killed process leaves it; empty where there
-    is no file.
+    """The lines of a file, without their line feeds, and without a last one that has none, as a killed process leaves
+    it; empty if there is no file.
     """
     return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
 def _is_fresh(state: Record, oldest: datetime) -> bool:
-    """Whether the state was checked at `oldest` or later; False where its time is ill-formed."""
+    """Whether the state was checked at `oldest` or later, in UTC if it names no zone; False if its time is missing or
+    ill-formed.
+    """
     try:
         checked = datetime.fromisoformat(state["checked_at"])
     except (KeyError, TypeError, ValueError):
@@ -311,8 +327,9 @@ def _is_fresh(state: Record, oldest: datetime) -> bool:
 
 
 def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
-    """Write to `place` a file for `longform takedowns add --file` with the items that are deleted or removed from
-    Reddit, and with `also_missing` the missing ones; return how many lines it has.
+    """Write to `place` a file for `longform takedowns add --file` with the items that the file `states` says are
+    deleted or removed, and with `also_missing` those that are missing; return how many lines it has. Lines that are no
+    state are ignored. A line:
 
     {"id": "reddit/t1_x", "reason": "deleted on Reddit", "date": "2026-11-21"}
     """
@@ -330,7 +347,9 @@ def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
 
 
 class States:
-    """A file of states as an argument of a stage. Its identity is the hash of its content."""
+    """A file of states as an argument of a stage, identified in its recipe by the hash of its content. UsageError if
+    there is no such file. `digest`: the SHA-256 of a file.
+    """
 
     def __init__(self, path: Path, digest: Callable[[Path], str]) -> None:
         if not path.is_file():
@@ -338,10 +357,11 @@ class States:
         self.path, self.sha256 = path, digest(path)
 
     def identity(self) -> dict[str, str]:
+        """What identifies the file in a recipe: the SHA-256 of its content."""
         return {"sha256": self.sha256}
 
     def by_id(self) -> dict[str, Record]:
-        """Item id -> its last state in the file. SourceError for a line that is no state."""
+        """Item id (reddit/t1_x) -> its last state in the file. SourceError for a line that is no state."""
         found = {}
         for number, line in enumerate(_whole_lines(self.path), 1):
             state = _record_of(line)
@@ -355,7 +375,9 @@ class States:
 
 @stage(REDDIT_THREADS, revision=1)
 def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> Iterator[Row | Rejected]:
-    """Threads with the scores that Reddit showed at the check, without what was gone by then.
+    """Threads with the scores that Reddit showed when the states were read, in the same order; answers by their new
+    votes, most first. A Rejected for a thread whose submission was gone by then; answers that were gone are left out
+    and counted.
 
     Items without a state stay as they are.
     """
@@ -375,8 +397,9 @@ def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> 
 
 
 def refreshed(row: Row, state: Record) -> Row:
-    """The row with votes, upvote ratio and number of comments from its state; unchanged if the state is empty. The
-    author of a deleted account loses the pseudonym.
+    """A copy of the row with votes, upvote ratio and number of comments from its state, as far as the row has such
+    columns and the state knows them; with new votes also `seen_at` and `score_age_s`. A deleted account loses its
+    pseudonym. The row itself if the state is empty.
     """
     if not state:
         return row

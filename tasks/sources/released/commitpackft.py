@@ -40,8 +40,9 @@ _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_.-]{1,100}")
 
 
 def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...] | str:
-    """The values of a record for the columns of COMMITS; or, as a text, why it is no commit. `retrieved`: milliseconds
-    since 1970.
+    """The values of a record for the columns of COMMITS; or, as a text, why it is no commit: an ill-formed hash, a
+    field that is missing or no text, no contents after the commit, or no file name. `retrieved`: milliseconds since
+    1970.
     """
     commit = record.get("commit")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit := commit.lower()):
@@ -77,33 +78,38 @@ def commit_row(record: dict[str, Any], retrieved: int | None) -> tuple[Any, ...]
 
 
 def repositories(repos: str) -> list[str]:
-    """The names in a list with commas, each once, in order."""
+    """The names in a text that lists them with commas, each once, in order; spaces and empty names are dropped."""
     found = dict.fromkeys(repos.replace(" ", "").split(","))
     found.pop("", None)
     return [*found]
 
 
 def permalink(repos: list[str], commit: str) -> str | None:
-    """The address of the commit on GitHub, in the first of the repositories; None where that has no name that GitHub
-    allows.
+    """The address of the commit on GitHub, in the first of the repositories; None if there is none, or if its name is
+    not of the form that GitHub allows.
     """
     return f"https://github.com/{repos[0]}/commit/{commit}" if repos and _REPO.fullmatch(repos[0]) else None
 
 
 @stage(COMMITS, revision=1)
 def read_commits(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Commits in the order of the file. Where a commit and file come twice, the second is left out."""
+    """Commits in the order of the file. A Rejected for a line that is no commit, for one that repeats the commit and
+    file of an earlier line, and for one that changes nothing.
+    """
     yield from parse_commits(read_lines(files), retrieved_at(files.source))
 
 
 def parse_commits(lines: Iterable[bytes], retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of COMMITS, and a Rejected for every line that is no commit, no change, or one seen before."""
+    """Record batches of COMMITS, in the lines' order, and a Rejected for each line that is not used: a defect if it is
+    no commit, filtered if it changes nothing or repeats the commit and file of an earlier line. `retrieved`:
+    milliseconds since 1970.
+    """
     rows = _rows(lines, retrieved)
     yield from batched(rows, lambda rows: batch_of(rows, COMMITS), rows=BATCH_ROWS, size=BATCH_BYTES)
 
 
 def _rows(lines: Iterable[bytes], retrieved: int | None) -> Iterator[tuple[tuple[Any, ...], int] | Rejected]:
-    """(row, bytes of its line) or a Rejected for each line."""
+    """(values for the columns of COMMITS, bytes of the line) or a Rejected for each line."""
     seen: set[int] = set()
     for position, line in enumerate(lines, start=1):
         row = _row(line, position, retrieved, seen)
@@ -111,7 +117,9 @@ def _rows(lines: Iterable[bytes], retrieved: int | None) -> Iterator[tuple[tuple
 
 
 def _row(line: bytes, position: int, retrieved: int | None, seen: set[int]) -> tuple[Any, ...] | Rejected:
-    """The row of a line or a Rejected. `seen`: hashes of the ids so far, to which the row's is added."""
+    """The values of a line for the columns of COMMITS, or a Rejected. `position`: the line's number, from 1. `seen`:
+    hashes of the ids (commit and file) so far, to which this one's is added.
+    """
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -132,4 +140,5 @@ def _row(line: bytes, position: int, retrieved: int | None, seen: set[int]) -> t
 
 
 def _defect(key: str, reason: str, line: bytes, detail: str | None = None) -> Rejected:
+    """A Rejected of the kind `defect`, with the beginning of the line as `raw`."""
     return Rejected(key, "defect", reason, detail, raw_text(line))

@@ -67,7 +67,9 @@ _MANGLED = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]{1,3}")
 
 
 def check_names(paths: Iterable[Path]) -> None:
-    """UsageError for a file whose name is of no file read here: collection, queries, qrels or a tar of these."""
+    """UsageError if the name of one of these files says that it is none of those read: collection, queries, qrels, or a
+    tar archive. A folder may have any name except those of files that are never read, such as triples.
+    """
     for path in paths:
         if path.name.lower().startswith(_NOT_READ):
             raise UsageError(f"{path} is not read, as its texts are mangled: give collection, queries and qrels.")
@@ -78,11 +80,14 @@ def check_names(paths: Iterable[Path]) -> None:
 
 
 def is_tar(name: str) -> bool:
+    """Whether a file's name ends as that of a tar archive, packed or not."""
     return name.lower().endswith(_TAR)
 
 
 def kind_of(name: str) -> str | None:
-    """What a file of this name has: collection, queries or qrels; None for any other."""
+    """What a file of this name holds: "qrels" or "queries", if the name has this word, or "collection", if it begins
+    with it; None for any other name, and for files that are never read, such as triples.
+    """
     stem = _PACKING.sub("", name.lower())
     if stem.startswith(_NOT_READ):
         return None
@@ -92,20 +97,24 @@ def kind_of(name: str) -> str | None:
 
 
 def split_of(name: str) -> str:
-    """The split in a file's name: dev.small of queries.dev.small.tsv, 2019-pass of TREC's 2019qrels-pass.txt; `all`
-    where it names none.
+    """The split in a file's name: "dev.small" of queries.dev.small.tsv, "2019-pass" of TREC's 2019qrels-pass.txt; "all"
+    if it names none.
     """
     return _PACKING.sub("", name.lower()).replace("queries", "").replace("qrels", "").strip(".-_") or "all"
 
 
 def holding(sources: Sequence[Source], kind: str) -> list[Source]:
-    """The sources that are files of this kind, and all tar archives, which may contain one; an archive as one piece."""
+    """The sources that are files of this kind (collection, queries or qrels), and all tar archives, which may contain
+    one; an archive as one piece.
+    """
     whole = [replace(source, pieces=(WHOLE,)) if is_tar(source.path) else source for source in sources]
     return [source for source in whole if is_tar(source.path) or kind_of(Path(source.path).name) == kind]
 
 
 def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """(file name, its lines) of each file of this kind: the piece itself, or members of a tar archive."""
+    """(file name, its lines) for each file of this kind (collection, queries or qrels): the members of a tar archive
+    that are of this kind, by their names; any other piece itself, whatever its kind.
+    """
     if not is_tar(piece.source.path):
         yield Path(piece.source.path).name, read_lines(piece)
         return
@@ -119,8 +128,8 @@ def lines_of(piece: Shard, kind: str) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def repaired(text: str) -> tuple[str, int]:
-    """The text with every mangled character repaired, and how many these were: runs of characters that are the UTF-8 of
-    one character, read as Latin-1.
+    """(the text with every mangled character repaired, how many these were). A mangled character is a run of
+    characters that are the bytes of one character's UTF-8, read as Latin-1.
 
     The rule of ir_datasets (FixEncoding), in one pass: 2 to 4 characters between U+0080 and U+00FF whose bytes decode
     to exactly one. A lead byte says how long its run is, so that runs never overlap.
@@ -145,8 +154,8 @@ def repaired(text: str) -> tuple[str, int]:
 
 
 def came_before(ids: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """True for each upstream id that came in an earlier call, or earlier in this array. `seen`: true at the index of
-    each id that came before; updated by the call.
+    """For each upstream id in the array, whether it came in an earlier call, or earlier in this array. `seen`: true at
+    the index of each id that came in earlier calls; this call adds its own.
     """
     again: np.ndarray = seen[ids]
     seen[ids] = True
@@ -162,8 +171,8 @@ Parsed = tuple[Values, int] | Rejected
 
 
 def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[Parsed]:
-    """(what `parse` returns, 1) for each line; where it raises ValueError, a Rejected that says why. `letter`: p or q,
-    for its key.
+    """(what `parse` returns, 1) for each line; if it raises ValueError, a Rejected (a defect) that says why. `letter`:
+    p (passage) or q (query), for the Rejected's key.
     """
     for line in lines:
         try:
@@ -175,8 +184,9 @@ def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: st
 def passages(
     lines: Iterable[bytes], seen: np.ndarray, *, repair: bool, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of PASSAGES in the lines' order, and a Rejected for every line that is none or repeats an id.
-    `seen`: as in `came_before`; `repair`: whether to repair mangled characters.
+    """Record batches of PASSAGES in the lines' order, and a Rejected (a defect) for every line that is no passage or
+    repeats an id. `seen`: true at the index of each upstream id that came before, updated; `repair`: whether to repair
+    mangled characters; `retrieved`: milliseconds since 1970.
     """
     lines = iter(lines)
     while some := [line if len(line) < LONGEST_LINE else line[:LONGEST_LINE] for line in islice(lines, BATCH_ROWS)]:
@@ -191,8 +201,8 @@ Columns = tuple[pa.Array, pa.Array]
 
 
 def plain_columns(lines: list[bytes]) -> Columns | None:
-    """(upstream ids, texts) of the lines, parsed all at once; None where a line is unusual, and `careful_columns` must
-    be used.
+    """(upstream ids, texts) of the lines, parsed all at once; None if a line is unusual or no passage, so that
+    `careful_columns` must be used.
     """
     numbers, rests = [], []
     for line in lines:
@@ -209,7 +219,7 @@ def plain_columns(lines: list[bytes]) -> Columns | None:
 
 
 def _any_odd(texts: pa.StringArray) -> bool:
-    """Whether one of the texts is blank or very long, ends in a carriage return, or contains a tab."""
+    """Whether one of the texts is blank, has LONGEST_TEXT bytes or more, ends in a carriage return, or has a tab."""
     lengths = pc.min_max(pc.binary_length(texts)).as_py()
     if lengths["min"] == 0 or lengths["max"] >= LONGEST_TEXT or (_content(texts)[0] == 9).any():
         return True
@@ -217,7 +227,9 @@ def _any_odd(texts: pa.StringArray) -> bool:
 
 
 def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
-    """As `plain_columns`, line by line: returns the columns, and yields a Rejected for each line that is no passage."""
+    """Parse the lines one by one: yield a Rejected for each that is no passage, then return (upstream ids, texts) of
+    the others.
+    """
     parsed = list(_parsed(lines, _text_of, "p"))
     yield from (item for item in parsed if isinstance(item, Rejected))
     found = [item[0] for item in parsed if not isinstance(item, Rejected)]
@@ -225,7 +237,7 @@ def careful_columns(lines: list[bytes]) -> Generator[Rejected, None, Columns]:
 
 
 def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
-    """The texts with their mangled characters repaired, and how many were in each."""
+    """(the texts with their mangled characters repaired, how many were in each text)."""
     rows = suspicious(texts)
     repairs = np.zeros(len(texts), np.int32)
     if len(rows):
@@ -238,7 +250,9 @@ def _repaired(texts: pa.StringArray) -> tuple[pa.StringArray, pa.Int32Array]:
 
 
 def suspicious(texts: pa.StringArray) -> np.ndarray:
-    """Indices of the texts that may contain a mangled character: its UTF-8 has the byte C3 and, two bytes on, C2."""
+    """Indices, sorted, of the texts that may contain a mangled character: in UTF-8 they have the byte C3 and, two bytes
+    on, C2.
+    """
     content, starts = _content(texts)
     places = np.flatnonzero(content[:-2] == 0xC3)
     places = places[content[places + 2] == 0xC2]
@@ -246,7 +260,9 @@ def suspicious(texts: pa.StringArray) -> np.ndarray:
 
 
 def _content(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
-    """(UTF-8 of all texts, offsets): the offsets at which each text starts, and the end of the last."""
+    """(bytes, offsets): the UTF-8 of all texts, one after the other; the offset at which each text starts, and last the
+    end of the last text.
+    """
     if not len(texts):
         return np.zeros(0, np.uint8), np.zeros(1, np.int32)
     _, offsets, data = texts.buffers()
@@ -255,7 +271,10 @@ def _content(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _text_of(line: bytes) -> tuple[int, str]:
-    """(upstream id, text as distributed) of a line. ValueError says what is wrong with it."""
+    """(upstream id, text as distributed) of a line `<id><tab><text>`, without a carriage return at its end. ValueError
+    says what is wrong with it: no id of at most 8 digits, more than two columns, a blank text, one of LONGEST_TEXT
+    bytes or more, or (UnicodeDecodeError) no UTF-8.
+    """
     number, _, rest = line.partition(b"\t")
     if not number.isdigit() or len(number.lstrip(b"0")) > 8:
         raise ValueError("no upstream id")
@@ -269,7 +288,9 @@ def _text_of(line: bytes) -> tuple[int, str]:
 
 
 def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
-    """A Rejected for a line. Its key is the letter and the upstream id, or else a hash of the line."""
+    """A Rejected (a defect) for a line, with the error as its reason. Its key is msmarco/, the letter, and the upstream
+    id or else ? and a hash of the line.
+    """
     reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     number = line[:64].split(b"\t")[0]
     key = number.decode() if number.isdigit() else f"?{xxhash.xxh3_64_hexdigest(line)}"
@@ -277,6 +298,9 @@ def _defect(letter: str, line: bytes, error: ValueError) -> Rejected:
 
 
 def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | None) -> pa.RecordBatch:
+    """A batch of PASSAGES. `pids`: upstream ids; `repairs`: how many characters of each text were repaired;
+    `retrieved`: milliseconds since 1970.
+    """
     columns = {
         "passage_id": pc.binary_join_element_wise(f"{GROUP}/p", pids.cast(pa.string()), ""),
         "text": texts,
@@ -290,7 +314,9 @@ def _batch(pids: pa.Array, texts: pa.Array, repairs: pa.Array, retrieved: int | 
 
 
 def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch | Rejected]:
-    """The batch without the rows whose id came before (`again` is true), then a Rejected for each of these."""
+    """The batch without the rows whose id came before (`again` is true), then a Rejected (a defect) for each of these
+    rows.
+    """
     yield batch.filter(pa.array(~again)) if again.any() else batch
     for row in batch.filter(pa.array(again)).to_pylist():
         yield Rejected(row["passage_id"], "defect", "repeated upstream id", raw=row["text"][:RAW_CHARS])
@@ -298,7 +324,10 @@ def _first(batch: pa.RecordBatch, again: np.ndarray) -> Iterator[pa.RecordBatch 
 
 @stage(PASSAGES, revision=1)
 def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Iterator[pa.RecordBatch | Rejected]:
-    """The passages of the collection. An id that comes again in the piece is a defect: see also `find_repeated`."""
+    """The passages of the collection, in the order of the lines; a Rejected for a line that is no passage, and for one
+    whose id came before in the same piece (for other pieces see `find_repeated`). Counts lines read and passages with
+    repaired characters.
+    """
     seen = np.zeros(PIDS, bool)
     for _, lines in lines_of(files, COLLECTION):
         for item in counted(context, passages(lines, seen, repair=repair, retrieved=retrieved_at(files.source))):
@@ -308,14 +337,14 @@ def read_passages(context: StageContext, files: Shard, *, repair: bool) -> Itera
 
 
 def in_one(sources: Sequence[Source]) -> list[Source]:
-    """The first source as one piece, for a stage that looks at all rows at once; empty where there is none."""
+    """A list of the first source, as one piece, for a stage that looks at all rows at once; empty if there is none."""
     return [replace(source, pieces=(WHOLE,)) for source in sources[:1]]
 
 
 @stage(REPEATED, revision=1)
 def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Iterator[pa.RecordBatch]:
-    """Ids that are in more than one row, and how many rows have each, over all pieces and files. The published
-    collection has none; where there are any, two copies of it were read.
+    """A row for each passage id that is in more than one row of `passages`, with how many rows have it, sorted by id.
+    The published collection has none; if there are any, two copies of it were read. `one`: only makes this one unit.
     """
     query = "SELECT passage_id AS repeated_id, count(*) AS rows FROM {} GROUP BY 1 HAVING count(*) > 1 ORDER BY 1"
     yield from _queried(query, passages, context, REPEATED)
@@ -325,8 +354,8 @@ def find_repeated(context: StageContext, one: Shard, passages: AllRows) -> Itera
 
 
 def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of QUERY_LINES from the lines of a file of queries, and a Rejected for every line that is none.
-    `split`: as from `split_of`.
+    """Record batches of QUERY_LINES from the lines of a file of queries, and a Rejected (a defect) for every line that
+    is no query. `split`: of the file, as from `split_of`; `retrieved`: milliseconds since 1970.
     """
 
     def parse(line: bytes) -> Values:
@@ -338,8 +367,9 @@ def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterat
 
 
 def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of QREL_LINES from the lines of a file of judgements, and a Rejected for every line that is none.
-    Columns are separated by tabs or, in TREC's own files, spaces.
+    """Record batches of QREL_LINES from the lines of a file of judgements, and a Rejected (a defect) for every line
+    that is no judgement: four columns, separated by tabs or, in TREC's own files, spaces. `split`: of the file, as from
+    `split_of`.
     """
 
     def parse(line: bytes) -> Values:
@@ -360,14 +390,16 @@ def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejec
 
 @stage(QUERY_LINES, revision=1)
 def read_queries(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """A row for each query in the files of queries, with the file's split."""
+    """A row for each line of the files of queries, with the file's split; a Rejected for a line that is no query."""
     for name, lines in lines_of(files, ASKED):
         yield from queries(lines, split_of(name), retrieved_at(files.source))
 
 
 @stage(QREL_LINES, revision=1)
 def read_qrels(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """A row for each judgement in the files of judgements, with the file's split."""
+    """A row for each line of the files of judgements, with the file's split; a Rejected for a line that is no
+    judgement.
+    """
     for name, lines in lines_of(files, JUDGED):
         yield from qrels(lines, split_of(name))
 
@@ -386,20 +418,25 @@ _BY_JUDGEMENT = """
 
 @stage(QUERIES, revision=1)
 def join_queries(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """Each query once, with all splits whose files list it; another text for one id is a defect."""
+    """Each query once, with all splits whose files list it, in order of (query_hash, query_id). Another text for the
+    same id is a Rejected (a defect); the text whose first split sorts first is kept.
+    """
     found = _queried(_BY_QUERY.format(licence=LICENCE), lines, context, QUERIES)
     yield from _once(found, "another text of this query")
 
 
 @stage(QRELS, revision=1)
 def join_qrels(context: StageContext, lines: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """Each judgement once, with all splits whose files list it; another grade for one pair is a defect."""
+    """Each judgement once, with all splits whose files list it, in order of (query_hash, query_id, judgement_id).
+    Another grade for the same query and passage is a Rejected (a defect); the grade whose first split sorts first is
+    kept.
+    """
     yield from _once(_queried(_BY_JUDGEMENT, lines, context, QRELS), "another grade of this pair")
 
 
 def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordBatch | Rejected]:
-    """The rows whose key, their first column, differs from that of the row before; a Rejected with this reason for each
-    other row.
+    """The rows, in batches, whose key (the first column) differs from that of the row before; before each batch a
+    Rejected (a defect) with this reason for each other row in it. No batch may be empty.
     """
     last: object = None
     for batch in batches:
@@ -414,8 +451,8 @@ def _once(batches: Iterable[pa.RecordBatch], reason: str) -> Iterator[pa.RecordB
 def _queried(
     query: str, rows: PerGroup | AllRows, context: StageContext, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The result of a SQL query, in which {} stands for the rows, in batches of `schema`; empty where there are no
-    rows. Run by DuckDB, out of core.
+    """The result of a SQL query, in which {} stands for the rows' files, in batches of up to BATCH_ROWS rows, cast to
+    `schema`; nothing if there are no files. Run by DuckDB, out of core.
     """
     import duckdb
 

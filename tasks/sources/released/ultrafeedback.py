@@ -57,8 +57,9 @@ class Filtered(ValueError):
 def instruction(record: Any, *, corrected: bool) -> Row:
     """The row of COMPLETIONS for one record, without the columns of its file (revision, url, retrieved_at).
 
-    Raises Filtered for a record of a benchmark or with fewer than two answers, ValueError for a broken one; the message
-    says why. `corrected`: see `doubt_of`.
+    Answers without a text are left out, and counted in `left_out`. Raises Filtered for a record of the benchmark
+    CONTAMINATED or with fewer than two answers, ValueError for one that is no dict or has no instruction; the message
+    says why. `corrected`: the file is of the commit in which upstream corrected the scores of 10 that stand for 1.
     """
     if not isinstance(record, dict):
         raise ValueError("no record")
@@ -85,11 +86,15 @@ def instruction(record: Any, *, corrected: bool) -> Row:
 
 
 def _list(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def _answers(value: Any) -> list[str]:
-    """The strings of a list, without "None", which upstream writes where there is no answer."""
+    """The strings in `value` without "None", which upstream writes where there is no answer.
+
+    [] if `value` is no list.
+    """
     return [text for text in _list(value) if isinstance(text, str) and text != "None"]
 
 
@@ -102,7 +107,10 @@ def content_hash(source: str, text: str, completions: list[Row]) -> str:
 def completion(record: dict[str, Any], *, corrected: bool) -> Row:
     """One answer with its scores, as an item of the column `completions`.
 
-    `record`: an item of the record's completions.
+    `record`: an item of the record's completions, with a text as `response`. The overall score is null if it is
+    missing or known to be wrong (a 10 given for 1); `doubt` says why, and also why a fine-grained score is null or an
+    overall score is doubtful. `corrected`: the file is of the commit in which upstream corrected the scores of 10 that
+    stand for 1.
     """
     ratings = {aspect: rating(_annotation(record, aspect).get("Rating")) for aspect in ASPECTS}
     overall = number(record.get("overall_score"))
@@ -135,9 +143,10 @@ _COUNTED = {
 
 
 def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, str | None]:
-    """(score, reason why there is none). A score from 1 to 5 is kept; any other becomes None, with the reason.
+    """(score, reason why there is none): the fine-grained score from 1 to 5 and None, or None and the reason.
 
-    A score that is missing or NaN is replaced by the mean of `ratings`, if there are any.
+    A score that is NaN or no number is replaced by the mean of `ratings`; without ratings the reason is NO_FINE. Any
+    number outside 1 to 5 becomes None, with the reason OUTSIDE.
     """
     score = _float(value)
     if score is None or math.isnan(score):
@@ -146,10 +155,11 @@ def fine_grained(value: Any, ratings: Sequence[float]) -> tuple[float | None, st
 
 
 def doubt_of(overall: float | None, fine: float | None, *, corrected: bool) -> str | None:
-    """Why an overall score is wrong, missing or doubtful; None: it can be trusted.
+    """Why an overall score is missing, wrong or doubtful; None if it can be trusted, as every score below 10 can.
 
-    A 10 stands for 1 if the fine-grained score is at most 2: so upstream corrected them (OpenBMB, 2023-12-29).
-    `corrected`: the file is of the commit that did so, in which every other 10 is right.
+    A 10 stands for 1 if the fine-grained score is at most 2: so upstream corrected them (OpenBMB, 2023-12-29). Any
+    other 10 is doubtful, unless the fine-grained score is above 4 or the file is `corrected`, that is, of the commit
+    that did so.
     """
     if overall is None:
         return MISSING
@@ -161,25 +171,29 @@ def doubt_of(overall: float | None, fine: float | None, *, corrected: bool) -> s
 
 
 def _annotation(record: dict[str, Any], aspect: str) -> dict[str, Any]:
+    """The dict that `annotations` of an answer has for one aspect ("Rating" and others); {} if there is none."""
     annotations = record.get("annotations")
     found = annotations.get(aspect) if isinstance(annotations, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def rating(value: Any) -> float | None:
-    """The rating as a number from 1 to 5, also if it is written as text; None for "N/A" and anything else."""
+    """The rating as a number from 1 to 5, also from text such as "5"; None for "N/A" and anything else."""
     found = number(value)
     return found if found is not None and 1 <= found <= 5 else None
 
 
 def number(value: Any) -> float | None:
-    """The value as a finite number, also if it is written as text; None if it is none."""
+    """The value as a finite number, also from text such as "8.5"; None if it is none, or a bool."""
     found = _float(value)
     return found if found is not None and math.isfinite(found) else None
 
 
 def _float(value: Any) -> float | None:
-    """As `number`, but infinity and NaN are returned as they are."""
+    """The value as a number, also from text such as "8.5", and also if it is NaN or infinite.
+
+    None if it is none, or a bool.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -192,7 +206,10 @@ def _float(value: Any) -> float | None:
 
 
 def records(piece: Shard) -> Iterator[Any]:
-    """The records of a Parquet or JSON Lines file, in order. A line that is not JSON comes as its bytes."""
+    """The records of a Parquet or JSON Lines file, in order. Of JSON, NaN becomes null, infinite numbers strings.
+
+    A line that is not JSON comes as its bytes.
+    """
     if is_parquet(Path(piece.source.path)):
         with readable(piece):
             for batch in parquet_batches(piece, lambda path: True, BATCH_ROWS):
@@ -214,16 +231,17 @@ def document(line: bytes) -> Any:
 
 
 def _finite(text: str) -> float | str | None:
+    """The number that a JSON text writes, as a float; None for NaN, the text itself for an infinite number."""
     found = float(text)
     return found if math.isfinite(found) else None if math.isnan(found) else text
 
 
 def instructions(listed: Iterable[Any], origin: dict[str, Any], *, corrected: bool) -> Iterator[Row | Rejected]:
-    """A row of COMPLETIONS for each record, or a Rejected.
+    """A row of COMPLETIONS for each record, in order, or a Rejected: a defect if the record is broken.
 
-    Of records with the same content only the first becomes a row.
-
-    `listed`: the records, as `records` yields them; `origin`: columns of the file, added to every row.
+    It is filtered if a rule leaves the record out, or an earlier one has the same instruction_id (instruction, source,
+    models and responses). `listed`: the records, as `records` yields them; `origin`: columns of the file, added to
+    every row; `corrected`: the file is of the commit in which upstream corrected the scores of 10 that stand for 1.
     """
     seen: set[str] = set()
     for record in listed:
@@ -240,6 +258,11 @@ def instructions(listed: Iterable[Any], origin: dict[str, Any], *, corrected: bo
 
 
 def _rejected(record: Any, error: ValueError) -> Rejected:
+    """The Rejected for a record: filtered if `error` is a Filtered, else a defect.
+
+    A defect has the beginning of the record as raw text. Its key is a hash of the record. `record`: bytes if it is a
+    line that is not JSON.
+    """
     raw = record if isinstance(record, bytes) else _raw(record)
     key = f"{GROUP}/?{xxhash.xxh3_64_hexdigest(raw)}"
     if isinstance(error, Filtered):
@@ -249,6 +272,7 @@ def _rejected(record: Any, error: ValueError) -> Rejected:
 
 
 def _raw(record: Any) -> bytes:
+    """The record as JSON; if it is nested too deep for that, the error's message."""
     try:
         return orjson.dumps(record, default=str)
     except TypeError as error:  # nested too deep
@@ -257,7 +281,7 @@ def _raw(record: Any) -> bytes:
 
 @stage(COMPLETIONS, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_instructions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
-    """Instructions with their rated completions, in the order of the file."""
+    """Instructions with their rated completions, in the order of the file; a Rejected for each record left out."""
     origin = origin_of(files.source)
     columns = {**origin, "retrieved_at": retrieved_at(files.source)}
     for item in instructions(records(files), columns, corrected=origin["revision"] == CORRECTED):

@@ -40,7 +40,8 @@ _CITATION = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 def comparison(record: Any) -> Row:
     """The row of COMPARISONS for one record, without retrieved_at.
 
-    Raises ValueError with what is wrong with the record.
+    Raises ValueError, with what is wrong, if question, answers, quotes or scores are missing or ill-formed, or the two
+    scores do not add up to 0.
     """
     if not isinstance(record, dict) or not isinstance(record.get("question"), dict):
         raise ValueError("no question")
@@ -67,7 +68,8 @@ def comparison(record: Any) -> Row:
 def side(record: dict[str, Any], number: int) -> Row:
     """Answer `number` (0 or 1) of a record: its text, quotes, cited numbers and score.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError, with what is wrong, for an empty text, a score that is no number in [-1, 1], or ill-formed
+    quotes.
     """
     text = _text(record.get(f"answer_{number}"), "empty answer")
     score = record.get(f"score_{number}")
@@ -82,9 +84,9 @@ def side(record: dict[str, Any], number: int) -> Row:
 
 
 def quotes(value: Any) -> list[Row]:
-    """The quotes as {title, extract}, from the parallel lists `title` and `extract`.
+    """The quotes as {title, extract}, from the parallel lists `title` and `extract` in `value`.
 
-    Raises ValueError if they do not match.
+    Raises ValueError if `value` is no dict of two lists of strings of the same length.
     """
     if not isinstance(value, dict):
         raise ValueError("no quotes")
@@ -100,13 +102,16 @@ def quotes(value: Any) -> list[Row]:
 
 
 def cites(text: str) -> list[int]:
-    """The citation numbers in a text, from `[1]` and `[1, 3]`: each once, in order of first occurrence."""
+    """The citation numbers in a text, from `[1]` and `[1, 3]` (up to three digits each), each once, in their order."""
     numbers = [int(number) for match in _CITATION.finditer(text) for number in match[1].split(",")]
     return list(dict.fromkeys(numbers))
 
 
 def content_hash(record: dict[str, Any]) -> str:
-    """16 hex digits over question, answers, quotes and scores; other fields and the order of keys do not count."""
+    """16 hex digits over question, answers, quotes and scores; other fields and the order of keys do not count.
+
+    `record`: one that has a question and both scores. Raises ValueError if it is nested too deep.
+    """
     texts = [record.get(f"{name}_{number}") for name in ("answer", "quotes") for number in SIDES]
     scores = [float(record[f"score_{number}"]) for number in SIDES]
     try:
@@ -117,15 +122,17 @@ def content_hash(record: dict[str, Any]) -> str:
 
 
 def _text(value: Any, missing: str) -> str:
+    """The value, if it is a string that is not blank; otherwise raises ValueError with the message `missing`."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(missing)
     return value
 
 
 def comparisons(lines: Iterable[bytes], retrieved: int | None) -> Iterator[Row | Rejected]:
-    """A row of COMPARISONS for each line, or a Rejected. The id of a repeated record ends in -2, -3 and so on.
+    """A row of COMPARISONS for each line, or a Rejected (a defect).
 
-    `retrieved`: when the file was fetched, in milliseconds since 1970.
+    The id of a repeated record ends in -2, -3 and so on. `retrieved`: when the file was fetched, in milliseconds since
+    1970; None if unknown.
     """
     times: Counter[str] = Counter()
     for line in lines:
@@ -143,7 +150,7 @@ def comparisons(lines: Iterable[bytes], retrieved: int | None) -> Iterator[Row |
 
 @stage(COMPARISONS, revision=1)
 def read_comparisons(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
-    """Comparisons in the order of the file."""
+    """A row of COMPARISONS for each line of the file, in order, or a Rejected if the line is broken."""
     for item in comparisons(read_lines(files), retrieved_at(files.source)):
         context.count("read", 1)
         if not isinstance(item, Rejected):

@@ -57,9 +57,10 @@ LEAST = '{"conversation_id":"a","conversation":[{"role":"","content":"a"}]}'
 
 
 def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
-    """The row of CONVERSATIONS for one record. Raises ValueError with what is wrong with the record.
+    """The row of CONVERSATIONS for one record; it is toxic or redacted if the record or one of its turns is.
 
-    `origin`: columns of the file (licence, revision, url, retrieved_at), added to the row.
+    Raises ValueError, with what is wrong, for a record without an id or a turn that is not blank, or with an
+    ill-formed turn or time. `origin`: columns of the file (licence, revision, url, retrieved_at), added to the row.
     """
     if not isinstance(record, dict):
         raise ValueError("no record")
@@ -83,13 +84,19 @@ def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
 
 
 def _upstream_id(record: Any) -> str | None:
-    """The upstream id (conversation_hash or conversation_id); None if there is none of up to 200 bytes."""
+    """The value of conversation_hash, else of conversation_id: the first that is a string of 1 to 200 bytes.
+
+    None if none is.
+    """
     found = [record.get(name) for name in IDS] if isinstance(record, dict) else []
     return next((value for value in found if isinstance(value, str) and 0 < len(value.encode()) <= 200), None)
 
 
 def turn_of(turn: Any) -> Row:
-    """One turn as CONVERSATIONS has it, without personal fields. Raises ValueError if role or content is missing."""
+    """One turn as CONVERSATIONS has it, without personal fields.
+
+    Raises ValueError if `turn` is no dict, or its role or content is no string. Other fields of another type are null.
+    """
     if not isinstance(turn, dict) or not isinstance(turn.get("role"), str):
         raise ValueError("turn without a role")
     if not isinstance(turn.get("content"), str):
@@ -104,13 +111,15 @@ def turn_of(turn: Any) -> Row:
 
 
 def _flag(value: Any) -> bool | None:
+    """The value if it is True or False, else None."""
     return value if isinstance(value, bool) else None
 
 
 def created(value: Any) -> datetime | None:
-    """The timestamp as a datetime with a time zone (UTC where none is written); None for null.
+    """The timestamp as a datetime with a time zone (UTC if none is written); None for null.
 
-    From a datetime, ISO 8601 text, or seconds or milliseconds since 1970. Raises ValueError for anything else.
+    From a datetime, ISO 8601 text, or a number since 1970: milliseconds from MILLISECONDS_FROM on, else seconds.
+    Raises ValueError for anything else.
     """
     try:
         if value is None or isinstance(value, datetime):
@@ -132,10 +141,10 @@ Item: TypeAlias = pa.RecordBatch | Row | Rejected
 
 
 def conversations(piece: Shard, repeated_positions: np.ndarray, *, toxic: bool) -> Iterator[Item]:
-    """Rows of CONVERSATIONS from a shard, and a Rejected for every record that is left out.
+    """Record batches of CONVERSATIONS from a shard, in order, and a Rejected for every record that is left out.
 
-    Left out are broken records, toxic ones unless `toxic` is true, and those at the `repeated_positions` (from 0 in the
-    shard): an earlier record has the same conversation.
+    A broken record is a defect. Filtered are toxic ones, unless `toxic` is true, and those at the `repeated_positions`
+    (from 0 in the shard), of whose conversation another record is kept. A batch may be empty.
     """
     origin = {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
     for places, item in _read(piece, origin):
@@ -155,7 +164,11 @@ Placed: TypeAlias = tuple[np.ndarray, Item]
 
 
 def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
-    """(positions, batch, row or Rejected): the positions in the shard, from 0, of the records that it is made of."""
+    """(positions, item): a batch, a row or a Rejected, and the positions of its records in the shard, from 0.
+
+    Of a Parquet file the records of a batch that need conversion one by one come after it. `origin`: columns of the
+    file, added to every row.
+    """
     if is_parquet(Path(piece.source.path)):
         with readable(piece):
             yield from _of_parquet(piece, origin)
@@ -167,6 +180,7 @@ def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
 
 
 def _document(line: bytes) -> Any:
+    """The JSON value of a line; None if the line is not JSON."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -174,6 +188,10 @@ def _document(line: bytes) -> Any:
 
 
 def _row(record: Any, origin: dict[str, Any]) -> Row | Rejected:
+    """The row of CONVERSATIONS for a record; a Rejected (a defect) if it is broken.
+
+    Its raw text has only fields that identify no person.
+    """
     try:
         return conversation(record, origin)
     except ValueError as error:
@@ -183,6 +201,10 @@ def _row(record: Any, origin: dict[str, Any]) -> Row | Rejected:
 
 
 def _raw(record: Any) -> str:
+    """Python's notation of the record without fields that identify a person, for a Rejected.
+
+    "None" if the record is no dict, "nested too deep" if it cannot be written.
+    """
     try:
         return repr(_public(record))
     except RecursionError:
@@ -190,7 +212,10 @@ def _raw(record: Any) -> str:
 
 
 def _public(record: Any) -> Any:
-    """The record without fields that identify a person; None if it is no object."""
+    """The fields of a record and of its turns that rows are made of, none of which identifies a person.
+
+    None if it is no dict.
+    """
     if not isinstance(record, dict):
         return None
     kept = {name: record[name] for name in (*IDS, *OF_CONVERSATION) if name in record}
@@ -210,7 +235,11 @@ _COLUMNS = {
 
 
 def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
-    """As `_read`, for a Parquet file: sound records become batches, each of the others a row or Rejected by itself."""
+    """(positions, item) as `_read` yields them, for a Parquet file.
+
+    Sound records become batches; each of the others is converted by itself, to a row or a Rejected. So are all records
+    of a batch whose timestamps have no timestamp type.
+    """
     start = 0
     for batch in parquet_batches(piece, _is_read, BATCH_ROWS):
         places, good = np.arange(start, start + len(batch)), np.zeros(len(batch), bool)
@@ -223,7 +252,10 @@ def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
 
 
 def _is_read(path: str) -> bool:
-    """Whether rows need the Parquet column of this path, e.g. conversation.list.element.content."""
+    """Whether rows need the Parquet column of this path, e.g. conversation.list.element.content.
+
+    Those are ids, the fields OF_CONVERSATION, and of turns the fields OF_TURN.
+    """
     first, *inner = path.split(".")
     if first != "conversation":
         return not inner and first in (*IDS, *OF_CONVERSATION)
@@ -231,18 +263,24 @@ def _is_read(path: str) -> bool:
 
 
 def _has_times(batch: pa.RecordBatch) -> bool:
+    """Whether the batch has a column `timestamp` of a timestamp type."""
     return "timestamp" in batch.schema.names and pa.types.is_timestamp(batch["timestamp"].type)
 
 
 def _rows(batch: pa.RecordBatch, origin: dict[str, Any]) -> tuple[pa.RecordBatch, np.ndarray]:
-    """Rows of CONVERSATIONS for all records of the batch, and which are sound; the caller converts the rest singly."""
+    """(rows of CONVERSATIONS for all records of the batch, for each whether it is sound); rows not sound are useless.
+
+    Sound is a record with an id of 1 to 200 bytes, a role and a content in every turn, and a turn that is not blank in
+    its first 100 characters. The column `timestamp` must have a timestamp type. `origin`: columns of the file, added
+    to every row.
+    """
     read = {name: _column(batch, name) for name in _COLUMNS}
     ids, turns = _ids(batch), read["conversation"]
     flat, parents = turns.flatten(), pc.list_parent_indices(turns).to_numpy()
     fields = dict(zip(OF_TURN, flat.flatten(), strict=True))
 
     def any_turn(flags: pa.BooleanArray) -> np.ndarray:
-        """For each conversation of the batch, whether `flags`, one for each turn of the batch, has any of its turns."""
+        """For each conversation of the batch, whether `flags` (one for each turn) is true for one of its turns."""
         found = np.zeros(len(batch), bool)
         found[parents[_array(flags)]] = True
         return found
@@ -269,7 +307,10 @@ def _rows(batch: pa.RecordBatch, origin: dict[str, Any]) -> tuple[pa.RecordBatch
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """The column, cast to its type in _COLUMNS. A missing column is null, and so is a missing field of a turn."""
+    """The column, cast to its type in _COLUMNS; all null if the batch has no such column.
+
+    So is a missing field of a turn.
+    """
     return batch[name].cast(_COLUMNS[name]) if name in batch.schema.names else pa.nulls(len(batch), _COLUMNS[name])
 
 
@@ -294,7 +335,10 @@ def _array(flags: pa.BooleanArray) -> np.ndarray:
 
 @stage(LOGGED, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Row]:
-    """The id of the conversation of each record, and when it was logged; one row a record, also of a broken one."""
+    """A row of LOGGED for each record, also for a broken one: the conversation's id, and when it was logged.
+
+    The id is empty if the record has none; the time is null if it is missing or unreadable.
+    """
     if is_parquet(Path(files.source.path)):
         with readable(files):
             yield from map(_listed, parquet_batches(files, lambda path: path in (*IDS, "timestamp"), BATCH_ROWS))
@@ -303,6 +347,7 @@ def list_conversations(context: StageContext, files: Shard) -> Iterator[pa.Recor
 
 
 def _listed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of LOGGED for the records of a batch; the id is empty if a record has none."""
     if not _has_times(batch):
         return pa.RecordBatch.from_pylist([_logged(record) for record in batch.to_pylist()], LOGGED)
     known = pc.binary_join_element_wise(f"{GROUP}/", _filled(_ids(batch)), "")
@@ -311,7 +356,10 @@ def _listed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _logged(record: Any) -> Row:
-    """The row of LOGGED for a record; its id is empty if the record has none, its time null if it is unreadable."""
+    """The row of LOGGED for a record.
+
+    Its id is empty if the record has none, its time null then or if it is unreadable.
+    """
     number = _upstream_id(record)
     try:
         when = created(record.get("timestamp")) if number else None
@@ -328,8 +376,9 @@ def read_conversations(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Conversations in the order of the file, without personal fields. Of records with one id only the earliest stays.
 
-    Of equally early ones it is the first by file and position. Only ids and times of all files are compared, out of
-    core.
+    Of equally early ones it is the first by file and position; the others are Rejected (filtered), as are toxic ones
+    unless `toxic` is true. `logged`: the rows of `list_conversations` for all files, of which ids and times are
+    compared, on disk if they do not fit into memory.
     """
     again = duplicate_positions(
         logged.paths, context.scratch(), same="logged_id", keep_order="created", memory_limit_mb=512

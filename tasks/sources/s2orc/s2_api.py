@@ -43,7 +43,7 @@ FilesWanted = int | list[int] | None
 
 
 def checked_datasets(names: Sequence[str]) -> list[str]:
-    """The dataset names in `what`, each once, in order. Raises UsageError for a name that is not in DATASETS."""
+    """The dataset names, each once, in order. Raises UsageError for a name that is not in DATASETS."""
     for name in names:
         if name not in DATASETS:
             raise UsageError(f'Semantic Scholar has no dataset "{name}" that is read here: name {", ".join(DATASETS)}.')
@@ -55,8 +55,8 @@ class Listing:
     """The files of a dataset that are downloaded into one folder, `<step>/<dataset>/<side>`.
 
     `step`: a release, or `<from>-to-<to>` for a difference; `side`: update or delete, empty for a release. `links`:
-    signed links by their path, in order. `noted` goes into the manifest of the step, `facts` into the .fetch.json of
-    every file.
+    path of a link -> the signed link, in order. `noted` goes into the manifest of the step, `facts` into the
+    .fetch.json of every file.
     """
 
     dataset: str
@@ -68,7 +68,7 @@ class Listing:
 
 
 class DatasetsApi:
-    """A client of the Datasets API: sends the key, and at most `per_second` requests a second."""
+    """A client of the Datasets API: sends the key (None: no key), and at most `per_second` requests a second."""
 
     def __init__(
         self, http: Downloader, base_url: str = BASE_URL, *, key: str | None, per_second: float = PER_SECOND
@@ -79,14 +79,17 @@ class DatasetsApi:
     def release(self, name: str) -> str:
         """The id (a date) of the release `name`; for `latest`, the id of the newest release.
 
-        Raises UsageError if `name` is neither `latest` nor a date.
+        Raises UsageError if `name` is neither `latest` nor a date, SourceError if there is no such release.
         """
         if name != "latest" and not _RELEASE.fullmatch(name):
             raise UsageError(f'release "{name}" is none: write latest, or a date as 2025-01-07.')
         return _release_id(self._get(f"release/{name}").get("release_id"))
 
     def files(self, release: str, dataset: str) -> list[Listing]:
-        """One Listing, of all files of a dataset in a release. Its links are valid for some days."""
+        """A list of one Listing, which has all files of a dataset in a release. Its links are valid for some days.
+
+        Raises UsageError if the API wants a key or refuses it, SourceError if it lists no files.
+        """
         found = self._get(f"release/{release}/dataset/{dataset}")
         links, readme = _by_path(found.get("files"), f"{dataset} of {release}"), string(found.get("README")) or ""
         noted = {"README": readme, "files": list(links)}
@@ -94,11 +97,19 @@ class DatasetsApi:
         return [Listing(dataset, release, links, noted, facts)]
 
     def differences(self, since: str, until: str, dataset: str) -> list[Listing]:
-        """For each step between consecutive releases two listings: of files to put in (update), and to delete."""
+        """For each step from one release to the next two listings: files to put in (update), and files to delete.
+
+        Raises UsageError if the API wants a key or refuses it, SourceError if it lists no files.
+        """
         found = self._get(f"diffs/{since}/to/{until}/{dataset}")
         return [_side(step, side, dataset) for step in found.get("diffs") or [] for side in ("update", "delete")]
 
     def _get(self, path: str) -> dict[str, Any]:
+        """The JSON object that the API returns for a path.
+
+        Raises UsageError if the API wants a key or refuses it (401, 403), SourceError if there is no such path (404)
+        or the reply is no JSON object; any other HttpError is passed on.
+        """
         credentials = {KEY_HEADER: self.key} if self.key else None
         try:
             found = self.http.get(f"{self.base_url}/{path}", credentials=credentials).json()
@@ -117,6 +128,10 @@ class DatasetsApi:
 
 
 def _side(step: dict[str, Any], side: str, dataset: str) -> Listing:
+    """The Listing of the files to put in (`side`: update) or to delete (delete) in one step between releases.
+
+    `step`: an item of `diffs` in the API's reply. Raises SourceError if it names no two releases, or no list of files.
+    """
     since, until = _release_id(step.get("from_release")), _release_id(step.get("to_release"))
     links = _by_path(step.get(f"{side}_files"), f"{dataset} from {since} to {until}")
     facts = {"release": until, "dataset": dataset, "readme": "", "from": since, "change": side}
@@ -124,6 +139,7 @@ def _side(step: dict[str, Any], side: str, dataset: str) -> Listing:
 
 
 def _release_id(value: Any) -> str:
+    """The value, if it is the id of a release: a date such as 2025-01-07. Raises SourceError if not."""
     if not isinstance(value, str) or not _RELEASE.fullmatch(value):
         raise SourceError(
             f"Semantic Scholar names a release {value!r}, which is no date: is base_url the Datasets API?"
@@ -132,7 +148,7 @@ def _release_id(value: Any) -> str:
 
 
 def _by_path(links: Any, subject: str) -> dict[str, str]:
-    """The links by their path (without signature). Raises SourceError if `links` is no list of strings.
+    """Path of a link -> the signed link. Raises SourceError if `links` is no list of strings.
 
     `subject`: which files the links are of, for the message.
     """
@@ -154,7 +170,8 @@ def fetch_release(
 ) -> list[Path]:
     """Download the files of the datasets `names` into <folder>/<release>/<dataset>/; returns their paths.
 
-    `files_wanted`: how many files of each dataset, or the positions (from 0) of those wanted; None: all.
+    `files_wanted`: how many files of each dataset, or the positions (from 0) of those wanted; None: all. Raises
+    UsageError if these name no file. The files of the release are also noted in its manifest.
     """
     release = api.release(release)
     return _fetched(api.http, lambda name: api.files(release, name), names, folder, files_wanted, progress)
@@ -171,8 +188,8 @@ def fetch_differences(
 ) -> list[Path]:
     """Download the differences between the releases `since` and `until`; returns the paths of the files.
 
-    They go to <folder>/<from>-to-<to>/<dataset>/update and delete. `files_wanted` must be None: only whole differences
-    can be fetched.
+    They go to <folder>/<from>-to-<to>/<dataset>/update and delete, and are noted in a manifest for each step. Raises
+    UsageError if `since` is no date, or `files_wanted` is not None: only whole differences can be fetched.
     """
     if not _RELEASE.fullmatch(since):
         raise UsageError(f'since "{since}" is no release: write a date as 2025-01-07.')
@@ -190,6 +207,11 @@ def _fetched(
     files_wanted: FilesWanted,
     progress: Progress | None,
 ) -> list[Path]:
+    """Download the files of all listings of the datasets `names`; returns their paths.
+
+    Each listing is noted in a manifest. `listings`: returns the listings of a dataset; `files_wanted`: how many files
+    of each listing, or the positions (from 0) of those wanted; None: all.
+    """
     found: list[Path] = []
     for name in names:
         listed = listings(name)
@@ -199,25 +221,25 @@ def _fetched(
             files = file_names(list(listing.links))
             place = folder / listing.step / name / listing.side
             for path in _picked(list(listing.links), files_wanted, name):
-                link = _link(listing, path, partial(listings, name), number)
+                link = _link_of(listing, path, partial(listings, name), number)
                 found.append(http.download(link, place / files[path], facts=listing.facts, progress=progress).path)
     return found
 
 
 def _note(folder: Path, listing: Listing) -> None:
-    """Add a listing to the manifest in `folder`, that of its step: paths of files, never their signed links."""
+    """Add a listing to the manifest of its step, which is in `folder`: paths of files, never their signed links."""
     file = folder / MANIFEST
     held: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {"release": folder.name, "datasets": {}}
     held["datasets"].setdefault(listing.dataset, {}).update(listing.noted)
     write_json(file, held)
 
 
-def _link(listing: Listing, path: str, relist: Callable[[], list[Listing]], index: int) -> Callable[[], str]:
-    """A function that returns the signed link of `path`.
+def _link_of(listing: Listing, path: str, relist: Callable[[], list[Listing]], index: int) -> Callable[[], str]:
+    """A function that returns the signed link of the file with this `path`.
 
-    Each call after the first asks for new links: the old has expired.
-
-    `relist` lists the dataset anew; `index` is the position of `listing` in what it returns.
+    At its first call that is the link in `listing`. Each later call means that the link has expired: it lists the
+    dataset anew, puts the new links into `listing`, and raises SourceError if the file is no longer listed. `relist`
+    lists the dataset; `index` is the position of `listing` in what it returns.
     """
     asked = count()
 
@@ -232,7 +254,11 @@ def _link(listing: Listing, path: str, relist: Callable[[], list[Listing]], inde
 
 
 def _picked(paths: list[str], files_wanted: FilesWanted, dataset: str) -> list[str]:
-    """The paths that `files_wanted` selects: the first so many, or those at these positions (from 0); None: all."""
+    """The paths that `files_wanted` selects: the first so many, or those at these positions (from 0); None: all.
+
+    A number above that of the paths selects all. Raises UsageError for no path at all, or a position that does not
+    exist.
+    """
     if files_wanted is None:
         return paths
     places = list(range(min(files_wanted, len(paths)))) if isinstance(files_wanted, int) else files_wanted
@@ -246,7 +272,8 @@ def _picked(paths: list[str], files_wanted: FilesWanted, dataset: str) -> list[s
 def file_names(paths: Sequence[str]) -> dict[str, str]:
     """For each path of a link a file name: its last part, with characters replaced that a file system may not take.
 
-    A name that several paths share gets the path's position in front.
+    Leading dots, dashes and underscores are dropped; "file" if nothing is left. A name that several paths share gets
+    the path's position in front.
     """
     plain = {path: _UNSAFE.sub("_", posixpath.basename(unquote(path))).lstrip("._-") or "file" for path in paths}
     uses = Counter(plain.values())

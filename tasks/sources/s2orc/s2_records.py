@@ -29,7 +29,8 @@ _ARXIV_VERSION = re.compile(r"v\d+$")
 class Unusable(Exception):
     """Raised for a record that cannot become a row.
 
-    `reason`: a short fixed phrase; `filtered`: a rule leaves it out.
+    `reason`: a short fixed phrase; `detail`: what was found instead; `filtered`: a rule leaves it out, it is no
+    defect.
     """
 
     def __init__(self, reason: str, detail: str | None = None, *, filtered: bool = False) -> None:
@@ -38,9 +39,10 @@ class Unusable(Exception):
 
 
 def row_of(shape: str, parser: str, retrieved_at: int | None, **values: Any) -> Row:
-    """A row of PAPERS with `values`; optional columns that they lack are null.
+    """A row of PAPERS with these values; optional columns that are not given are null.
 
-    `shape` and `parser`: how the text was made.
+    `shape`: the form of the record, for the column `source`; `parser`: what made the text; `retrieved_at`:
+    milliseconds since 1970.
     """
     return {**_EMPTY, "source": shape, "parser": parser, "retrieved_at": retrieved_at, **values}
 
@@ -52,14 +54,21 @@ _EMPTY: Row = {
 
 
 def heading_of(printed: str, number: Any) -> tuple[str | None, str | None]:
-    """(number, head) of a section: `number` if the record has one, else the number that is printed before the head."""
+    """(number, head) of a section, the head with single blanks; the number is None if there is none.
+
+    It is `number` without punctuation around it. If that is None or empty, it is the number printed before the head,
+    which is then taken off the head.
+    """
     head = " ".join(printed.split())
     text = str(number).strip(" .):\n") if number is not None else ""
     return (text, head) if text else split_number(head)
 
 
 def corpus_id_of(value: Any) -> int:
-    """The corpus id as an int, from an int or digits in a string. Raises Unusable for anything else."""
+    """The corpus id as an int, from an int or digits in a string.
+
+    Raises Unusable for anything else, or if it is negative.
+    """
     number = whole_number(value)
     if number < 0 or isinstance(value, float):
         raise Unusable("no id", f"{value!r}"[:100])
@@ -67,13 +76,19 @@ def corpus_id_of(value: Any) -> int:
 
 
 def linked(value: Any) -> str | None:
-    """The paper_id in our tables (s2/<number>) for a corpus id of a record; None if the value is no corpus id."""
+    """The paper_id of a row, s2/<number>, for a corpus id in a record (int, whole float or digits).
+
+    None for anything else.
+    """
     number = whole_number(value)
     return f"{GROUP}/{number}" if number >= 0 else None
 
 
 def doi_of(value: Any) -> str | None:
-    """The DOI in lower case, without https://doi.org/ and trailing punctuation; None if the value is no DOI."""
+    """The DOI in lower case, without https://doi.org/ or doi: before it and punctuation after it.
+
+    None if it is no DOI.
+    """
     doi = _DOI_PREFIX.sub("", value.strip()).lower().rstrip(".,;") if isinstance(value, str) else ""
     return doi if doi.startswith("10.") else None
 
@@ -84,7 +99,10 @@ def arxiv_of(value: Any) -> str | None:
 
 
 def identifiers(ids: Mapping[str, Any]) -> Row:
-    """The columns doi, arxiv_id and acl_id. Keys may be lower case (s2orc), DOI, ArXiv, ACL (others), or end in _id."""
+    """The columns doi, arxiv_id and acl_id; null if missing or ill-formed.
+
+    Keys of `ids` may be in lower case (s2orc), DOI, ArXiv and ACL (others), or end in _id.
+    """
     named = {str(name).lower().removesuffix("_id"): value for name, value in ids.items()}
     return {
         "doi": doi_of(named.get("doi")),
@@ -94,18 +112,27 @@ def identifiers(ids: Mapping[str, Any]) -> Row:
 
 
 def year_of(value: Any) -> int | None:
-    """The year as an int, from an int or digits in a string; None if it is missing, or not within 1000 to 2999."""
+    """The year as an int, from a whole number or digits in a string.
+
+    None if it is missing, or not within 1000 to 2999.
+    """
     year = whole_number(value)
     return year if 1000 <= year <= 2999 else None
 
 
 def names_of(authors: Any) -> list[str]:
-    """Full names of authors, given as strings, {"name"}, or {"first", "middle", "last", "suffix"}; none is empty."""
+    """Full names of authors, given as strings, {"name"}, or {"first", "middle", "last", "suffix"}, in order.
+
+    Authors without a name are left out; [] if `authors` is no list.
+    """
     return [name for name in map(_name, listed(authors)) if name]
 
 
 def _name(author: Any) -> str:
-    """The full name of one author. The usual form is handled here, as that is faster; any other by `_other_name`."""
+    """The full name of one author; "" if there is none.
+
+    The usual form, with all four parts of the name, is handled here, as that is faster; any other by `_other_name`.
+    """
     try:
         first, middle, last, suffix = _PARTS(author)
         if type(middle) is list and "name" not in author:
@@ -127,12 +154,18 @@ def _other_name(author: Any) -> str:
 
 
 def newlines(text: str | None) -> str | None:
-    """The text with line feeds for :::, with which the releases separate the parts of a structured abstract."""
+    """The text with line feeds for :::, with which releases separate the parts of a structured abstract.
+
+    None for None.
+    """
     return None if text is None else text.replace(":::", "\n")
 
 
 def texts(paragraphs: Any) -> list[str]:
-    """The texts of the paragraphs, in order; blank and unreadable ones are left out."""
+    """The texts of the paragraphs, given as {"text"}, in order; blank and unreadable ones are left out.
+
+    [] if it is no list.
+    """
     texts = (one.get("text") for one in listed(paragraphs) if isinstance(one, dict))
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
@@ -143,12 +176,12 @@ def listed(value: Any) -> Sequence[Any]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a dict, else an empty one."""
+    """The value if it is a dict, else NOTHING, which is empty."""
     return value if isinstance(value, dict) else NOTHING
 
 
 def string(value: Any) -> str | None:
-    """The value if it is a non-empty string, an int as text; None for anything else."""
+    """The value if it is a non-empty string, an int as text; None for anything else, also for a bool."""
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
@@ -160,12 +193,18 @@ def words(text: str) -> str:
 
 
 def phrases(notes: Counter[str]) -> list[str]:
-    """The notes, sorted, each with its count if that is above 1: "citation spans dropped: 3"."""
+    """The notes, sorted, each with its count if that is above 1: "citation spans dropped: 3".
+
+    Those counted 0 are left out.
+    """
     return [f"{phrase}: {number}" if number > 1 else phrase for phrase, number in sorted(notes.items()) if number]
 
 
 def whole_number(value: Any) -> int:
-    """The integer in an int, a float without a fraction or a string of digits (only its first 18); else -1."""
+    """The integer in an int, a float without a fraction or a string of digits (only its first 18); else -1.
+
+    An int of 2**63 or more gives -1, too; negative numbers are returned as they are.
+    """
     if type(value) is int:
         return value if value < 1 << 63 else -1
     if isinstance(value, str) and value.isascii() and value.isdigit():
@@ -174,10 +213,10 @@ def whole_number(value: Any) -> int:
 
 
 def converter(text: str, bytes_each: int) -> Callable[[int], int]:
-    """A function that converts an offset from units of an encoding to code points.
+    """A function that converts an offset into `text` from units of an encoding to code points.
 
-    The function returns -1 for an offset inside a character or past the end of `text`. `bytes_each`: 2 for UTF-16, 1
-    for UTF-8.
+    The function returns -1 for an offset inside a character or outside the text. `bytes_each`: 2 for UTF-16 code
+    units, 1 for bytes of UTF-8.
     """
     import numpy as np
 
@@ -201,7 +240,7 @@ _PLACE = itemgetter(0, 1)
 def from_2020(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS for a record of the release of 2020. Raises Unusable if it has no corpus id.
 
-    Title and authors are missing: they are in the metadata files of the release.
+    Title, authors, year and identifiers are missing: they are in the metadata files of the release.
     """
     corpus_id = corpus_id_of(record.get("paper_id"))
     return row_of(
@@ -216,7 +255,11 @@ def from_2020(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> 
 
 
 def from_2019(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of PAPERS for a record of the release of 2019. Raises Unusable if it has no corpus id."""
+    """The row of PAPERS for a record of the release of 2019. Raises Unusable if it has no corpus id.
+
+    Its text is the `grobid_parse`, or without one the `latex_parse`; an abstract that this lacks is that of the
+    metadata.
+    """
     corpus_id = corpus_id_of(record.get("paper_id"))
     fields = mapping(record.get("metadata"))
     parse = mapping(record.get("grobid_parse")) or mapping(record.get("latex_parse"))
@@ -244,7 +287,9 @@ def from_doc2json(
 ) -> Row:
     """The row of PAPERS for an output of s2orc-doc2json, in any of its variants.
 
-    `paper_id`, `licence` and `url` are columns of the row, which the caller knows.
+    The text is the `pdf_parse`, the `latex_parse` or the record itself, the first that exists. Fields that describe
+    the paper are those of the record, else of its `metadata`. `paper_id`, `licence` and `url` are columns that the
+    caller knows.
     """
     parse = next((record[key] for key in ("pdf_parse", "latex_parse") if isinstance(record.get(key), dict)), record)
     fields = {**mapping(record.get("metadata")), **{k: v for k, v in record.items() if k in _DESCRIBED and v}}
@@ -267,7 +312,11 @@ _DESCRIBED = ("title", "authors", "year", "venue", "journal", "identifiers", "ab
 
 
 def described(fields: Mapping[str, Any]) -> Row:
-    """The columns title, authors, year, venue, doi, arxiv_id and acl_id, from the metadata of a record."""
+    """The columns title, authors, year, venue, doi, arxiv_id and acl_id, from the metadata of a record.
+
+    What is missing is null, authors are []. The journal serves as venue if there is none; identifiers of `fields`
+    itself come before those in its field `identifiers`.
+    """
     own = {name: fields[name] for name in ("doi", "arxiv_id", "acl_id") if fields.get(name)}
     return {
         "title": words(string(fields.get("title")) or "") or None,
@@ -281,7 +330,8 @@ def described(fields: Mapping[str, Any]) -> Row:
 def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
     """The columns abstract, text, sections, paragraphs, bibliography and notes, of a parse that lists paragraphs.
 
-    `link`: the field of a bibliography entry with the corpus id of the cited paper; None: entries have none.
+    `notes` tells what was dropped or repaired, each with a count. `link`: the field of a bibliography entry with the
+    corpus id of the cited paper; None: entries have no such field.
     """
     notes: Counter[str] = Counter()
     laid = laid_out(_sections(parse, notes), (), ())
@@ -300,7 +350,9 @@ def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
 def _sections(parse: Mapping[str, Any], notes: Counter[str]) -> list[Section]:
     """The sections of body and back matter: paragraphs that follow each other under the same head.
 
-    A caption in place of a head starts no section: its paragraph goes into the section before. Adds to `notes`.
+    Blank ones are left out. A text that can be no head, such as a caption, starts no section: its paragraph goes into
+    the section before, or, if it is the first, into one without a head. Counts unreadable paragraphs and dropped or
+    converted citations in `notes`.
     """
     found: list[Section] = []
     last: tuple[str | None, str | None] | None = None
@@ -319,7 +371,10 @@ def _sections(parse: Mapping[str, Any], notes: Counter[str]) -> list[Section]:
 
 
 def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """(number, head) of the section that a paragraph is in; (None, None) if it has no head."""
+    """(number, head) of the section that a paragraph is in; (None, None) if it has no head.
+
+    In parses of LaTeX that is the innermost section. The number is None if there is none.
+    """
     head, number = paragraph.get("section"), paragraph.get("sec_num")
     if isinstance(head, list):  # parses of LaTeX: [["2", "Related work"], ["2.1", "Parsers"]]
         head = head[-1] if head else None
@@ -329,10 +384,11 @@ def _section_of(paragraph: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, int, str | None]]:
-    """(start, end, ref_id) of the citations in a paragraph, in code points, sorted; ref_id is None where there is none.
+    """(start, end, ref_id) of the citations in a paragraph, in code points, sorted.
 
-    A span is converted if its quoted text stands at these offsets in UTF-16 units or bytes, and dropped if its text is
-    elsewhere. `notes` counts both.
+    ref_id is None if the citation has none. A span whose quoted text is at these offsets only if they count UTF-16
+    units or bytes is converted. One whose text is not there in any unit, or that quotes nothing and is outside the
+    text, is dropped. `notes` counts both.
     """
     found: list[tuple[int, int, str | None]] = []
     for span in listed(spans):
@@ -345,7 +401,11 @@ def cite_spans(text: str, spans: Any, notes: Counter[str]) -> list[tuple[int, in
 
 
 def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[int, int] | None:
-    """(start, end) of a citation in code points; None if its quoted text is not at these offsets in any unit."""
+    """(start, end) of a citation in code points; None if the quoted text is not at these offsets in any unit.
+
+    A span that quotes nothing is taken as it is, if it is within the text. A conversion from another unit is counted
+    in `notes`.
+    """
     start, end, quoted = whole_number(span.get("start")), whole_number(span.get("end")), span.get("text")
     inside = 0 <= start < end <= len(text)
     if inside and (not isinstance(quoted, str) or not quoted or text[start:end] == quoted):
@@ -360,7 +420,10 @@ def _placed(text: str, span: Mapping[str, Any], notes: Counter[str]) -> tuple[in
 
 
 def _entries(entries: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(ref_id, fields) of the entries of a bibliography, a dict or a list. An entry without an id is ?<position>."""
+    """(ref_id, fields) of each entry of a bibliography, which is a dict by ref_id or a list.
+
+    Nothing for anything else. An entry without an id gets ?<position>, from 0; one that is no dict has no fields.
+    """
     named = entries.items() if isinstance(entries, dict) else ((None, entry) for entry in listed(entries))
     for n, (name, entry) in enumerate(named):
         fields = mapping(entry)
@@ -368,7 +431,10 @@ def _entries(entries: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _entry(ref_id: str, fields: Mapping[str, Any], link: str | None) -> Row:
-    """The row of one entry of the bibliography. `link`: see `_assembled`."""
+    """The item of the column bibliography for an entry; what it lacks is null.
+
+    `link`: the field with the corpus id of the cited paper, or a list of which the first counts; None: there is none.
+    """
     target = fields.get(link) if link else None
     if isinstance(target, list):
         target = target[0] if target else None
@@ -390,5 +456,6 @@ def _entry(ref_id: str, fields: Mapping[str, Any], link: str | None) -> Row:
 
 
 def _other_doi(other: Any) -> Any:
+    """The value of the key "doi" (in any case) in `other`, of a list the first; None if there is none."""
     doi = {str(name).lower(): value for name, value in mapping(other).items()}.get("doi")
     return doi[0] if isinstance(doi, list) and doi else doi

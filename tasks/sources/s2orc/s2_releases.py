@@ -117,10 +117,13 @@ _STANDING = """
 def open_release(
     paths: Iterable[Path], *, digest: Callable[[Path], str], retrieved_at: str | None = None
 ) -> dict[Kind, list[Source]]:
-    """The sources for the files in `paths`, by the kind of their records. The same file is given once.
+    """The sources for the files in `paths`, by the kind of their records (papers, metadata, citations).
 
-    The facts of a source have its release, its dataset, and whether it adds or deletes records (`change`: base, update
-    or delete), where the names of its folders say so. `digest` computes the SHA-256 of a file.
+    Of files with the same content, release, change and dataset only the first counts. The facts of a source have its
+    release, its dataset, and whether it adds or deletes records (`change`: base, update or delete), if the names of
+    its folders say so. `digest` computes the SHA-256 of a file; `retrieved_at` is used for files whose fetch noted no
+    time. Raises UsageError if `paths` is empty, SourceError for a file that is missing or empty, or a folder without
+    data.
     """
     found: dict[Kind, list[Source]] = {"papers": [], "metadata": [], "citations": []}
     for file in _files(paths):
@@ -141,7 +144,7 @@ def open_release(
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
-    """The files in `paths`, and all JSON Lines in folders, without the manifest and notes that a fetch writes.
+    """The files in `paths` and all JSON Lines in its folders, without the manifest and notes that a fetch writes.
 
     Raises SourceError for a folder without any, UsageError if `paths` is empty.
     """
@@ -157,14 +160,16 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _is_data(file: Path) -> bool:
+    """Whether a file holds JSON Lines, by its ending: not a hidden file, a manifest or the notes of a fetch."""
     beside = file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES)
     return file.is_file() and file.name.lower().endswith(ENDINGS) and not beside
 
 
 def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
-    """(kind, facts) as the names of the file's folders say: the facts are release, change and dataset.
+    """(kind, facts) by the names of the file's folders: the facts are release, change and dataset.
 
-    Without a dataset that is known the kind is None; without a release there are no facts.
+    The folders are <release>/<dataset> or <from>-to-<to>/<dataset>/update or delete; any others, or an unknown dataset
+    in a release, give (None, {}). Of an unknown dataset in a difference only the kind is None.
     """
     folders = file.absolute().parent.parts
     if len(folders) > 2 and folders[-1] in ("update", "delete") and (found := _DIFFERENCE.fullmatch(folders[-3])):
@@ -175,7 +180,10 @@ def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
 
 
 def kind_of(file: Path) -> Kind:
-    """The kind of records in a file, by the first readable line among SNIFFED_LINES; papers if none is readable."""
+    """The kind of records in a file, by the first of its first SNIFFED_LINES lines that is a JSON object.
+
+    papers if none of them is, or the file is missing or empty.
+    """
     if not file.is_file() or not file.stat().st_size:
         return "papers"  # open_files says what is wrong with it
     lines = islice(split_lines(unpacked(file), file), SNIFFED_LINES)
@@ -183,7 +191,11 @@ def kind_of(file: Path) -> Kind:
 
 
 def _kind(line: bytes) -> Kind | None:
-    """The kind of the record in a line; None if the line is no JSON object."""
+    """The kind of the record in a line, by its keys; None if the line is no JSON object.
+
+    Citations have a citingcorpusid. Records with a title or an abstract, but in no shape of full texts, are metadata;
+    all others are papers.
+    """
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -200,7 +212,7 @@ def _kind(line: bytes) -> Kind | None:
 
 @contextmanager
 def database(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB connection with MEMORY_MB of memory; what does not fit is written to `scratch`."""
+    """A DuckDB connection with MEMORY_MB of memory, closed at the end; what does not fit is written to `scratch`."""
     import duckdb
 
     settings: dict[str, Any] = {"memory_limit": f"{MEMORY_MB}MB", "temp_directory": str(scratch), "threads": 2}
@@ -211,8 +223,9 @@ def database(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def reasons_not_counted(connection: duckdb.DuckDBPyConnection, file: str, files: Sequence[str]) -> dict[int, str]:
     """For each row of `file` that does not count, by its position from 0, the reason, e.g. "replaced upstream".
 
-    The rows are ranked among those of all `files` with the same paper_id. What RANK leaves open goes by the order of
-    `files`.
+    Of all rows in `files` with the same paper_id one counts, unless it is a deletion: that of the newest release,
+    there first a deletion, then the row that was updated last, then the first by the order of `files`. `file` is one
+    of `files`; all are Parquet.
     """
     query = _STANDING.format(
         key="paper_id",
@@ -227,6 +240,7 @@ def reasons_not_counted(connection: duckdb.DuckDBPyConnection, file: str, files:
 
 
 def quoted(path: str) -> str:
+    """The path as a string literal of SQL."""
     return "'" + path.replace("'", "''") + "'"
 
 
@@ -236,7 +250,8 @@ def newest_papers(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """One row a paper: its newest record, with columns that it lacks filled from `metadata`.
 
-    `records` is one part of all records, `versions`, among which the newest is found.
+    Every other record is Rejected (filtered), deletions too. `records` is one part of all records, `versions`, among
+    which the newest is found.
     """
     with database(context.scratch()) as connection:
         for file in records.paths:
@@ -247,7 +262,10 @@ def newest_papers(
 
 
 def _counting(records: Rows, lost: dict[int, str], known: Known) -> Iterator[pa.RecordBatch | Rejected]:
-    """The rows of `records` that count, completed from `known`; a Rejected for each row whose position is in `lost`."""
+    """The rows of `records` that count, with what they lack filled from `known`; a Rejected for each of the others.
+
+    `lost`: position of a row that does not count, from 0 -> the reason.
+    """
     start = 0
     for batch in records.batches(size=PAPERS_AT_ONCE):
         start, first = start + batch.num_rows, start
@@ -263,8 +281,8 @@ def _counting(records: Rows, lost: dict[int, str], known: Known) -> Iterator[pa.
 class Known:
     """Columns of papers, looked up by paper_id in the files of `tables`: one row a paper.
 
-    Null never counts as known. Where a paper has several values for a column, it is the smallest; of lists, the
-    largest. The rows of the papers in question are copied into `folder` once, and looked up there.
+    Null never counts as known. If a paper has several values for a column, it is the smallest; of lists, the largest.
+    The rows of the papers in question are copied into `folder` once, and looked up there.
     """
 
     def __init__(
@@ -276,7 +294,10 @@ class Known:
         tables: Sequence[Rows],
         columns: Sequence[str],
     ) -> None:
-        """`ids_query`: an SQL query for the paper_ids that will be looked up; `columns`: those that are wanted."""
+        """`ids_query`: an SQL query for the paper_ids that will be looked up.
+
+        `columns`: those that are wanted, without paper_id.
+        """
         self.connection = connection
         names = ", ".join(("paper_id", *columns))
         rows = " union all ".join(f"select {names} from {read_parquet(table.paths)}" for table in tables if table.paths)
@@ -289,7 +310,10 @@ class Known:
         self.columns = {name: "max" if pa.types.is_list(PAPERS.field(name).type) else "min" for name in columns}
 
     def of(self, ids: pa.Array) -> pa.Table:
-        """A table of paper_id and the columns, with one row for each of `ids` that is known."""
+        """A table of paper_id and the columns, with one row for each of `ids` that the files have.
+
+        Empty if there are no files.
+        """
         if self.rows is None:
             return pa.schema([PAPERS.field(name) for name in ("paper_id", *self.columns)]).empty_table()
         self.connection.register("wanted", pa.table({"paper_id": ids.unique()}))
@@ -298,7 +322,7 @@ class Known:
         return self.connection.sql(query).to_arrow_table()
 
     def completed(self, papers: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch of papers, with known values in place of nulls and empty lists."""
+        """The batch of papers, with known values in place of nulls and empty lists in the columns looked up."""
         found = self.of(papers["paper_id"])
         places = pc.index_in(papers["paper_id"], value_set=found["paper_id"].combine_chunks())
         if places.null_count == len(places):
@@ -321,9 +345,10 @@ def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
 
 
 def from_metadata(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of METADATA_RECORDS, without release and change, for a record of any of the three shapes.
+    """The row of METADATA_RECORDS, without release and change, for a record of any of three shapes.
 
-    Raises Unusable if the shape is another, or there is no corpus id.
+    The column `dataset` says which: papers, abstracts or (of 2020) metadata. Raises Unusable for any other record, or
+    if there is no corpus id.
     """
     if "corpusid" not in record:
         values = {**_NOTHING, **described(record), "abstract": newlines(record.get("abstract") or None)}
@@ -336,9 +361,9 @@ def from_metadata(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 
 
 def _row(record: Mapping[str, Any], own: Any, dataset: str, retrieved_at: int | None, values: Row) -> Row:
-    """`own`: the corpus id as the record has it; `values`: the columns that describe the paper.
+    """The row of METADATA_RECORDS, without release and change. Raises Unusable if `own` is no corpus id.
 
-    Raises Unusable without an id.
+    `own`: the corpus id as the record has it; `values`: the columns that describe the paper.
     """
     corpus_id = corpus_id_of(own)
     paper_id = f"{GROUP}/{corpus_id}"
@@ -361,6 +386,10 @@ _NOTHING: Row = {
 
 
 def _of_papers(record: Mapping[str, Any]) -> Row:
+    """The columns that describe a paper (title, authors, year, ...), from a record of papers.
+
+    Abstract and licence are null.
+    """
     journal = record.get("journal")
     fields = {
         "title": record.get("title"),
@@ -372,6 +401,10 @@ def _of_papers(record: Mapping[str, Any]) -> Row:
 
 
 def _of_abstracts(record: Mapping[str, Any]) -> Row:
+    """The columns that describe a paper, from a record of abstracts: abstract, identifiers and licence.
+
+    All others are null.
+    """
     access = mapping(record.get("openaccessinfo"))
     abstract = record["abstract"]
     ids = described({"identifiers": access.get("externalids")})
@@ -385,7 +418,10 @@ def _of_abstracts(record: Mapping[str, Any]) -> Row:
 
 @stage(METADATA_RECORDS, revision=1)
 def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row for each record of papers, abstracts or metadata; for a deletion a row with change = delete."""
+    """One row for each record of papers, abstracts or metadata; for a deletion a row with change = delete.
+
+    That row has no values but the ids. A Rejected (a defect) for a record that cannot be read or has no corpus id.
+    """
     version, facts = version_of(files.source), dict(files.source.facts)
     when = retrieved_at(files.source)
 
@@ -420,9 +456,10 @@ _FIRST = ("title", "year", "venue", "doi", "arxiv_id", "acl_id", "licence", "ret
 
 @stage(METADATA, revision=2)
 def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row a paper, merged from its newest record in each dataset.
+    """One row a paper, merged from its newest record in each dataset; a Rejected (filtered) for each other record.
 
-    Titles and authors are those of the dataset papers, abstracts those of abstracts, where these have any.
+    Titles and authors are those of the dataset papers, abstracts those of abstracts; if that has none, of another
+    dataset.
     """
     yield from merged(records, context.scratch())
 
@@ -430,9 +467,10 @@ def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.Reco
 def merged(
     records: Rows, scratch: Path, *, rows_per_range: int = ROWS_PER_RANGE
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Batches of METADATA, one row a paper, and a Rejected for each record that does not count.
+    """Batches of METADATA, one row a paper, and a Rejected (filtered) for each record that does not count.
 
-    The records are dealt out to ranges of about `rows_per_range` rows, of which one is in memory at a time.
+    Of each dataset the newest record counts, unless it is a deletion. The records are dealt out to ranges of about
+    `rows_per_range` rows in files in `scratch`; one range is in memory at a time.
     """
     with database(scratch) as connection:
         for rows in _ranges(connection, records, scratch, rows_per_range):
@@ -442,21 +480,24 @@ def merged(
 
 
 def _lost(connection: duckdb.DuckDBPyConnection) -> Iterator[Rejected]:
-    """A Rejected for each record in the table `ranked` that does not count."""
+    """A Rejected (filtered) for each record in the table `ranked` that has a reason not to count."""
     found = connection.execute("select paper_id, reason from ranked where reason is not null order by all")
     for paper_id, reason in iter(found.fetchone, None):
         yield Rejected(paper_id, "filtered", reason)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
-    """Batches of METADATA from the records in the table `ranked` that count."""
+    """Batches of METADATA, one row a paper, from the records in the table `ranked` that count."""
     first = ", ".join(f"first({name} order by {name} is null, rank) as {name}" for name in _FIRST)
     for batch in connection.sql(_MERGED.format(first=first)).to_arrow_reader(ROWS_AT_ONCE):
         yield batch.select(METADATA.names).cast(METADATA)
 
 
 def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path, rows_per_range: int) -> Iterator[str]:
-    """SQL for tables that together have all records: ranges of paper_hash with about `rows_per_range` rows."""
+    """SQL for tables that together have all records: ranges of paper_hash with about `rows_per_range` rows.
+
+    Few records are one table; of more, the ranges are written to files in `scratch`. Nothing if there are no records.
+    """
     if not records.paths:
         return
     bits = max(0, min(MOST_RANGES, records.count // rows_per_range).bit_length())
@@ -478,12 +519,18 @@ def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path,
 
 @stage(CITATIONS, revision=1)
 def read_citations(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row of CITATIONS for each record."""
+    """One row of CITATIONS for each record, in the order of the file, also of a file of deletions.
+
+    A Rejected (a defect) for a record that cannot be read.
+    """
     yield from counted(context, in_batches((converted(line, citation) for line in records_of(files)), CITATIONS))
 
 
 def citation(record: Mapping[str, Any]) -> Row:
-    """The row of CITATIONS for a record. Raises Unusable if it has no id of a citing paper."""
+    """The row of CITATIONS for a record; the cited paper is null if unknown.
+
+    Raises Unusable without a citing paper.
+    """
     citing, cited = linked(record.get("citingcorpusid")), linked(record.get("citedcorpusid"))
     if citing is None:
         raise Unusable("no id", f"{record.get('citingcorpusid')!r}"[:100])

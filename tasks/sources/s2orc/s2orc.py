@@ -114,7 +114,8 @@ _SHAPES = (
 def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS for a record of any shape.
 
-    Raises Unusable if the shape is unknown, or the record lacks its id or (in records of the API) its text.
+    Raises Unusable if the shape is unknown, or the record lacks its id or (in records of the API) its text, or has
+    paragraphs that are all outside its text.
     """
     readers = {"s2orc": from_s2orc, "s2orc_v2": from_s2orc_v2, "s2orc_2020": from_2020, "s2orc_2019": from_2019}
     shape = shape_of(record)
@@ -132,7 +133,10 @@ def from_record(record: Mapping[str, Any], *, retrieved_at: int | None = None) -
 
 
 def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
-    """The row of PAPERS for a record with `content`. Raises Unusable if it has no corpus id or no text."""
+    """The row of PAPERS for a record with `content`.
+
+    Raises Unusable if it has no corpus id or no text, or has paragraphs that are all outside its text.
+    """
     corpus_id = corpus_id_of(record.get("corpusid"))
     content = mapping(record["content"])
     spans = Spans(content.get("text"), content.get("annotations"))
@@ -156,7 +160,8 @@ def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) ->
 def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS for a record with `body` and `bibliography`.
 
-    Raises Unusable if it has no corpus id or no text.
+    Raises Unusable if it has no corpus id or no text, or has paragraphs that are all outside its text. Title, authors
+    and abstract come from fields and annotations; the first that has any counts, of the abstract the annotations.
     """
     corpus_id = corpus_id_of(record.get("corpusid"))
     body, listed = mapping(record["body"]), mapping(record["bibliography"])
@@ -182,11 +187,15 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 class Spans:
     """A text and its annotations. Each kind is parsed when it is asked for; only spans within the text are returned.
 
-    Offsets in another unit are converted to code points. `notes` counts what was converted or dropped.
+    Offsets that count another unit are converted to code points. `heads`: the spans of heads of sections;
+    `paragraphs`: those of paragraphs, none of which overlaps another; `notes` counts what was converted or dropped.
     """
 
     def __init__(self, text: Any, annotations: Any) -> None:
-        """Raises Unusable if `text` is no string, or if there are paragraphs and none is within the text."""
+        """Raises Unusable if `text` is no string (`filtered`), or if there are paragraphs and none is within the text.
+
+        `annotations`: kind -> list of spans, as JSON in a string.
+        """
         if not isinstance(text, str):
             raise Unusable("no text", filtered=True)
         self.text, self.annotations = text, mapping(annotations)
@@ -202,14 +211,17 @@ class Spans:
             raise Unusable("spans beyond the text", f"{len(raw['paragraph'])} paragraphs, {len(text)} characters")
 
     def of(self, name: str) -> list[Span]:
-        """(start, end, attributes) of one kind of annotation, in the order of the text.
+        """(start, end, attributes) of each annotation of one kind, in the order of the text; [] if there is none.
 
         `name` is written with underscores, as in s2orc_v2 (section_header).
         """
         return self._fitting(name, self._parsed(name))
 
     def _parsed(self, name: str) -> list[Span]:
-        """(start, end, attributes) of one kind of annotation, unchecked; what is unreadable is dropped and noted."""
+        """(start, end, attributes) of each annotation of one kind, unchecked; [] if there is none.
+
+        What is unreadable is left out, and counted in `notes`.
+        """
         value = self.annotations.get(name) or self.annotations.get(name.replace("_", ""))
         if not value:
             return []
@@ -226,7 +238,10 @@ class Spans:
             return [(span["start"], span["end"], mapping(span.get("attributes"))) for span in good]
 
     def _fitting(self, name: str, spans: list[Span]) -> list[Span]:
-        """The spans within the text, sorted: mostly `spans` itself, else what `_mended` makes of them."""
+        """The spans within the text, sorted, in code points: `spans` itself, if it is so already.
+
+        Otherwise a new list; spans that were dropped are counted in `notes`. `name`: their kind.
+        """
         size, last = len(self.text), 0
         if self.convert is None:
             for start, end, _ in spans:
@@ -238,9 +253,9 @@ class Spans:
         return self._mended(name, spans)
 
     def _mended(self, name: str, spans: list[Span]) -> list[Span]:
-        """The spans within the text, converted and sorted; dropped ones are noted.
+        """The spans within the text, sorted, with offsets converted to code points.
 
-        Offsets may be digits in a string.
+        Dropped ones are counted in `notes`. Offsets may be digits in a string. `name`: the kind of the spans.
         """
         size, found = len(self.text), []
         for first, last, attributes in spans:
@@ -255,7 +270,7 @@ class Spans:
 
 
 def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
-    """The sorted spans without those that begin before the previous one ends; these are noted."""
+    """The sorted spans without those that begin before the end of the last one kept; these are counted in `notes`."""
     found: list[Span] = []
     for span in spans:
         if not found or span[0] >= found[-1][1]:
@@ -268,8 +283,9 @@ def _apart(spans: list[Span], notes: Counter[str]) -> list[Span]:
 def unit_of(text: str, spans: Sequence[tuple[Any, Any]]) -> tuple[str, Callable[[int], int] | None]:
     """(unit that the offsets of `spans` count, function that converts them); the function is None for code points.
 
-    Offsets are converted only if at least two are inside words or past the end, and an eighth of these or fewer are
-    when converted. The last spans are looked at first: the error of another unit grows with every wide character.
+    Offsets are converted only if two or more of them are inside words or outside the text, and when converted at most
+    an eighth as many are. If none of the last SPANS_LOOKED_AT spans has such an offset, the unit is code points: the
+    error of another unit grows with every wide character. `spans`: (start, end) each.
     """
     if misfits(text, [whole_number(value) for span in spans[-SPANS_LOOKED_AT:] for value in span]):
         bounds = [whole_number(value) for span in spans for value in span]
@@ -282,7 +298,7 @@ def unit_of(text: str, spans: Sequence[tuple[Any, Any]]) -> tuple[str, Callable[
 
 
 def misfits(text: str, bounds: Iterable[int]) -> int:
-    """How many of the offsets are inside a word, or outside the text."""
+    """How many of the offsets are inside a word (between two letters or digits), or outside the text."""
     size = len(text)
     return sum(
         1
@@ -292,7 +308,10 @@ def misfits(text: str, bounds: Iterable[int]) -> int:
 
 
 def _annotated(spans: Spans, listed: Spans) -> Row:
-    """The columns text, sections, paragraphs, bibliography and notes. `listed`: the text that has the bibliography."""
+    """The columns text, sections, paragraphs, bibliography and notes.
+
+    `spans`: the text of the paper; `listed`: the text that has the bibliography, which may be the same.
+    """
     sections, paragraphs = _sections(spans)
     bibliography = _bibliography(listed)
     _cite(spans, paragraphs, bibliography)
@@ -307,9 +326,10 @@ def _annotated(spans: Spans, listed: Spans) -> Row:
 
 
 def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
-    """The columns sections and paragraphs, without citations.
+    """(sections, paragraphs): the values of these columns; citations are empty lists, which `_cite` fills.
 
-    Paragraphs before the first head get a section without one.
+    Heads that are none, such as captions, begin no section. Paragraphs before the first head form a section without
+    one. Roles come from the heads.
     """
     printed = ((start, end, spans.text[start:end], attributes.get("n")) for start, end, attributes in spans.heads)
     sections = [_section(start, end, *heading_of(head, n)) for start, end, head, n in printed if not is_noise(head)]
@@ -330,13 +350,15 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
 
 
 def _section(start: int, end: int, number: str | None, head: str | None) -> Row:
+    """An item of the column sections, without a role."""
     return {"number": number, "head": head, "role": None, "start": start, "end": end}
 
 
 def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
-    """Add citations to `paragraphs`, and to `bibliography` the paper ids that only citations have.
+    """Add the citations to `paragraphs`, and to `bibliography` the ids of cited papers that only citations have.
 
-    Changes both lists.
+    Changes both lists. Citations outside paragraphs are left out; these, and citations of no entry, are counted in the
+    notes of `spans`.
     """
     entries = {entry["ref_id"]: entry for entry in bibliography}
     at, stop = 0, len(paragraphs)
@@ -355,9 +377,10 @@ def _cite(spans: Spans, paragraphs: list[Row], bibliography: list[Row]) -> None:
 
 
 def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | None, matched: Any) -> str | None:
-    """The ref_id for a citation that has the corpus id of the cited paper (`matched`).
+    """The ref_id for a citation that has the corpus id of the cited paper (`matched`): `ref_id`, else the paper's id.
 
-    Puts the paper's id into its entry of the bibliography; the entry is added if there is none.
+    Puts the paper's id into its entry of the bibliography, unless that has one; an entry that is missing is added to
+    `bibliography` and `entries`. If `matched` is no corpus id, nothing changes. `entries`: ref_id -> entry.
     """
     paper_id = linked(matched)
     if paper_id is None:
@@ -372,12 +395,16 @@ def _matched(bibliography: list[Row], entries: dict[str, Row], ref_id: str | Non
 
 
 def _bibliography(spans: Spans) -> list[Row]:
-    """The column bibliography, from the annotations of entries and of their titles, venues and authors."""
+    """The column bibliography, from the annotations of entries and of their titles, venues and authors.
+
+    [] without entries. Years are null; `raw`, the text of the entry, is null if a title is known. An entry without an
+    id is ?<position>.
+    """
     entries = spans.of("bib_entry")
     if not entries:
         return []
     text, found = spans.text, []
-    titles, venues, authors = (_Reader(spans.of(name)) for name in ("bib_title", "bib_venue", "bib_author"))
+    titles, venues, authors = (_SpansInOrder(spans.of(name)) for name in ("bib_title", "bib_venue", "bib_author"))
     for n, (start, end, attributes) in enumerate(entries):
         raw = text[start:end]
         names = [text[a:b].strip(_NAME_END) for a, b, _ in authors.within(start, end)]
@@ -399,11 +426,14 @@ def _bibliography(spans: Spans) -> list[Row]:
 
 
 def _first_words(text: str, spans: Sequence[Span]) -> str | None:
-    """The text of the first span, with white space folded; None without a span, or if it is blank."""
+    """The text of the first span, with single blanks for white space.
+
+    None without a span, or if that text is blank.
+    """
     return words(text[spans[0][0] : spans[0][1]]) or None if spans else None
 
 
-class _Reader:
+class _SpansInOrder:
     """Finds the spans within ranges of the text.
 
     Spans are sorted; ranges must be asked for in order, without overlap.
@@ -413,7 +443,7 @@ class _Reader:
         self.spans, self.at, self.stop = spans, 0, len(spans)
 
     def within(self, start: int, end: int) -> Sequence[Span]:
-        """The spans that lie wholly within the range."""
+        """The spans that lie wholly within the range, in order; () if there is none."""
         spans, at, stop = self.spans, self.at, self.stop
         while at < stop and spans[at][0] < start:
             at += 1
@@ -425,14 +455,18 @@ class _Reader:
 
 
 def _authors(spans: Spans) -> list[str]:
-    """Names of the authors, each once, joined from first and last names: the span of an author has affiliations too."""
+    """Names of the authors, each once, joined from first and last names: the span of an author has affiliations too.
+
+    An author without such a name is left out.
+    """
     names = sorted(spans.of("author_first_name") + spans.of("author_last_name"), key=lambda span: span[:2])
-    parts = (_Reader(names).within(start, end) for start, end, _ in spans.of("author"))
+    parts = (_SpansInOrder(names).within(start, end) for start, end, _ in spans.of("author"))
     found = (" ".join(words(spans.text[a:b]) for a, b, _ in part) for part in parts)
     return list(dict.fromkeys(name for name in found if any(map(str.isalpha, name))))
 
 
 def _abstract(spans: Spans) -> str | None:
+    """The text of the annotated abstract, its spans as paragraphs; None if there is none."""
     return BREAK.join(spans.text[start:end].strip() for start, end, _ in spans.of("abstract")) or None
 
 
@@ -440,7 +474,7 @@ def _abstract(spans: Spans) -> str | None:
 
 
 def loaded(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line, read leniently where strict JSON fails. Raises Unusable if there is none."""
+    """The JSON object in a line, read leniently where strict JSON fails. Raises Unusable if the line holds none."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -453,7 +487,8 @@ def loaded(line: bytes) -> dict[str, Any]:
 def _leniently(line: bytes, error: Exception) -> Any:
     """The JSON value of a line, with NaN and infinity as null and lone surrogates as U+FFFD.
 
-    Raises Unusable if there is none; `error`, of the strict parser, goes into its detail.
+    Raises Unusable if there is none, or the line has MAX_LINE_BYTES or more. `error`, of the strict parser, goes into
+    the exception's detail.
     """
     if len(line) >= MAX_LINE_BYTES:
         raise Unusable("line too long", f"{MAX_LINE_BYTES} bytes or more")
@@ -476,7 +511,10 @@ def records_of(piece: Shard) -> Iterator[bytes]:
 
 
 def _document(first: bytes, lines: Iterator[bytes]) -> list[bytes]:
-    """A list of one document, if `first` and `lines` are one together; else of the lines that were read to find out."""
+    """A list of one document, if `first` and all `lines` together are one JSON object; else of the lines read so far.
+
+    At MAX_LINE_BYTES it stops reading; the rest stays in `lines`.
+    """
     held, size = [first], len(first)
     for line in lines:
         held.append(line)
@@ -500,7 +538,10 @@ def updated_of(record: Mapping[str, Any]) -> int | None:
 
 
 def rejected(line: bytes, record: Mapping[str, Any], error: Unusable) -> Rejected:
-    """The Rejected for a line. Its key is the paper's id if the record has one, else a hash of the line."""
+    """The Rejected for a line: filtered if `error` says so, else a defect with the line's beginning as raw text.
+
+    Its key is the paper's id if the record has one, else a hash of the line.
+    """
     own = linked(record.get("corpusid") or record.get("paper_id"))
     key = own or f"{GROUP}/?{xxhash.xxh3_64_hexdigest(line)}"
     if error.filtered:
@@ -509,15 +550,15 @@ def rejected(line: bytes, record: Mapping[str, Any], error: Unusable) -> Rejecte
 
 
 def version_of(source: Source) -> Row:
-    """The columns release and change (base, update or delete) for all records of a source, from its facts."""
+    """The columns release ("" if unknown) and change (base, update or delete) for all records of a source."""
     facts = dict(source.facts)
     return {"release": facts.get("release") or "", "change": facts.get("change") or "base"}
 
 
 def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Rejected:
-    """The row that `convert` makes of the record in a line, or a Rejected.
+    """The row that `convert` makes of the record in a line, or a Rejected if the line or the record cannot be used.
 
-    A record of an unforeseen form becomes a Rejected too: it does not stop the file.
+    A record of an unforeseen form, on which `convert` fails, becomes a Rejected too: it does not stop the file.
     """
     record: dict[str, Any] = {}
     try:
@@ -530,7 +571,10 @@ def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Re
 
 
 def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
-    """Rows as record batches, of at most BATCH_ROWS rows or about BATCH_CHARS characters; each Rejected as it comes."""
+    """Rows as record batches, of at most BATCH_ROWS rows or about BATCH_CHARS characters of text.
+
+    Each Rejected as it comes. Meanwhile Python's search for reference cycles is off.
+    """
     weighed = (item if isinstance(item, Rejected) else (item, len(item.get("text") or "")) for item in items)
     with _no_cycles():
         yield from batched(
@@ -540,7 +584,10 @@ def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[p
 
 @contextmanager
 def _no_cycles() -> Iterator[None]:
-    """Runs the block without the search for reference cycles, of which rows have none: it takes a tenth of the time."""
+    """A context in which Python does not search for reference cycles, of which rows have none.
+
+    That saves a tenth of the time. At its end the search goes on, if it was on before.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -551,7 +598,10 @@ def _no_cycles() -> Iterator[None]:
 
 
 def deletion(record: Mapping[str, Any]) -> Row:
-    """A row of PAPERS without content, for a record of a paper to delete. Raises Unusable if it has no corpus id."""
+    """A row of PAPERS without content, for a record that says to delete a paper.
+
+    Raises Unusable without a corpus id.
+    """
     corpus_id = corpus_id_of(record.get("corpusid"))
     lists: Row = {name: [] for name in ("authors", "sections", "paragraphs", "bibliography", "notes")}
     return row_of("s2orc", "s2orc", None, paper_id=f"{GROUP}/{corpus_id}", text="", **lists)
@@ -559,7 +609,10 @@ def deletion(record: Mapping[str, Any]) -> Row:
 
 @stage(RECORDS, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", '{"corpusid":1}')))
 def read_s2orc(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row for each record of a full text, in any shape; for a deletion a row with change = delete."""
+    """One row for each record of a full text, in any of the five shapes; a Rejected for one that cannot be used.
+
+    From a file of deletions, rows without content and with change = delete.
+    """
     version, when = version_of(files.source), retrieved_at(files.source)
 
     def row(record: dict[str, Any]) -> Row:

@@ -106,9 +106,10 @@ def open_dump(
 ) -> Source:
     """The source of one site's posts: a .7z, a bare Posts.xml, or a folder that holds one of them.
 
-    `site`: its host; None: as the file's name says. `digest` computes the SHA-256 of a file. A bare file is cut at
-    multiples of `piece_bytes`; an archive is one piece. What only shows while an archive is decompressed (damage
-    inside, a wrong root, no rows) is a SourceError of `read_rows`.
+    `site`: its host; None: as the file's name says. `digest` computes the SHA-256 of a file; `retrieved_at` is used if
+    the fetch noted no time. A bare file is cut at multiples of `piece_bytes`; an archive is one piece. Raises
+    SourceError if there is no such file or it holds no posts, UsageError if the site is unknown. What only shows while
+    an archive is decompressed (damage inside, a wrong root, no rows) is a SourceError of `read_rows`.
     """
     file = _posts_file(Path(path))
     host = _host(Path(path), file, site)
@@ -118,7 +119,7 @@ def open_dump(
 
 
 def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:
-    """Byte ranges of about `piece_bytes` of a plain file; (WHOLE,) for an archive.
+    """Byte ranges of `piece_bytes` each that make up a plain file; (WHOLE,) for an archive.
 
     Raises SourceError if the file does not hold the table.
     """
@@ -130,6 +131,7 @@ def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[t
 
 
 def _posts_file(path: Path) -> Path:
+    """The file at `path`, or the file of posts in this folder. Raises SourceError if there is none, or it is empty."""
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a dump's .7z, its Posts.xml or the folder of it.")
     file = _inside(path) if path.is_dir() else path
@@ -138,9 +140,9 @@ def _posts_file(path: Path) -> Path:
 
 
 def _inside(folder: Path) -> Path:
-    """The file of posts in a folder: Posts.xml, else the archive named -posts, else the only archive.
+    """The file of posts in a folder: the only Posts.xml, else the only archive *-posts.7z, else the only .7z archive.
 
-    Raises SourceError if there is no such file, or more than one.
+    Upper and lower case do not matter. Raises SourceError if there is no such file.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file())
     bare = [file for file in files if file.name.lower() == POSTS_XML.lower()]
@@ -153,6 +155,7 @@ def _inside(folder: Path) -> Path:
 
 
 def is_archive(file: Path) -> bool:
+    """Whether a file is a .7z archive, by its name or its first bytes."""
     if file.suffix.lower() == ".7z":
         return True
     with file.open("rb") as stream:
@@ -160,9 +163,10 @@ def is_archive(file: Path) -> bool:
 
 
 def _host(path: Path, file: Path, site: str | None) -> str:
-    """The present host of the site: `site` if it is given, else from the name of the file or of its folder.
+    """The host of the site: `site` in lower case if it is given, else the present host that a name begins with.
 
-    Raises UsageError if none of these is a host.
+    That name is the one of `file`, else of its folder. Raises UsageError if `site` is no host, or neither name begins
+    with a host of Stack Exchange. `path`: the dump as given, for the message.
     """
     if site is not None:
         if not _ANY_HOST.fullmatch(site.lower()):
@@ -175,7 +179,10 @@ def _host(path: Path, file: Path, site: str | None) -> str:
 
 
 def host_of_today(host: str) -> str:
-    """The present host of a site, as some have been renamed: beer.stackexchange.com -> alcohol.stackexchange.com."""
+    """The present host of a site, as some have been renamed: beer.stackexchange.com -> alcohol.stackexchange.com.
+
+    Any other host is returned unchanged.
+    """
     if match := _META_OF_LANGUAGE.fullmatch(host):
         return f"{match[1]}.meta.stackoverflow.com"
     first, _, rest = host.partition(".")
@@ -185,9 +192,11 @@ def host_of_today(host: str) -> str:
 def open_dumps(
     dump: str | list[str], site: str | list[str] | None, retrieved_at: str | None, digest: Callable[[Path], str]
 ) -> list[Source]:
-    """The sources of all dumps of a build, sorted by site. Raises UsageError if two dumps are of the same site.
+    """The sources of all dumps of a build, sorted by site.
 
-    `site`: one host for all dumps, or a list with one for each ("" where the file's name says it).
+    `site`: one host for all dumps, or a list with one for each; None, or "" in the list: the file's name says it.
+    `retrieved_at` is used where the fetch noted no time. Raises UsageError if there is no dump, the list of hosts has
+    another length, or two dumps are of the same site, and what `open_dump` raises.
     """
     paths = [dump] if isinstance(dump, str) else dump
     if not paths:
@@ -213,7 +222,11 @@ def open_dumps(
 
 
 def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of POSTS in the order of the XML rows, and a Rejected for every row that is left out."""
+    """Record batches of POSTS in the order of the XML rows, and a Rejected for every row that is left out.
+
+    It is filtered if a rule leaves it out, a defect if it is unreadable, ill-formed or empty. `rows`: one `<row/>`
+    element each; `retrieved_at`: when the dump was fetched (ISO 8601).
+    """
     retrieved = None if retrieved_at is None else moment(retrieved_at)
     weighed = ((row, len(row)) for row in rows)
     made = batched(weighed, lambda some: _posts(some, site, retrieved), rows=BATCH_ROWS, size=BATCH_BYTES + 1)
@@ -222,9 +235,10 @@ def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -
 
 
 def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """A Rejected for every row that is left out, then one batch of POSTS with the others, their text in Markdown.
+    """A Rejected for every row that is left out, then one batch of POSTS with the others, if any, in Markdown.
 
-    All rows are parsed before any is converted: parser and converter in turns take a tenth more time.
+    All rows are parsed before any is converted: parser and converter in turns take a tenth more time. `retrieved`:
+    when the dump was fetched, in milliseconds since 1970.
     """
     parser, posts = row_parser(), []
     for row, post in zip(rows, [_post(row, site, retrieved, parser) for row in rows], strict=True):
@@ -240,7 +254,11 @@ def _posts(rows: list[bytes], site: str, retrieved: int | None) -> Iterator[pa.R
 
 
 def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser) -> Post | Rejected:
-    """The values of one post in the order of the columns of POSTS, with text still in HTML; or a Rejected."""
+    """The values of one post in the order of the columns of POSTS, with text still in HTML; or a Rejected.
+
+    It is filtered if a rule leaves the post out, a defect if the row is unreadable or an attribute missing or
+    ill-formed. `retrieved`: when the dump was fetched, in milliseconds since 1970.
+    """
     try:
         element, repairs = parse_row(row, parser)
     except etree.XMLSyntaxError as error:
@@ -280,7 +298,11 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
 
 
 def _left_out(get: Attribute) -> str | None:
-    """Why a rule leaves a post out; None: it is kept. `get`: the `get` of the row's XML element."""
+    """Why a rule leaves a post out; None: it is kept. `get`: the `get` of the row's XML element.
+
+    Left out is what is neither question nor answer, is written by the bot that answers, or was fabricated for the
+    dump.
+    """
     kind, owner, number = get("PostTypeId", ""), get("OwnerUserId"), get("Id", "")
     fabricated = owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM
     rules = (
@@ -292,7 +314,10 @@ def _left_out(get: Attribute) -> str | None:
 
 
 def _ill_formed(get: Attribute, title: str) -> str | None:
-    """The name of the first attribute that is required and missing or malformed; None if all are fine."""
+    """The name of the first attribute that is required and missing or malformed; None if all are fine.
+
+    `get`: the `get` of the row's XML element; `title`: the attribute Title, with single blanks.
+    """
     kind = get("PostTypeId")
     checks = (
         ("PostTypeId", kind in ("1", "2")),
@@ -305,7 +330,10 @@ def _ill_formed(get: Attribute, title: str) -> str | None:
 
 
 def _created(text: str) -> datetime | None:
-    """The date and time in UTC, without a zone, as dumps write it; None if the text is none."""
+    """The date and time in UTC, without a zone, as dumps write it.
+
+    None if the text is no date, or not in the years 1 to 9999.
+    """
     try:
         when = datetime.fromisoformat(text)
         return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
@@ -314,11 +342,12 @@ def _created(text: str) -> datetime | None:
 
 
 def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
+    """The Rejected of a row that is broken, with the beginning of the row as raw text."""
     return Rejected(_key(row, site), "defect", reason, detail, raw_text(row))
 
 
 def _key(row: bytes, site: str) -> str:
-    """The post's id if the row shows one, else the site and a hash of the row."""
+    """The post's id (<site>/<number>) if the row shows one, else <site>/? and a hash of the row."""
     match = _ROW_ID.search(row)
     return f"{site}/{match[1].decode()}" if match else f"{site}/?{xxhash.xxh3_64_hexdigest(row)}"
 
@@ -329,7 +358,7 @@ def _key(row: bytes, site: str) -> str:
     at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(SHORTEST_ROW) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Questions and answers of a dump, converted to Markdown; what else is in it is filtered or rejected."""
+    """Questions and answers of a dump, converted to Markdown; a Rejected for everything else in it."""
     facts = dict(dumps.source.facts)
     items = parse_posts(read_rows(dumps, TABLE), site=dumps.source.group, retrieved_at=facts["retrieved_at"])
     for item in counted(context, items):
@@ -356,7 +385,8 @@ def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> It
 def scrubbed(context: StageContext, batch: pa.RecordBatch, columns: list[str], regions: list[str]) -> pa.RecordBatch:
     """The batch with the texts in `columns` scrubbed, and the number of marks put in added to its column `scrubbed`.
 
-    Also counts the marks of each kind in `context`. `regions`: see `scrub_posts`.
+    Also counts the marks of each kind in `context`. `regions`: countries whose national telephone numbers are known,
+    as ISO 3166 codes.
     """
     marks = np.zeros(len(batch), np.int32)
     for name in columns:
@@ -375,7 +405,11 @@ def scrubbed(context: StageContext, batch: pa.RecordBatch, columns: list[str], r
 
 
 def scrubbed_texts(texts: pa.Array, regions: list[str]) -> dict[int, Scrubbed]:
-    """The scrubbed text for each position of a text that changes. Arrow first picks out the texts that may need it."""
+    """Position -> scrubbed text, for each of `texts` that changes; nulls never do.
+
+    Arrow first picks out the texts that may need it. `regions`: countries whose national telephone numbers are known,
+    as ISO 3166 codes.
+    """
     suspect = pc.fill_null(pc.match_substring_regex(texts, SUSPECT, ignore_case=True), False)
     places = np.flatnonzero(suspect.to_numpy(zero_copy_only=False))
     found = (
@@ -385,5 +419,6 @@ def scrubbed_texts(texts: pa.Array, regions: list[str]) -> dict[int, Scrubbed]:
 
 
 def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    """The batch with `values` as its column `name`, which it has."""
     columns = [values if field.name == name else batch.column(field.name) for field in batch.schema]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

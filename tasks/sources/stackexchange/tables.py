@@ -35,7 +35,11 @@ _ILLEGAL = re.compile(
 
 
 def check_table(file: Path, table: str) -> None:
-    """Raises SourceError unless the file, which is not packed, is a whole table with rows."""
+    """Check that a plain (not packed) file is a whole table with rows.
+
+    Raises SourceError if it does not start as XML with the table's name as root, does not end with its closing tag, or
+    has no row in its first HEAD_BYTES.
+    """
     with file.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
         stream.seek(max(0, file.stat().st_size - 256))
@@ -48,21 +52,23 @@ def check_table(file: Path, table: str) -> None:
 
 
 def _is_whole(start: bytes, end: bytes, table: str) -> bool:
-    """Whether the table is complete.
+    """Whether the table is complete: it ends with its closing tag, or its opening tag closes itself (`<posts/>`).
 
-    `start`: the file up to its first row, which may be all of it; `end`: its last bytes.
+    `start`: the file up to the end of the opening tag; `end`: its last bytes.
     """
     return start.endswith(b"/>") or end.endswith(f"</{table}>".encode())
 
 
 def file_name(table: str) -> str:
+    """The name of a table's file in dumps: posts -> Posts.xml."""
     return f"{table.capitalize()}.xml"
 
 
 def _body_start(head: bytes, table: str, subject: str) -> int:
-    """The offset right after the opening tag of the table. Raises SourceError if `head` has no such tag.
+    """The offset right after the opening tag of the table.
 
-    `subject`: the file, for the message.
+    Raises SourceError if `head`, the beginning of the file, has no such tag, or that of another table. `subject`: the
+    file, for the message.
     """
     match = _PROLOGUE.match(head)
     start = match.end() if match else 0
@@ -87,7 +93,8 @@ def table_bytes(piece: Shard, table: str) -> float:
 def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
     """The `<row .../>` elements of a shard, as bytes, in constant memory. A byte range has the rows that start in it.
 
-    Raises SourceError if the table is truncated, or has no row.
+    Raises SourceError if the file is no dump of the table; of an archive also if the table is truncated, or has no
+    row.
     """
     file, start = Path(piece.source.path), piece.start
     if (piece.start, piece.end) == WHOLE:
@@ -101,7 +108,11 @@ def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
 
 
 def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
-    """The rows of a table in an archive. Raises SourceError if there is none."""
+    """The rows of a table in an archive.
+
+    Raises SourceError if there is none, the root is that of another table, or, after the last row, if the table is
+    truncated.
+    """
     rows = split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file)))
     first = next(rows, None)
     if first is None:
@@ -113,7 +124,8 @@ def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
 def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
     """The blocks of a table after its opening tag.
 
-    Raises SourceError at the end of the stream if the closing tag is missing.
+    Raises SourceError at the beginning if there is no such tag, and at the end of the stream if the closing tag is
+    missing. `subject`: the file, for the message.
     """
     head = b""
     while len(head) < HEAD_BYTES and (block := next(blocks, b"")):
@@ -132,8 +144,9 @@ def _body(blocks: Iterator[bytes], table: str, subject: str) -> Iterator[bytes]:
 def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[bytes]:
     """The rows that start before offset `stop` (None: all rows), however rows and lines are laid out.
 
-    In attributes a "<" is always escaped, so every "<row" begins a row. Of a row over MAX_ROW_BYTES only the start is
-    returned, which no parser accepts.
+    Offsets count from the beginning of the first block. In attributes a "<" is always escaped, so every "<row" begins
+    a row. Of a row over MAX_ROW_BYTES only "<row" and the RAW_CHARS bytes after it are returned, which no parser
+    accepts.
     """
     tail, offset, inside = b"", 0, False
     for block in chain(blocks, (b"<row",)):
@@ -153,7 +166,10 @@ def split_rows(blocks: Iterable[bytes], *, stop: int | None = None) -> Iterator[
 
 
 def _row(part: bytes) -> bytes:
-    """The row in `part`, which is the text between two "<row", without anything after its end."""
+    """The row in `part`, which is what stands between two "<row" or after the last, without anything after its "/>".
+
+    Without a "/>" it is all of `part`, without white space at its end.
+    """
     end = part.rfind(b"/>")
     return b"<row" + (part.rstrip() if end < 0 else part[: end + 2])
 
@@ -164,7 +180,7 @@ def row_parser() -> etree.XMLParser:
 
 
 def parse_row(row: bytes, parser: etree.XMLParser) -> tuple[etree._Element, int]:
-    """The parsed row, and the number of illegal characters removed for that.
+    """(the parsed row, the number of illegal characters that were removed so that it could be parsed).
 
     Raises XMLSyntaxError if it is still malformed.
     """
@@ -176,7 +192,7 @@ def parse_row(row: bytes, parser: etree.XMLParser) -> tuple[etree._Element, int]
 
 
 def repair(row: bytes) -> tuple[bytes, int]:
-    """The row without the characters and numeric references that XML 1.0 forbids, and the number of those removed."""
+    """(the row without characters and numeric references that XML 1.0 forbids, the number of those removed)."""
     removed = 0
 
     def keep(match: re.Match[bytes]) -> bytes:
@@ -190,7 +206,7 @@ def repair(row: bytes) -> tuple[bytes, int]:
 
 
 def _is_legal(reference: str) -> bool:
-    """Whether XML 1.0 allows the character of a numeric reference, e.g. 10 or xA."""
+    """Whether XML 1.0 allows the character of a numeric reference, given as its digits: 10 or, hexadecimal, xA."""
     digits, base = (reference[1:], 16) if reference[0] == "x" else (reference, 10)
     code = int(digits.lstrip("0")[:10] or "0", base)
     return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF

@@ -41,7 +41,8 @@ _COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name 
 def open_users(dumps: Iterable[Source], digest: Callable[[Path], str]) -> list[Source]:
     """The sources of the users for these dumps of posts: in the same archive, or in a file beside that of the posts.
 
-    A dump without users has no source in the list.
+    A dump without users has no source in the list. `digest` computes the SHA-256 of a file. Raises SourceError if a
+    file of users is damaged, or holds no users.
     """
     found = ((dump, _users_file(Path(dump.path))) for dump in dumps)
     return [
@@ -52,7 +53,10 @@ def open_users(dumps: Iterable[Source], digest: Callable[[Path], str]) -> list[S
 
 
 def _users_file(posts: Path) -> Path | None:
-    """Users.xml beside Posts.xml, `x-Users.7z` beside `x-Posts.7z`, or the archive that holds both; else None."""
+    """The file of the users for a file of posts; None if there is none.
+
+    Beside Posts.xml it is Users.xml, beside `x-Posts.7z` `x-Users.7z`; any other archive may hold both.
+    """
     if not is_archive(posts):
         return _beside(posts, file_name(TABLE))
     if posts.stem.lower().endswith("-posts"):
@@ -71,16 +75,16 @@ def _beside(file: Path, name: str) -> Path | None:
     at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(LEAST_USER) + 1),
 )
 def read_users(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """The display names of a site's users."""
+    """The ids and display names of a site's users, and a Rejected (a defect) for every row without them."""
     found = parse_users(read_rows(dumps, TABLE), site=dumps.source.group)
     users = (user if isinstance(user, Rejected) else (user, 1) for user in found)
     yield from counted(context, batched(users, lambda names: batch_of(names, USERS), rows=BATCH_ROWS))
 
 
 def parse_users(rows: Iterable[bytes], *, site: str) -> Iterator[tuple[str, str] | Rejected]:
-    """(user_id, name) for each XML row, and a Rejected for every row without them.
+    """(user_id, name) for each XML row, and a Rejected (a defect) for every row without an id or a display name.
 
-    Neither keeps the text of the row.
+    A user_id is <site>/u<number>. Nothing else of a row, which is personal, is kept, not even in a Rejected.
     """
     parser = row_parser()
     for row in rows:
@@ -99,7 +103,10 @@ def parse_users(rows: Iterable[bytes], *, site: str) -> Iterator[tuple[str, str]
 
 
 def named(posts: pa.RecordBatch, users: Sequence[str], memory_limit_mb: int) -> pa.RecordBatch:
-    """The posts of one site, with the author's display name from the files `users` where a post has none."""
+    """The posts of one site, with the author's display name from the files `users` where a post has none.
+
+    It stays null if the files do not have the author either.
+    """
     import duckdb
 
     keys = pc.binary_join_element_wise(posts["site"], posts["author_id"], "/u")
@@ -127,7 +134,8 @@ def threads(
     """Record batches of THREADS in order of (question_hash, question_id), from the posts of one site in any order.
 
     `paths`: files of POSTS; `users`: files of USERS, for the display names of authors that a post names by number. Of
-    posts with one id the first by all columns stays. The others and answers without a question become Rejected.
+    posts with one id the first by all columns stays; the others, and answers without a question, become Rejected
+    (defects). What memory does not hold is written to `scratch`.
     """
     yield from joined(
         paths,
@@ -145,11 +153,16 @@ def threads(
 
 
 def _rejected(posts: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
+    """A Rejected (a defect) for each of the posts, with the beginning of its text."""
     for key, text in zip(posts["post_id"].to_pylist(), posts["text"].to_pylist(), strict=True):
         yield Rejected(key, "defect", reason, raw=text[:RAW_CHARS])
 
 
 def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndarray) -> pa.RecordBatch:
+    """The batch of THREADS for `questions`.
+
+    `answers`: those of all of them, in order; `counts`: how many of each question.
+    """
     accepted = questions["accepted_id"].take(pa.array(np.repeat(np.arange(len(questions)), counts)))
     own = {name: answers[name] for name in POSTS.names}
     own |= {"answer_id": own["post_id"], "accepted": pc.fill_null(pc.equal(own["post_id"], accepted), False)}
@@ -160,5 +173,8 @@ def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndar
 
 @stage(THREADS, revision=1, at_most=AtMost(rows=lambda of: of["posts"]))
 def join_threads(context: StageContext, posts: PerGroup, users: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
-    """Questions with their answers, in whatever order these came, authors with their names where these are known."""
+    """Questions with their answers, in whatever order these came, authors with their names if these are known.
+
+    Repeated posts and answers without a question are Rejected (defects).
+    """
     yield from threads(posts.paths, context.scratch(), users=users.paths)

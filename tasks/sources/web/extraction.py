@@ -59,11 +59,14 @@ _STATEFUL = re.compile(r"utf[-_]?(16|32)|iso[-_]?2022|hz", re.I)
 
 
 class Unusable(UnreadableError):
-    """Raised for a page without a text to use; `reason` is a short fixed phrase."""
+    """Raised for a page without a text to use; `reason` is a short fixed phrase, `detail` what was found."""
 
 
 class Text(NamedTuple):
-    """The text of a page. `media`: html, text or pdf; `extractor`: the program and version that read the page."""
+    """The text of a page; title and language (a tag such as en or de-at) are None if unknown.
+
+    `media`: html, text or pdf; `extractor`: the program and version that read the page.
+    """
 
     title: str | None
     text: str
@@ -76,7 +79,7 @@ class Extractor:
     """Extracts the text of pages, as a context manager. Raises UsageError if trafilatura is not installed.
 
     `folder`: for temporary files; `seconds`: the time limit for one page of HTML; `command`: starts the process that
-    parses HTML.
+    parses HTML. Processes start with the first page that needs them, and end with the context.
     """
 
     def __init__(self, folder: Path, *, seconds: float = SECONDS, command: Sequence[str] = SERVE) -> None:
@@ -97,7 +100,11 @@ class Extractor:
             self._pdfs.close()
 
     def text(self, content: bytes, headers: Mapping[str, str]) -> Text:
-        """The text of a page, from the body and headers of the reply. Raises Unusable if it has none."""
+        """The text of a page, from the body and headers (names in lower case) of the reply.
+
+        Raises Unusable if it has none, is neither HTML nor plain text nor PDF, is too large, or takes the parser too
+        much time or memory.
+        """
         kind = media(content, headers.get("content-type", ""))
         declared = _language(headers.get("content-language", ""))
         if kind == "html":
@@ -109,6 +116,10 @@ class Extractor:
         raise Unusable("not html, text or pdf", headers.get("content-type", "")[:100] or None)
 
     def _html(self, page: str, declared: str | None) -> Text:
+        """The Text of a page of HTML. `declared`: its language by the headers, which counts if the page names none.
+
+        Raises Unusable if it has none, is too large, or takes the parser too much time or memory.
+        """
         check_html(page)
         try:
             found = self._child.ask(_SURROGATE.sub("\ufffd", page), self.seconds)
@@ -123,6 +134,10 @@ class Extractor:
         )
 
     def _pdf(self, content: bytes, declared: str | None) -> Text:
+        """The Text of a PDF. `declared`: its language by the headers.
+
+        Raises Unusable if it cannot be read or has no text.
+        """
         self._pdfs = self._pdfs or Reader(Pdfium(), self._folder)
         found = self._pdfs.paper(Member("page.pdf", "", content, None))
         if isinstance(found, UnreadableError):
@@ -131,7 +146,11 @@ class Extractor:
 
 
 def check_html(page: str) -> None:
-    """Raises Unusable for HTML that would keep a parser busy: too long, too many tags, or attributes in one tag."""
+    """Raise Unusable for HTML that would keep a parser busy: too long, too many tags, or attributes in one tag.
+
+    The limits are HTML_CHARACTERS, TAGS and TAG_PARTS; attributes are only counted in tags of LONG_TAG characters or
+    more.
+    """
     if len(page) > HTML_CHARACTERS:
         raise Unusable("page too large", f"{len(page):,} characters")
     if page.count("<") > TAGS:
@@ -143,7 +162,8 @@ def check_html(page: str) -> None:
 def media(content: bytes, declared: str) -> str:
     """The kind of content: html, text, pdf or other.
 
-    `declared`: the header Content-Type, which may be wrong or empty.
+    A PDF is known by its first bytes, also if another kind is declared. `declared`: the header Content-Type, which may
+    be wrong or empty. Content that looks binary is other.
     """
     start, name = content[:SNIFFED].lstrip(codecs.BOM_UTF8 + b" \t\r\n"), declared.partition(";")[0].strip().lower()
     if start.startswith(b"%PDF-"):
@@ -160,9 +180,9 @@ def media(content: bytes, declared: str) -> str:
 def decoded(content: bytes, declared: str) -> str:
     """The text of a page. `declared`: the header Content-Type, whose charset is often wrong.
 
-    Order: byte order mark; a declared charset whose text looks like ASCII (UTF-16, ISO-2022); UTF-8; the charset of the
-    header, then of the page. If all fail: UTF-8 if little of it is broken, else the first of these charsets, or
-    Windows-1252; what cannot be read becomes U+FFFD.
+    Tried in this order: the byte order mark; a charset of header or page whose bytes may look like ASCII (UTF-16,
+    ISO-2022); UTF-8; the charset of the header, then of the page. If all fail: UTF-8 if most of what is not ASCII can
+    be read so, else the first of these charsets, or Windows-1252; what cannot be read becomes U+FFFD.
     """
     for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if content.startswith(mark):
@@ -184,7 +204,7 @@ def decoded(content: bytes, declared: str) -> str:
 
 
 def _known(name: str) -> str | None:
-    """Python's codec for the name of a charset, None if it is unknown.
+    """The name of Python's codec for a charset; None if that is unknown.
 
     Latin-1 and ASCII mean Windows-1252, as on the web.
     """
@@ -199,22 +219,26 @@ def _known(name: str) -> str | None:
 
 
 def clean(text: str, *, one_line: bool = False) -> str:
-    """The text without control characters, with U+FFFD for lone surrogates; lines end in \\n.
+    """The text without control characters and noncharacters, with U+FFFD for lone surrogates.
 
-    With `one_line` every run of white space becomes one space.
+    Lines end in a line feed. Tabs stay. With `one_line` every run of white space becomes one space, and there is none
+    at the ends.
     """
     text = _CONTROL.sub("", _SURROGATE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")))
     return " ".join(text.split()) if one_line else text
 
 
 def _language(text: str | None) -> str | None:
-    """The first tag in a list of language tags, in lower case; None if it is none."""
+    """The first of the language tags in `text` (separated by commas), in lower case; None if that is no such tag."""
     found = LANGUAGE.fullmatch((text or "").split(",")[0].strip())
     return found[0].lower() if found else None
 
 
 def _checked_text(title: str | None, text: str, language: str | None, kind: str, extractor: str) -> Text:
-    """A Text with cleaned title and text. Raises Unusable if the text is empty or too long."""
+    """A Text with cleaned title (at most 500 characters, None if empty) and text.
+
+    Raises Unusable if the text is empty or longer than TEXT_CHARACTERS.
+    """
     text = clean(text).strip()
     if not text:
         raise Unusable("no text in the page")
@@ -229,7 +253,8 @@ def _checked_text(title: str | None, text: str, language: str | None, kind: str,
 def serve() -> None:
     """The loop of the process that parses HTML: answers each page on stdin, a JSON string a line, with a line of JSON.
 
-    It ends with stdin. The answer is what `extract` returns.
+    It ends with stdin. The answer is what `extract` returns. The process may use MEMORY_BYTES of memory; what else it
+    prints goes to stderr.
     """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers = os.fdopen(os.dup(1), "w")
@@ -239,7 +264,10 @@ def serve() -> None:
 
 
 def extract(page: str) -> dict[str, Any] | None:
-    """What trafilatura finds in a page of HTML, as {title, text, language}; None if it finds no text."""
+    """What trafilatura finds in a page of HTML, as {title, text, language}; None if it finds no text.
+
+    Title and language are None if the page names none.
+    """
     import trafilatura
     from trafilatura.settings import Extractor as Options
 

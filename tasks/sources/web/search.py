@@ -56,13 +56,15 @@ def search_passages(
     within: str | None,
     embedding: Endpoint | str | None,
 ) -> Iterator[Row]:
-    """The k best passages for each question, whose text is in the column `query`; passages have a column `text`.
+    """A row for each question with its k best passages, best first; `results` is empty if there is none.
 
-    `within` names a column of both: only passages with the question's value of it are searched (a document set, a
-    topic), each value in an index of its own. `embedding` is an endpoint, or the name of a local model.
+    The text of a question is in the column `query`; passages have a column `text`. `within` names a column of both:
+    only passages with the question's value of it are searched (a document set, a topic), each value in an index of its
+    own. `embedding` is an endpoint, or the name of a local model; dense and hybrid need it. Raises UsageError if the
+    backend is unknown, not installed or lacks its embedding.
     """
     check_backend(backend, embedding)
-    asked = _asked(questions, query, within)
+    asked = _queries_by_value(questions, query, within)
     rows = (row for row in _rows(context, passages, within) if row.value in asked)
     found: dict[str, list[Hit]] = {}
     for _, hits in best_passages(context, asked, rows, backend=backend, embedding=embedding, k=k):
@@ -82,11 +84,11 @@ def best_passages(
     embedding: Endpoint | str | None,
     k: int,
 ) -> Iterator[tuple[Any, dict[str, list[Hit]]]]:
-    """(value, hits) for each value of the passages, as they come; hits are the k best passages by the id of the query.
+    """(value, hits) for each value of the passages, as they come; hits: id of a query -> its k best passages.
 
-    `asked`: by value, the (id, text) of the queries for the passages with that value; every passage's value must be in
-    it. Passages of one value follow each other. The texts of all queries are embedded first, also where no passage has
-    their value.
+    `asked`: value -> (id, text) of each query for the passages with that value; every passage's value must be in it.
+    Passages of one value follow each other. The texts of all queries are embedded first, also those for which there
+    are no passages.
     """
     queries: dict[str, Vector] = {}
     if embedding and backend in ("dense", "hybrid"):
@@ -96,7 +98,7 @@ def best_passages(
         folder = context.scratch() / "index"
         try:
             _write_index(backend, own, folder)
-            yield value, _searched(_open_index(backend, queries, folder), asked[value], k)
+            yield value, _hits_by_query(_open_index(backend, queries, folder), asked[value], k)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -110,11 +112,11 @@ def best_of_corpora(
     embedding: Endpoint | str | None,
     k: int,
 ) -> Iterator[tuple[str, dict[str, list[Hit]]]]:
-    """(name, hits) for each corpus that has passages; hits are the k best passages by the id of the query.
+    """(name, hits) for each corpus that has passages; hits: id of a query -> its k best passages.
 
-    `asked` holds the queries by the name of the corpus. Indexes are built once, for all units of the build; corpora of
-    the same parts share one. Passages have a column `text`; one that is in several parts of a corpus counts once, by
-    its id.
+    `asked`: name of a corpus -> (id, text) of each query. Indexes are built once, for all units of the build; corpora
+    of the same parts share one. Passages have a column `text`; one that is in several parts of a corpus counts once,
+    by its id.
     """
     queries: dict[str, Vector] = {}
     made_by = [backend, embedding.identity() if isinstance(embedding, Endpoint) else embedding]
@@ -135,11 +137,11 @@ def best_of_corpora(
             making.rename(places[name])
     for name, place in places.items():
         if place.exists():
-            yield name, _searched(_open_index(backend, queries, place), asked[name], k)
+            yield name, _hits_by_query(_open_index(backend, queries, place), asked[name], k)
 
 
 def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
-    """(id, text) of the passages, each id once."""
+    """(id, text) of the passages in `rows`, in order; of those with one id the first."""
     seen: set[int] = set()
     for batch in rows.batches([rows.key, "text"]):
         for name, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -150,7 +152,10 @@ def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
 
 
 def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
-    """Raises UsageError if the backend is unknown or not installed, or lacks the embedding it needs."""
+    """Raise UsageError if the backend is unknown or not installed, or lacks the embedding it needs.
+
+    `embedding`: an endpoint or the name of a local model; dense and hybrid need one.
+    """
     if backend not in BACKENDS:
         raise UsageError(f'There is no search backend "{backend}": choose one of {", ".join(BACKENDS)}.')
     missing = [name for name in BACKENDS[backend] if find_spec(name) is None]
@@ -167,8 +172,11 @@ def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
         check_local_models(embedding)
 
 
-def _asked(questions: Rows, query: str, within: str | None) -> dict[Any, list[tuple[str, str]]]:
-    """(id, text) of the questions, by their value of the column `within`; by None if `within` is None."""
+def _queries_by_value(questions: Rows, query: str, within: str | None) -> dict[Any, list[tuple[str, str]]]:
+    """Value of the column `within` -> (id, text) of the questions with that value.
+
+    The key is None if `within` is None. `query`: the column with the text; null becomes "".
+    """
     columns = list(dict.fromkeys([questions.key, query, *([within] if within else [])]))
     asked: defaultdict[Any, list[tuple[str, str]]] = defaultdict(list)
     for batch in questions.batches(columns):
@@ -178,7 +186,7 @@ def _asked(questions: Rows, query: str, within: str | None) -> dict[Any, list[tu
 
 
 def _rows(context: StageContext, passages: Rows, within: str | None) -> Iterator[Passage]:
-    """The passages; with `within`, those with the same value of that column follow each other."""
+    """The passages, without vectors; with `within`, those with the same value of that column follow each other."""
     if within is not None:
         yield from _sorted(context, passages, within)
         return
@@ -187,7 +195,7 @@ def _rows(context: StageContext, passages: Rows, within: str | None) -> Iterator
 
 
 def _sorted(context: StageContext, passages: Rows, within: str) -> Iterator[Passage]:
-    """The passages, sorted by `within` and id; on disk if they do not fit into memory."""
+    """The passages, sorted by the column `within`, then by id; on disk if they do not fit into memory."""
     import duckdb
 
     if not passages.paths:
@@ -204,9 +212,10 @@ def _sorted(context: StageContext, passages: Rows, within: str) -> Iterator[Pass
 def _embedded(
     context: StageContext, embedding: Endpoint | str, queries: Iterable[str], rows: Iterable[Passage]
 ) -> tuple[dict[str, Vector], Iterator[Passage]]:
-    """(vectors by the text of the query, passages with their vectors); blank texts are left out.
+    """(text of a query -> its vector, the passages with their vectors).
 
-    All texts are embedded as one sequence, so that a plan can count them.
+    Queries and passages of blank text are left out. All texts are embedded as one sequence, so that a plan can count
+    them.
     """
     asked = [text for text in dict.fromkeys(queries) if text.strip()]
     waiting: deque[Passage] = deque()
@@ -215,9 +224,9 @@ def _embedded(
 
 
 def _noting(rows: Iterable[Passage], waiting: deque[Passage]) -> Iterator[str]:
-    """The texts of the passages that are not blank.
+    """The texts of the passages that are not blank, in order.
 
-    Each passage is appended to `waiting`, until its vector is there.
+    Each of these passages is also appended to `waiting`, from which it is taken when its vector is there.
     """
     for row in rows:
         if row.text.strip():
@@ -235,14 +244,17 @@ def _vectors(context: StageContext, embedding: Endpoint | str, texts: Iterable[s
     yield from (vector for _, vector in embedded((("", text) for text in texts), local_model(embedding)))
 
 
-def _searched(searcher: Searcher, asked: Sequence[tuple[str, str]], k: int) -> dict[str, list[Hit]]:
-    """The k best hits by the id of the query; `asked` is (id, text) of the queries."""
+def _hits_by_query(searcher: Searcher, asked: Sequence[tuple[str, str]], k: int) -> dict[str, list[Hit]]:
+    """id of a query -> its k best hits, best first. `asked`: (id, text) of each query."""
     hits = searcher.search([text for _, text in asked], k)
     return dict(zip((name for name, _ in asked), hits, strict=True))
 
 
 def _write_index(backend: str, passages: Iterable[Passage], folder: Path) -> None:
-    """Write the index that the backend needs to `folder`, which must not exist."""
+    """Write the index that the backend needs to `folder`, which must not exist. For hybrid these are two.
+
+    For dense and hybrid the passages have vectors.
+    """
     from tasks.retrieval.bm25 import FixedIndex
     from tasks.retrieval.dense import write_vectors
     from tasks.retrieval.growing import GrowingIndex
@@ -271,7 +283,7 @@ def _vectors_of(passages: Iterable[Passage], texts: deque[Passage]) -> Iterator[
 def _open_index(backend: str, queries: dict[str, Vector], folder: Path) -> Searcher:
     """The index in `folder`, ready to be searched.
 
-    `queries`: vectors by the text of the query, for dense and hybrid.
+    `queries`: text of a query -> its vector, for dense and hybrid; other queries than these cannot be searched then.
     """
     from tasks.retrieval.bm25 import FixedIndex
     from tasks.retrieval.dense import DenseIndex

@@ -51,10 +51,10 @@ _TAG = re.compile(r"<[^<>]{0,200}>")
 
 @dataclass(frozen=True, slots=True)
 class WebBackend:
-    """A search API. `key_env` names the environment variable with the key.
+    """A search API at `url`. `key_env` names the environment variable with the key (None: no key).
 
-    Its kind and `parameters` (language, engines, country, safesearch, …) are its identity, as they change what it
-    finds; address, key and manners are not.
+    Its kind and `parameters` (language, engines, country, safesearch, ...), which are sent with every query, are its
+    identity, as they change what it finds; address, key and manners are not.
     """
 
     kind: Literal["searxng", "brave"]
@@ -64,14 +64,16 @@ class WebBackend:
     manners: Manners = field(default_factory=lambda: Manners(at_once=4))
 
     def identity(self) -> dict[str, Any]:
+        """What the results depend on, for recipes and their hashes: kind and parameters."""
         return {"kind": self.kind, "parameters": dict(self.parameters)}
 
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """How pages are fetched. `private_hosts` allows addresses that are not public: for an intranet.
+    """How pages are fetched.
 
-    `takedowns`: ids of pages and records that must not be used; an empty list is no part of the identity.
+    `private_hosts` allows addresses that are not public, for an intranet; `robots`: obey robots.txt. `takedowns`: ids
+    of pages and records that must not be used; an empty list is no part of the identity.
     """
 
     private_hosts: bool = False
@@ -80,16 +82,17 @@ class Crawl:
     manners: Manners = field(default_factory=Manners)
 
     def identity(self) -> dict[str, Any]:
+        """What the fetched pages depend on, for recipes and their hashes: everything but the manners."""
         listed = {"takedowns": list(self.takedowns)} if self.takedowns else {}
         return {"private_hosts": self.private_hosts, "robots": self.robots, **listed}
 
     def leaves(self, url: str | None) -> bool:
-        """Whether the page at this address, or the record that it shows, is in `takedowns`."""
+        """Whether the page at this address, or the record that it shows, is in `takedowns`; False for None or ""."""
         return bool(self.takedowns and url) and any(name in self.takedowns for name in ids_of_address(url or ""))
 
 
 class Found(NamedTuple):
-    """One search result. `engine`: the search engine that found it."""
+    """One search result. `engine`: the search engine that found it, or the kind of the API if it names none."""
 
     url: str
     title: str
@@ -101,18 +104,25 @@ class Found(NamedTuple):
 
 
 def read_searxng(reply: Any) -> list[Found]:
-    """The results in a reply of SearXNG, in its order. A result without an address is left out."""
+    """The results in a reply of SearXNG, in its order; [] if it has none. Results without an address are left out."""
     return _results(reply, "content", str, "searxng")
 
 
 def read_brave(reply: Any) -> list[Found]:
-    """The results in a reply of Brave Search, as of `read_searxng`; HTML markup is removed."""
+    """The results in a reply of Brave Search, in its order, titles and snippets without HTML markup.
+
+    [] if it has none. Results without an address are left out.
+    """
     found = reply.get("web") if isinstance(reply, dict) else None
     return _results(found, "description", lambda text: html.unescape(_TAG.sub("", text)), "brave")
 
 
 def _results(reply: Any, snippet: str, plain: Callable[[str], str], engine: str) -> list[Found]:
-    """`snippet`: the field with the description; `plain` removes markup; `engine`: the name for results without one."""
+    """The results in the list `results` of a reply, in its order; those without an address are left out.
+
+    `snippet`: the field with the description; `plain` removes markup; `engine`: the name for results that name no
+    engine.
+    """
     listed = reply.get("results") if isinstance(reply, dict) else None
     fields = ("url", "title", snippet, "engine")
     texts = [
@@ -130,7 +140,11 @@ def _results(reply: Any, snippet: str, plain: Callable[[str], str], engine: str)
 def search_web(
     context: StageContext, questions: Rows, *, backend: WebBackend, k: int, query: str
 ) -> Iterator[Row | Rejected]:
-    """Up to k results for each question, whose text is in the column `query`: best first, each address once."""
+    """Up to k results for each question, whose text is in the column `query`: best first, each address once.
+
+    A question without any result, or with an empty text, is Rejected (filtered). Raises EndpointError if the API
+    refuses, or its key is not set.
+    """
     key = questions.key
     for (name, text), found in web_results(context, backend, ((row[key], row[query] or "") for row in questions), k):
         if not found:
@@ -148,9 +162,11 @@ def search_web(
 def web_results(
     context: StageContext, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
 ) -> Iterator[tuple[tuple[str, str], list[tuple[Found, int]]]]:
-    """((id, query), results) for each of `asked`, in order; a result is (Found, time of its fetch in ms since 1970).
+    """((id, query), results) for each of `asked`, (id, query), in order, with at most k results, best first.
 
-    The query is put on one line. Results come from the store, or are fetched and stored.
+    A result is (Found, time of its fetch in milliseconds since 1970). The query is put on one line; an empty one has
+    no results. Results come from the store, or are fetched and stored. Raises EndpointError if the API refuses or its
+    key is not set; Incomplete, after all other queries, if one failed for a passing reason.
     """
     client = context.web(backend.manners)
     search = partial(_search, client, backend, _credentials(backend), k)
@@ -161,7 +177,11 @@ def web_results(
 def _search(
     client: PageClient, backend: WebBackend, credentials: Mapping[str, str] | None, k: int, text: str
 ) -> list[tuple[Found, int]]:
-    """Up to k pairs (result, time of its fetch), the best first: page after page, until one brings nothing new."""
+    """Up to k pairs (result, time of its fetch in milliseconds since 1970), best first, each address once.
+
+    [] for no text. Page after page is asked for, until there are k, one brings nothing new, or SEARXNG_PAGES or
+    BRAVE_PAGES are read.
+    """
     read, pages = _READERS[backend.kind]
     found: dict[str, tuple[Found, int]] = {}
     for number in range(pages if text else 0):
@@ -175,7 +195,10 @@ def _search(
 
 
 def _answer(client: PageClient, backend: WebBackend, request: PageRequest) -> Page:
-    """One page of results, stored or fetched. Raises EndpointError if the API refuses."""
+    """One page of results, stored or fetched now.
+
+    Raises EndpointError if the API refuses; Incomplete passes through.
+    """
     try:
         return client.get(request)
     except HttpError as error:
@@ -184,7 +207,10 @@ def _answer(client: PageClient, backend: WebBackend, request: PageRequest) -> Pa
 
 
 def _normal(found: Found) -> Found:
-    """The result with its address normalised ("" if it is none), and its texts on one line and cut to length."""
+    """The result with its address normalised ("" if it is none), and its texts on one line.
+
+    Title, snippet and engine are cut to TITLE_CHARACTERS, SNIPPET_CHARACTERS and 100 characters.
+    """
     title, snippet = clean(found.title, one_line=True), clean(found.snippet, one_line=True)
     engine = clean(found.engine, one_line=True)[:100]
     return Found(normal_url(found.url) or "", title[:TITLE_CHARACTERS], snippet[:SNIPPET_CHARACTERS], engine)
@@ -202,7 +228,10 @@ def _credentials(backend: WebBackend) -> dict[str, str] | None:
 
 
 def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> PageRequest:
-    """The request for one page of results; `page` counts from 0."""
+    """The request for one page of results; `page` counts from 0.
+
+    For Brave, `text` is cut to BRAVE_WORDS words and BRAVE_CHARACTERS characters.
+    """
     params, path = {"q": text, "format": "json", "pageno": str(page + 1)}, "/search"
     if backend.kind == "brave":
         fitting = " ".join(text.split()[:BRAVE_WORDS])[:BRAVE_CHARACTERS]
@@ -214,9 +243,9 @@ def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, 
 
 
 def _is_storable(reply: Reply) -> bool:
-    """Whether a reply is worth storing: not one without results for which engines failed.
+    """Whether a reply is worth storing. One without results is not, if it names search engines that failed.
 
-    Brave, which is one engine, names no failed ones: all its replies are stored.
+    Brave, which is one engine, names none: all its replies are stored.
     """
     document = reply.json()
     return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
@@ -230,7 +259,11 @@ _READERS = {"searxng": (read_searxng, SEARXNG_PAGES), "brave": (read_brave, BRAV
 
 @stage(WEB_PAGES, revision=1)
 def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
-    """The pages that results lead to, as text: each once, in the order of its first result."""
+    """The pages that results lead to, as text: each once, in the order of its first result.
+
+    Every result whose page cannot be had, or has no text, is Rejected (filtered). Raises Incomplete, after all other
+    pages, if one failed for a passing reason.
+    """
     client = context.web(crawl.manners)
     leading: dict[str, list[Row]] = {}
     for batch in results.batches(["result_id", "query_id", "rank", "url"]):
@@ -242,7 +275,7 @@ def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterat
 
 
 def get_page(client: PageClient, crawl: Crawl, url: str) -> Page:
-    """The stored page of an address, else one fetched and stored now.
+    """The stored page of an address, else one fetched and stored now; of a lasting failure, a page with an `error`.
 
     Raises Incomplete if that failed for a passing reason.
     """
@@ -250,14 +283,17 @@ def get_page(client: PageClient, crawl: Crawl, url: str) -> Page:
 
 
 def page_text(page: Page, extractor: Extractor) -> Text:
-    """The text of a page. Raises Unusable if the page could not be had, or has no text."""
+    """The text of a page. Raises Unusable if the page is a failure (has an `error`), or has no text."""
     if page.error:
         raise Unusable(page.error, page.detail)
     return extractor.text(page.content, page.headers)
 
 
 def _page(url: str, page: Page, extractor: Extractor, leading: list[Row]) -> Iterator[Row | Rejected]:
-    """The row of WEB_PAGES for a page, or a Rejected for each result that led to it (`leading`)."""
+    """The row of WEB_PAGES for a page; if it has no text, a Rejected (filtered) for each result that led to it.
+
+    `leading`: these results, as {result_id, query_id, rank}.
+    """
     try:
         text = page_text(page, extractor)
     except Unusable as error:

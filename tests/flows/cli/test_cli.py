@@ -670,6 +670,27 @@ def test_verify_sees_that_a_stage_lost_its_rows(longform: Shell, copy: Path) -> 
     assert "the rows of stage join_threads" in json.loads(done.stdout)[0]["problems"][0]
 
 
+def test_verify_names_every_problem_also_after_a_damaged_record(longform: Shell, copy: Path) -> None:
+    folder = copy / "stages" / "join_threads"
+    for record in folder.glob("parts/*/part.json"):
+        record.write_text("{")
+    shutil.rmtree(copy / "stages" / "pair_by_votes" / "parts")
+    (found,) = json.loads(longform("verify", "axioms@first", "--home", copy, "--json").stdout)
+    assert any("join_threads" in problem and "part.json" in problem for problem in found["problems"])
+    assert any("the rows of stage pair_by_votes" in problem for problem in found["problems"])
+
+
+def test_verify_of_a_version_with_a_stage_of_another_release_names_the_stage(longform: Shell, copy: Path) -> None:
+    manifest = copy / "datasets" / "axioms" / "first" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"pair_by_votes":', '"pair_by_stars":'))
+    (copy / "stages" / "pair_by_votes").rename(copy / "stages" / "pair_by_stars")
+    for record in (copy / "stages" / "pair_by_stars").rglob("*.json"):
+        record.write_text(record.read_text().replace("pair_by_votes", "pair_by_stars"))
+    done = longform("verify", "axioms@first", "--home", copy)
+    assert done.returncode == 2
+    assert "axioms first has stages that this release does not have (pair_by_stars)" in done.stderr
+
+
 def test_gc_frees_what_only_a_withdrawn_version_needed(longform: Shell, copy: Path) -> None:
     assert longform.json("gc", "--dry-run", "--home", copy)["paths"] == []
     done = longform("withdraw", "axioms@second", "--home", copy)

@@ -436,6 +436,7 @@ def test_only_addresses_of_the_web_are_asked(url: str) -> None:
 
 def test_addresses_as_they_may_be_written_down() -> None:
     assert shown("https://me:pw@example.org:8/a/b?key=1#x") == "https://example.org:8/a/b"
+    assert shown("www.example.org/a#token=1") == "www.example.org/a"
     assert origin("HTTPS://Example.org/a") == ("https", "example.org", 443)
     assert origin("http://example.org:8080") == ("http", "example.org", 8080)
 

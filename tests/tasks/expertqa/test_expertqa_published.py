@@ -351,8 +351,9 @@ def test_a_claim_of_which_no_verdict_could_be_read_keeps_its_atomic_claims(tmp_p
     assert sum(dict(part.counts)["atomic claims without a verdict"] for part in rows.parts or ()) == 4
 
 
-def test_a_released_score_that_cannot_be_read_is_unscored_and_counted(tmp_path: Path) -> None:
-    rows = published(Home(tmp_path), {"a1#0": 0.5, "a2#0": "high", "a2#1": None})
+@pytest.mark.parametrize("score", ["high", 10**400, -1, 1.5, True])
+def test_a_released_score_that_is_none_is_unscored_and_counted(tmp_path: Path, score: Any) -> None:
+    rows = published(Home(tmp_path), {"a1#0": 0.5, "a2#0": score, "a2#1": None})
     assert {row["claim_id"]: row["fact_score"] for row in rows} == {"a1#0": 0.5, "a2#0": None, "a2#1": None}
     counted = Counter[str]()
     for part in rows.parts or ():

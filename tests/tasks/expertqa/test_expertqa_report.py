@@ -202,7 +202,7 @@ LABELLED = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @drawn(LABELLED)
 def test_no_claim_is_counted_twice_or_lost(claims: list[Row]) -> None:
     for by in ("field", "question_types"):
@@ -214,7 +214,7 @@ def test_no_claim_is_counted_twice_or_lost(claims: list[Row]) -> None:
             assert sum(row["claims labelled"] + row["without a label"] for row in found.values()) == times
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @drawn(LABELLED.filter(bool))
 def test_labels_of_any_rows_are_what_pandas_counts(claims: list[Row]) -> None:
     frame = pandas.DataFrame(claims)

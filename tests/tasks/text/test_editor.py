@@ -96,7 +96,7 @@ def texts(draw: st.DrawFn, blanks: tuple[str, ...] | None = None) -> str:
     return draw(st.sampled_from(["", "", " ", "\n", "1. "])) + "".join(text + blank for text, blank in chosen)
 
 
-@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(), texts())
 @example("", "A.")
 @example("A.", "")

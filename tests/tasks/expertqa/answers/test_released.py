@@ -10,7 +10,7 @@ import paths
 import pyarrow as pa
 import pytest
 from axioms_builds import Silent
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longform.artifacts.parts import check_batch, row_check
@@ -164,6 +164,7 @@ def test_an_ill_typed_answer_is_rejected_with_its_text_and_others_stay(system, a
     assert rejected[0].raw == json.dumps(answer, separators=(",", ":"))[:2_000]
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists)))
 def test_any_answers_become_rows_or_are_rejected(answers):
     rows, rejected = checked(answers_of(question(**answers)))

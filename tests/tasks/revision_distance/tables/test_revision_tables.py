@@ -235,7 +235,7 @@ class World:
                 self.drafts.append(draft(dice, task, case_id, system))
 
 
-@pytest.fixture(params=[(0, 0), (1, 1), (2, 2), (3, 6), (4, 25), (5, 60), (6, 60)], ids=lambda pair: f"size-{pair[1]}")
+@pytest.fixture(params=[(0, 0), (1, 1), (3, 6), (5, 60)], ids=lambda pair: f"size-{pair[1]}")
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> World:
     seed, size = request.param
     return World(tmp_path, seed, size)
