@@ -77,7 +77,8 @@ def open_dumps(
 ) -> list[Source]:
     """The dumps as sources of the group `reddit`: each file that `paths` names, and each in a folder of `paths` with
     one of ENDINGS; a plain file in pieces of PIECE_BYTES. `digest`: the SHA-256 of a file. `retrieved_at`: ISO 8601,
-    for files without a record of their fetch beside them. SourceError and UsageError as of `open_files`.
+    for files without a record of their fetch beside them. SourceError for a file that is missing, empty or unreadable,
+    and for a folder without dumps; UsageError if `paths` is empty.
     """
     return open_files(
         paths, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES

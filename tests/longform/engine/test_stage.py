@@ -595,6 +595,7 @@ def test_workers_end_when_their_build_is_killed(killed: Killed) -> None:
     wait_for(lambda: not any(map(running, killed.workers)), seconds=300)  # of the 600 that they linger
 
 
+@pytest.mark.check
 def test_a_killed_build_goes_on_with_what_it_had_not_finished(killed: Killed) -> None:
     toy = killed.toy
     assert [part.split("/")[0] for part in units(toy.home, "linger")] == ["ale"]

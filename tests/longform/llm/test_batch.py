@@ -460,6 +460,7 @@ def test_killed_at_any_step_nothing_is_submitted_or_paid_twice(tmp_path: Path) -
     raise AssertionError("it never came to its end")
 
 
+@pytest.mark.check
 def test_killed_twice_at_any_two_steps(tmp_path: Path) -> None:
     items = items_of(3)
     for first in range(1, 12, 3):
@@ -485,6 +486,7 @@ Place(Elsewhere(), Path(sys.argv[2])).run(items_of(5))
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("request_", "moment"),
     [("POST /files", "hold"), ("POST /batches", "hold before"), ("POST /batches", "hold"), ("GET /batches/.*", "hold")],

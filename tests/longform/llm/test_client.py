@@ -575,6 +575,7 @@ def said(process: AbstractContextManager[subprocess.Popen[str]]) -> str:
         return running.communicate(timeout=600)[0]
 
 
+@pytest.mark.check
 def test_after_a_kill_only_what_was_in_flight_is_asked_again(server: Server, store: Path) -> None:
     dead = threading.Event()
     server.latency = lambda question: 0.05 if len(server.asked) < 30 else 0.05 * dead.wait(600)

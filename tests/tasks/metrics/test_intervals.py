@@ -33,6 +33,7 @@ def test_whole_answers_are_drawn_and_not_claims() -> None:
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / 40), abs=0.06)
 
 
+@pytest.mark.check
 def test_the_interval_covers_the_truth_about_95_times_in_100() -> None:
     dice = np.random.default_rng(5)
     bounds = [mean_interval(dice.binomial(1, 0.4, 80)) for _ in range(200)]
