@@ -164,8 +164,9 @@ class Budget:
     """What a build has spent and reserved, in billionths of a US dollar. `cap_nano`: the most it may spend; None: no
     limit.
 
-    It only refuses; the caller of `reserve` then ends the stage with a BudgetError. Threads may share it. `calls`
-    counts the calls that were paid. The functions in the list `freed` are called once, at the next `settle`.
+    It only refuses: `reserve` returns None, and its caller decides whether to wait or to end with a BudgetError. To
+    wait, a function is put into the list `freed`: all in it are called once, at the next `settle`. Threads may share
+    it. `calls` counts the calls that were paid.
     """
 
     def __init__(self, cap_nano: int | None = None) -> None:

@@ -307,8 +307,9 @@ class Standin:
         return name or "answered", as_json(document), usage
 
     def _batch_line(self, url: str, body: dict[str, Any]) -> Line:
-        """The answer to one request of a batch, `url` such as "/v1/embeddings": faults are drawn by the same shares;
-        rate limits, latency and key do not apply. An invalid request is an answer with an error status.
+        """The answer to one request of a batch, `url` such as "/v1/embeddings". Faults are drawn by the shares in
+        `Settings.faults`, as for single requests, without the script; rate limits, latency and key do not apply. An
+        invalid request is an answer with an error status.
         """
         fault = self.faults.draw_line()
         try:

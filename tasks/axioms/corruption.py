@@ -234,7 +234,7 @@ def _text(answer: str, span: Span) -> str:
 
 
 def _one_line(claim: str) -> str:
-    """The claim with each run of white space as one blank."""
+    """The claim with single blanks for white space, and none at its ends."""
     return " ".join(claim.split())
 
 

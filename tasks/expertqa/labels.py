@@ -90,7 +90,7 @@ def merged(rows: Iterable[Row]) -> dict[str, tuple[Row, int]]:
 
 def _merged(rows: list[Row]) -> tuple[Row, int]:
     """(the merged row of `rows`, which have one label_id; the number of rows that contribute nothing to it), by the
-    rules of `merged`. `labelled_at` is the latest date of the contributing rows.
+    rules of `merged`.
     """
     whole = _latest([row for row in rows if _answered(row)]) or rows[0]
     sources = [

@@ -25,9 +25,10 @@ DECIMALS = 9  # of a difference: beyond them it has the noise of subtraction
 
 
 def printed(file: Path, table: str) -> pd.DataFrame:
-    """The table of this name in a file of printed figures. KeyError if the file has no such table.
+    """The table of this name in a TOML file of the numbers that a paper prints (printed.toml). KeyError if the file
+    has no such table.
 
-    Columns of whole numbers are integers; a figure that the paper leaves out is NA.
+    Columns of whole numbers are integers; a number that the paper leaves out is NA.
     """
     document = tomllib.loads(file.read_text(encoding="utf-8"))
     return pd.read_csv(StringIO(document[table]["csv"].strip()), dtype_backend="numpy_nullable")

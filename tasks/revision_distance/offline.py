@@ -357,10 +357,13 @@ _TURNS = ("", "Likewise, ", "Next to it, ", "In the same line, ")
 
 
 def _related_cot(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """Quotations of the cited papers, in groups that share words, each group introduced; then sentences of segments.
+    """The paragraph of related work, the last step of the chain of thought: quotations of the cited papers, in groups
+    that share words, each group introduced; then at most four sentences of the segments (what earlier replies said
+    from several perspectives).
 
     It ends with a sentence on the own paper; what comes before is cut to fit into `max_characters`. With low effort
-    only the first paper of a group is quoted, and segments are not read. A fixed sentence if no paper is given.
+    the papers of a group after the first are only named, and segments are not read. A fixed sentence if no paper is
+    given.
     """
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]

@@ -136,7 +136,9 @@ def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
 
 
 class _Run(NamedTuple):
-    """Text that is cut into sentences by itself. `whole`: it is a fenced block of code, which is one sentence."""
+    """A span of a text, from `start` to `end`, that is cut into sentences apart from what is around it. `whole`: it is
+    a fenced block of code, which is one sentence.
+    """
 
     start: int
     end: int

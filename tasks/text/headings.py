@@ -162,9 +162,8 @@ def is_front(head: str) -> bool:
 
 
 def is_noise(head: str) -> bool:
-    """Whether a text is no head of a section: a caption, a leftover of one, a bare "Theorem 1.", a long sentence.
-
-    Long is more than MAX_HEAD_CHARS characters.
+    """Whether a text is no head of a section: a caption, a leftover of one (signs, digits, at most one letter; also
+    ""), a bare "Theorem 1.", or more than MAX_HEAD_CHARS characters.
     """
     return len(head) > MAX_HEAD_CHARS or _is_noise(head)
 

@@ -74,9 +74,11 @@ def _stage_rows(
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
-    """(title, text) of each stage row: the title is its key column without `_id`, the text its id and stage. Only the
-    first row of a title has the title, and the beginning of the row's text if it has one. After a row that a model
-    wrote, model, prompt and response follow under an empty title.
+    """The printed lines (title, text) of rows as `_stage_rows` gives them.
+
+    The title is the name of the row's key column without `_id`, empty if an earlier row had it. The text is the row's
+    id and stage, and, beside a title that is not empty, the beginning of the row's text, if it has one. A row with a
+    `response` is followed by a line without title: its model, prompt and response.
     """
     seen_titles: set[str] = set()
     for row in rows:

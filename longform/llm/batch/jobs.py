@@ -47,10 +47,12 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 
 @dataclass(slots=True)
 class Counts:
-    """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records. `missing` requests got no usable
-    reply from a batch that was collected, or from a job that was given up because it was too large. `broken` lines of
-    the provider's files had no key. `short_nano` is the upper bound of the cost of the next request (billionths of a
-    US dollar, at least 1) where the budget had no room for it, else 0.
+    """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records.
+
+    `missing` requests got no usable reply from a batch that was collected, or were in a job that the provider did not
+    take (file too large, too many tokens queued) and that could not be split. `broken` lines of the provider's files
+    had no key. `short_nano` is the upper bound of the cost of the next request (billionths of a US dollar, at least 1)
+    where the budget had no room for it, else 0.
     """
 
     jobs: int = 0

@@ -61,8 +61,9 @@ class Adaptive:
     `most`: the upper bound.
 
     The limit begins with at most AT_FIRST, and is doubled after each round without a 429, until the first 429. Then
-    each burst of 429s lowers it by a fifth, and each round without one raises it by a twentieth. For 15 seconds after
-    a 429 it stays below the number that was too high. A round is about the time from sending a request to its reply.
+    each burst of 429s lowers it by a fifth, and each round without one raises it by a twentieth. Until 15 seconds
+    after a 429 and the pause that follows it, it stays below the number that was too high. A round is about the time
+    from sending a request to its reply.
     """
 
     def __init__(self, most: int) -> None:
@@ -81,9 +82,12 @@ class Adaptive:
         self._busiest = max(self._busiest, in_flight)
 
     def refused(self, ticket: int, newest: int, now: float, pause: float) -> None:
-        """Lower the limit by a fifth after a 429; once for a burst: not for requests sent before the limit was last
-        lowered. `ticket` is the request's number, `newest` the highest number sent, `now` the time in seconds, `pause`
-        the seconds for which nobody sends.
+        """Note a 429: ends the doubling, and lowers the limit by a fifth, once for a burst (not for requests sent
+        before it was last lowered). Until 15 seconds after the pause the limit stays below the number that was too
+        high.
+
+        `ticket` is the request's number, `newest` the highest number sent, `now` the time in seconds. `pause`: for how
+        many seconds the gate sends nothing, which the caller sees to.
         """
         self._clean = self._doubling = False
         if ticket <= self._cut:

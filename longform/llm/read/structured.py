@@ -446,9 +446,11 @@ def _read_tags(text: str, model: type[BaseModel]) -> BaseModel | str:
 
 
 def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:
-    """Field -> the text between its tags (for a list, the texts), or the reason why tags cannot be read. Other fields'
-    tags inside a text are part of the text; a list's item that is not closed is dropped. A last field that is text
-    goes to the last of its closing tags, and ends the reading.
+    """Field -> the text between its tags (for a list, the texts), or the reason why tags cannot be read. Missing
+    fields are left out, except that a last text field which may not be None is then the reason.
+
+    Other fields' tags inside a text are part of the text; a list's item that is not closed is dropped. A last field
+    that is text goes to the last of its closing tags, and ends the reading.
     """
     data: dict[str, Any] = {}
     name, begin = "", 0

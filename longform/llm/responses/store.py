@@ -160,7 +160,7 @@ class ResponseStore:
         return self._readable(self._database.rows(query, *values), record_of)
 
     def _readable(self, rows: list[Any], read: Callable[[Any], T]) -> list[T]:
-        """The rows, each converted by `read`; StoreError where one is damaged."""
+        """The rows, each converted by `read`; StoreError where that raises zlib.error, as of a damaged record."""
         try:
             return [read(row) for row in rows]
         except zlib.error as error:

@@ -71,7 +71,7 @@ def of_labels(title: str, counts: pd.DataFrame, what: str) -> Panel:
 
 
 def plots(questions: pd.DataFrame, answers: pd.DataFrame, claims: pd.DataFrame, agreed: Iterable[Row]) -> list[Figure]:
-    """Figures 4, 5, 8, 9 and 10, in this order; those without a single label are left out.
+    """Figures 4, 5, 8, 9 and 10, in this order; those with nothing to count are left out.
 
     `questions`: field, question_types. `answers`: system, usefulness. `claims`: system, field, question_types and
     labels. `agreed`: the rows of `agreement_with_second`.

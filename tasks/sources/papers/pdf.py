@@ -328,11 +328,12 @@ class _Layout:
         return line.bold or line.size >= self.size + _LARGER
 
     def is_head(self, line: Line, following: Line | None) -> bool:
-        """Whether a line is the head of a section: short, no caption, not smaller than the text, and not ending in
-        punctuation; and besides one of these. Its text is a usual head (Methods, References ...) and it is bold,
-        larger, numbered, or in capitals or title case. It has a number, and is bold, larger or in capitals. Or, in a
-        paper that does not number its heads, it is bold or larger, begins with a capital, and plain text is in the line
-        `following`.
+        """Whether a line is the head of a section: short, no caption, not ending in `.`, `,` or `;`, and one of these.
+
+        A usual head (Methods, References ...) of any size that is bold, larger, numbered, or in capitals or title
+        case. Else, not smaller than the text and without a colon at the end: one with a number that is bold, larger or
+        in capitals; or, in a paper that does not number its heads, a bold or larger one that begins with a capital and
+        is mostly letters, with plain text in the line `following`.
         """
         text = line.text
         if len(text) > _MAX_HEAD_CHARS or len(text.split()) > _MAX_HEAD_WORDS or _CAPTION.match(text):

@@ -293,8 +293,8 @@ def _parted(abstract: list[Paragraph]) -> tuple[list[Paragraph], Section]:
 
 
 def _split(paragraph: Paragraph) -> tuple[Paragraph | None, Paragraph]:
-    """The paragraph as two, split before the sentence with its first citation; (None, the whole paragraph) if the first
-    part would have fewer than SHORTEST_ABSTRACT_CHARS characters.
+    """The paragraph, which must have a citation, as two, split before the sentence with its first citation; (None, the
+    whole paragraph) if the first part would have fewer than SHORTEST_ABSTRACT_CHARS characters.
     """
     first = paragraph.citations[0][0]
     end = max((match.end() for match in re.finditer(r"[.!?]\s+(?=[A-Z])", paragraph.text[:first])), default=0)

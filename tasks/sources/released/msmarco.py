@@ -67,8 +67,8 @@ _MANGLED = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]{1,3}")
 
 
 def check_names(paths: Iterable[Path]) -> None:
-    """UsageError if the name of one of these files says that it is none of those read: collection, queries, qrels, or a
-    tar archive. A folder may have any name except those of files that are never read, such as triples.
+    """UsageError unless each file's name says that it is a collection, queries, qrels, or a tar archive. A folder may
+    have any name. Nothing may be named like what is never read (triples, top1000), not even a folder or an archive.
     """
     for path in paths:
         if path.name.lower().startswith(_NOT_READ):
