@@ -34,7 +34,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A published version of a dataset: its name, folder and manifest."""
+    """A published version of a dataset: its dataset, name, folder and manifest."""
 
     dataset: str
     name: str

@@ -50,7 +50,9 @@ class Pricing:
 
     @cached_property
     def _stats(self) -> list[dict[str, Any]]:
-        """The sums over stored answers, a dict for each endpoint, model and task."""
+        """`ResponseStore.stats()`, read once: for each endpoint, model and task the numbers of answers, tokens and so
+        on.
+        """
         return self.store.stats()
 
     def bounded(self, call: StageCall, endpoint: Endpoint, most: float, about: float | None, sizes: Sizes) -> Figures:

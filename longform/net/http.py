@@ -176,9 +176,9 @@ class Http:
         """The reply to a GET request, read whole; waits for the host's rate and between attempts. Parameters as in
         Call; `retry_after` reads from a 429 or 503 reply without a usable Retry-After header the seconds to wait.
 
-        HttpError for a status that no retry helps (4xx except 408, 425, 429); Incomplete if the attempts or the time
-        for them are used up (connection failed, 408, 425, 429, 5xx); SourceError for a body larger than `max_bytes`, a
-        bad certificate, or a redirect that is not followed.
+        HttpError (a SourceError) for a status that no retry helps (4xx except 408, 425, 429, and a redirect without an
+        address); Incomplete if the attempts or the time for them are used up (connection failed, 408, 425, 429, 5xx);
+        SourceError for a body larger than `max_bytes`, a bad certificate, or a redirect that is not followed.
         """
         return self._whole(
             Call("GET", url, params, credentials, headers, check=check, public_only=public_only), max_bytes, retry_after

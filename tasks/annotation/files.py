@@ -263,9 +263,9 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
 
 
 def _read_sheet(form: Form, record: Row) -> Labelling:
-    """The labelling in one filled-in sheet, a record of our own JSON or CSV format. Unfit for an unknown key that is
-    nearly a field's name, for a missing task id or an item id given twice, and for an ill-formed time; ValidationError
-    for an ill-formed list of items.
+    """The labelling in one filled-in sheet, a record of our own JSON or CSV format. Unfit for an unknown key with a
+    value that is nearly a field's name, for a missing task id or an item id given twice, and for an ill-formed
+    `labelled_at`; ValidationError for an ill-formed list of items. Values and `annotation_time` are not checked.
     """
     task, ids = task_id(form, record), item_ids(form, record)
     values: Cells = {}

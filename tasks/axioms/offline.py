@@ -125,9 +125,9 @@ def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 
 
 class _NewParts:
-    """A filter for parts of a text. It drops a part that equals a kept one, nearly repeats one of the last
-    COMPARED_PARTS kept ones (a Jaccard similarity of words of at least NEAR_REPEAT), or no longer fits into
-    `max_characters` (all kept parts together, with two characters between them).
+    """A filter for parts of a text, called with each in turn: True to keep it. It drops a part that equals a kept one,
+    nearly repeats one of the last COMPARED_PARTS kept ones (a Jaccard similarity of words of at least NEAR_REPEAT), or
+    no longer fits into `max_characters`, where each kept part counts two characters more than it has.
     """
 
     def __init__(self, max_characters: int) -> None:

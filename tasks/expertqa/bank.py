@@ -98,8 +98,8 @@ def read_questions(context: StageContext, files: Shard, *, licence: str | None) 
     at_most=AtMost(rows=lambda of: min(of["questions"], of.units * bound_by(of["limit"])), keeps=True),
 )
 def take_questions(context: StageContext, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
-    """All questions in parts of QUESTIONS_A_PART, or, for a pilot, the first `limit` of each file; a Rejected for each
-    one beyond.
+    """The questions, in parts of at most QUESTIONS_A_PART; with `limit` (a pilot) only the first `limit` of each file,
+    and a Rejected for each other one. A file of the bank is one part of `questions`.
     """
     for number, question in enumerate(questions):
         within = limit is None or number < limit

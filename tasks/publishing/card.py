@@ -230,7 +230,9 @@ def model_columns(schemas: Iterable[pa.Schema]) -> list[str]:
 
 
 def key_of(schema: pa.Schema) -> str:
-    """The name of the column that identifies a row, from the schema's metadata. KeyError if the metadata has none."""
+    """The name of the column that identifies a row, from the metadata of a schema of this project. KeyError if the
+    metadata lacks it.
+    """
     return str(schema.metadata[b"key"], "utf-8")
 
 

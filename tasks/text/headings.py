@@ -224,12 +224,14 @@ class _Open:
 
 
 def roles(headings: Sequence[Heading]) -> list[str | None]:
-    """introduction, related_work or None for each section; a sub-section has the role of the section it belongs to.
+    """For each section introduction, related_work or None: what its own head says, else the role of the section it
+    belongs to.
 
     `headings`: (number, head) of each section, None where there is none. A numbered section ends at the next number
     that is not below its own; one without a number at the next head that is usual for a main section, or has a number.
-    If no head says Introduction, the text before the first head counts as introduction, or a first section Background,
-    as in medical journals, or Main text. Sections after the first MAX_HEADS have no role.
+    If no head says Introduction, one of these counts as it: a first section Main text or the like, if a head usual in
+    papers follows; text before the first head, if that is no Abstract or the like and there is a usual head; a first
+    section Background, as in medical journals. Sections after the first MAX_HEADS have no role.
     """
     numbered = [_numbered(number, head) for number, head in headings[:MAX_HEADS]]
     found = _walk(numbered, introduction=None)

@@ -25,8 +25,8 @@ MAIL, PHONE, HANDLE = "[mail]", "[phone]", "[handle]"
 MIN_DIGITS = 7
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU")
 ROUNDS = 8
-SUSPECT = (
-    "[@＠]|%40|&#|u/| dot |(?:at|dot)[)\\]]|[0-9][0-9 \u00a0\u2009()./\u2010-\u2013-]{5}"  # all else stays; in any case
+SUSPECT = (  # in any case; all other texts stay
+    "[@＠]|%40|&#|u/| dot |(?:at|dot|ät|punkt)\\s{0,2}[)\\]}>]|[0-9][0-9 \u00a0\u2009()./\u2010-\u2013-]{5}"
 )
 
 
@@ -93,6 +93,7 @@ _WORD_AT = r"(?:\s{0,2}[\[({<]\s{0,2}(?:at|AT|At|@|ät)\s{0,2}[\])}>]\s{0,2}|\s{
 _WORD_DOT = (
     r"(?:\s{0,2}[\[({<]\s{0,2}(?:dot|DOT|Dot|\.|punkt)\s{0,2}[\])}>]\s{0,2}|\s{1,2}(?P<spelt%s>dot|DOT|Dot)\s{1,2})"
 )
+_IN_BRACKETS = re.compile(r"(?:at|dot|ät|punkt|@)\s{0,2}[\])}>]", re.IGNORECASE)
 _SPELT_MAIL = re.compile(
     r"(?<![\w%+.-])(?P<local>[\w%+-]{1,64}(?:(?:\.|\s{0,2}[\[(]dot[\])]\s{0,2}|\sdot\s)[\w%+-]{1,64}){0,3})"
     + _WORD_AT
@@ -129,10 +130,8 @@ def _has_sign(text: str) -> bool:
 
 
 def _has_words(text: str) -> bool:
-    """Whether the text may spell out a mail address: has " dot ", or at or dot before a closing bracket."""
-    lower = text.lower()
-    closed = (f"{word}{mark}" for mark in ")]" if mark in lower for word in ("at", "dot"))
-    return " dot " in lower or any(word in lower for word in closed)
+    """Whether the text may spell out a mail address: has " dot ", or a word for a sign before a closing bracket."""
+    return " dot " in text.lower() or _IN_BRACKETS.search(text) is not None
 
 
 def _written_mails(text: str) -> Iterator[Span]:

@@ -218,8 +218,9 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
 
 
 def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
-    """Whether one of the objects may be part of something else: it comes after a quotation mark or inside an open
-    bracket, or a field of the inner objects or a tag of the model is named outside of the objects.
+    """Whether one of the JSON objects in `found` may be part of something else: the text before it ends in a quotation
+    mark (or `<`, `>`, a backslash) or leaves a { or [ open, or the text outside the objects names a field of the
+    model's inner objects or has a tag of the model. Only for models with inner objects (`inner_models`).
     """
     ends = [0, *(each.end for each in found)]
     outside = [text[end : each.start] for end, each in zip(ends, found, strict=False)]
@@ -257,8 +258,8 @@ def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
 
 @cache
 def _decoder() -> json.JSONDecoder:
-    """A decoder that accepts line breaks inside strings, which small models write. ValueError for NaN and infinities;
-    _Twice for an object with two different values of one field.
+    """A decoder that accepts line breaks and other control characters inside strings, which small models write.
+    ValueError for the words NaN, Infinity and -Infinity; _Twice for an object with two different values of one field.
     """
 
     def refuse(constant: str) -> None:

@@ -137,8 +137,8 @@ class Completion(ReplyFacts):
 
 
 def read_completion(body: bytes) -> Completion | None:
-    """The first choice of a chat completion; None where the body is none, or the choice is malformed or was broken
-    off.
+    """The first choice of the chat completion in the body. None if the body is no chat completion, or if the choice is
+    malformed, empty without a reason, or ended by an error of the server. A reply cut at the token limit is returned.
     """
     document = read_json(body)
     choices = document.get("choices")

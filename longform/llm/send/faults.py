@@ -136,8 +136,8 @@ def status_within(body: bytes) -> int:
 
 
 def is_busy(status: int, body: bytes) -> bool:
-    """Whether the request is only too early: a rate limit is reached (429), unless this request alone exceeds it, or
-    the server is still loading the model (503 with words for that).
+    """Whether the server seems only busy: a 429, also one for lack of money, unless this request alone exceeds the
+    rate limit; or a 503 that says the model is still loading.
     """
     if status == 503:
         return bool(LOADING.search(body[:CHARACTERS_READ]))

@@ -261,9 +261,11 @@ Texts = tuple[str | None, str | None]
 
 
 class Cited:
-    """The papers that paragraphs cite, looked up by DuckDB, which may spill to disk.
+    """Looks up, with DuckDB, the papers that paragraphs cite (`cited_by`) and titles and abstracts by paper id
+    (`own_texts`). All references are resolved when it is made, by the rules at the top of the module, in tables that
+    it creates in `connection`; these may spill to disk.
 
-    `related`: rows of RELATED. `tables`: rows of papers or of metadata; the module says how references are resolved.
+    `related`: rows of RELATED. `tables`: where papers are looked up: rows of PAPERS, METADATA or both.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows]) -> None:

@@ -445,8 +445,11 @@ def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -
 def parse_submissions(
     lines: Iterable[bytes], replies: Replies, retrieved: int | None
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of SUBMISSIONS, in the lines' order, and a Rejected for each line that is not used: a defect if it
-    is no submission, filtered if it is a reply or repeats an earlier id.
+    """Record batches of SUBMISSIONS, in the lines' order, and a Rejected for each line that is not used: a defect if
+    it is no submission, filtered if it is a reply or repeats an earlier id.
+
+    `replies`: notes kept in files of their own, from which decisions and ratings are also read; SourceError if a line
+    there is no note. `retrieved`: when the file was fetched, in milliseconds since 1970.
     """
     seen: set[str] = set()
     rows = (_row(line, position, replies, retrieved, seen) for position, line in enumerate(lines, start=1))

@@ -84,11 +84,12 @@ def best_passages(
     embedding: Endpoint | str | None,
     k: int,
 ) -> Iterator[tuple[Any, dict[str, list[Hit]]]]:
-    """(value, hits) for each value of the passages, as they come; hits: id of a query -> its k best passages.
+    """(value, hits) for each run of passages with the same `value`, in their order; hits: id of a query -> its k best
+    of them. Each value has an index of its own.
 
-    `asked`: value -> (id, text) of each query for the passages with that value; every passage's value must be in it.
-    Passages of one value follow each other. The texts of all queries are embedded first, also those for which there
-    are no passages.
+    `passages`: those of one value follow each other. `asked`: value -> (id, text) of its queries; it must have every
+    passage's value. `backend`: one of BACKENDS; `embedding`: an endpoint or local model, used by dense and hybrid
+    only, which embed all queries first, also those without passages.
     """
     queries: dict[str, Vector] = {}
     if embedding and backend in ("dense", "hybrid"):

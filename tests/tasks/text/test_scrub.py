@@ -22,6 +22,7 @@ jörg@bücher.test|jo@firm.co.test|x@y.museum|jo%40firm.test|jo＠firm.test|jo&#
 info@brewery.test|support@shop.test|1984jo@firm.test|jo@my-firm.test|jo@firm.example
 jo [at] firm [dot] test|jo(at)firm.test|jo [AT] firm [DOT] test|jo (at) firm (dot) test|jo[at]firm[dot]co[dot]test
 jo at gmail dot com|jo.doe at yahoo dot com|jo_doe at firm dot org|jo AT hotmail DOT com|jo99 at firm dot net
+jo [ at ] firm.test|jo {at} firm.test|jo <at> firm {dot} test|jo [@] firm [punkt] test
 jo@firm dot test|jo.doe [at] firm.test|jo dot doe at gmail dot com
 """.replace("\n", "|").strip("|").split("|")  # fmt: skip
 
