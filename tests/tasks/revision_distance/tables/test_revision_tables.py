@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,10 @@ class World:
         }
         self.frame = pd.DataFrame(self.drafts, columns=PUBLISHED_DRAFTS.names)
 
+    @cached_property
+    def tables(self) -> list[ReportTable]:
+        return tables(**self.rows)
+
     def _case(self, dice: np.random.Generator, task: str, case_id: str) -> None:
         kind = {"easy": drawn(dice, ["email", "letter"]), "hard": "related_work"}.get(task, "story")
         case = {"case_id": case_id, "task": task, "kind": kind}
@@ -235,14 +240,14 @@ class World:
                 self.drafts.append(draft(dice, task, case_id, system))
 
 
-@pytest.fixture(params=[(0, 0), (1, 1), (3, 6), (5, 60)], ids=lambda pair: f"size-{pair[1]}")
-def world(tmp_path: Path, request: pytest.FixtureRequest) -> World:
+@pytest.fixture(scope="module", params=[(0, 0), (1, 1), (3, 6), (5, 60)], ids=lambda pair: f"size-{pair[1]}")
+def world(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> World:
     seed, size = request.param
-    return World(tmp_path, seed, size)
+    return World(tmp_path_factory.mktemp("world"), seed, size)
 
 
 def found(world: World, words: str) -> ReportTable:
-    (table,) = [table for table in tables(**world.rows) if words in table.title]
+    (table,) = [table for table in world.tables if words in table.title]
     return table
 
 
@@ -669,10 +674,10 @@ def test_an_expert_study_by_hand() -> None:
 
 
 def test_the_report_has_its_tables_in_order_and_no_text_of_a_source(world: World) -> None:
-    titles = [table.title for table in tables(**world.rows)]
+    titles = [table.title for table in world.tables]
     assert len(titles) == len(set(titles)) == 14
     assert [re.search(r"\((.*?)\)$", title) is not None for title in titles[:6]] == [True] * 4 + [False, True]
-    assert as_data(tables(**world.rows)) == as_data(tables(**world.rows))
+    assert as_data(tables(**world.rows)) == as_data(world.tables)
 
 
 def test_many_edits_take_little_memory(tmp_path: Path) -> None:
