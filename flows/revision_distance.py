@@ -323,8 +323,8 @@ def conversations_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
 
 
 def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
-    """The rows (answers of models) of the UltraFeedback files that the configuration names, without records that are
-    taken down; an empty table if it names no file.
+    """The instructions of the UltraFeedback files that the configuration names, each with the rated answers of several
+    models, without records that are taken down; an empty table if it names no file.
     """
     paths = listed(config.ultrafeedback)
     reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)

@@ -50,11 +50,11 @@ def origin(url: str) -> tuple[str, str, int]:
 
 def normal_url(url: str) -> str | None:
     """The URL in its normal form, in which equal pages have equal URLs: host in lower case, no fragment, no tracking
-    parameters (TRACKING), no default port, the path `/` if there is none. None if it is no valid http or https URL,
-    holds a user or password, or is longer than URL_CHARACTERS.
+    parameters (TRACKING), no default port, the path `/` if there is none. None if it is no valid http or https URL
+    (`origin`), holds a user or password, a control character or one of `<>"\\^`{|}`, or is longer than URL_CHARACTERS.
 
-    White space around it is dropped, also tabs and line breaks inside it; blanks become `%20`. Everything else stays,
-    as it may matter to the server: the order of parameters, the case of the path, a slash at its end.
+    First white space around it, and tabs and line breaks inside it, are dropped, and blanks become `%20`. Everything
+    else stays, as it may matter to the server: the order of parameters, the case of the path, a slash at its end.
     """
     url = re.sub(r"[\t\r\n]", "", url.strip()).replace(" ", "%20")
     try:
@@ -72,9 +72,9 @@ def normal_url(url: str) -> str | None:
 
 
 def page_of(url: str) -> str | None:
-    """The id of the page at a URL, `web/<host, path and query>`, the same for http and https, with or without `www.`,
-    the port 80 or 443, or a slash at the end of the path. None if the URL has no normal form (`normal_url`) or has
-    white space in it.
+    """The id of the page at a URL, `web/<host, path and query>`: the same for http and https, with or without `www.`
+    before a host with a further dot, the port 80 or 443, or slashes at the end of the path. None if the URL has no
+    normal form (`normal_url`) or has white space inside it; white space around it is ignored.
     """
     normal = None if re.search(r"\s", url.strip()) else normal_url(url)
     if normal is None:

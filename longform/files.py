@@ -45,7 +45,7 @@ def busy(error: BaseException) -> bool:
 
 def read_json(path: Path) -> Any:
     """The parsed JSON document of a file; None if the file does not exist. StoreError if it is no JSON or must not be
-    read.
+    read; other errors of the operating system are raised as they are.
     """
     try:
         return json.loads(path.read_bytes())
@@ -68,8 +68,8 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool 
     """Write a file whole or not at all: to a temporary file beside it, synced, then renamed. Missing folders are
     created. StoreError if it cannot be written.
 
-    `mode`: the permissions of the file. With `replace=False` a file that is there already stays, also if another
-    process writes it at this moment.
+    `mode`: the permissions of the file, less the process's umask. With `replace=False` a file that is there already
+    stays, also if another process writes it at this moment.
     """
     unfinished = path.with_name(temporary())
     try:
@@ -92,7 +92,7 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o666, replace: bool 
 
 def remove(path: Path) -> None:
     """Delete a file, or a folder with everything in it; does nothing if there is none. What cannot be deleted of a
-    folder stays, without an error.
+    folder stays, without an error; OSError for a single file that cannot be deleted.
     """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

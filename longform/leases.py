@@ -74,10 +74,11 @@ class FoundLease:
 
 
 class Lease:
-    """One process's handle of the lease of a folder. `seconds`: how long the lease lasts after each renewal. `machine`
-    and `seconds` are parameters for tests, which simulate a second machine.
+    """One process's handle of the lease of a folder: `take` gets the lease, `taken_by` tells whether it was lost,
+    `give_back` releases it. `seconds`: how long the lease lasts after each renewal. `machine` and `seconds` are
+    parameters for tests, which simulate a second machine.
 
-    Methods raise OSError if the folder cannot be written.
+    OSError if the folder cannot be read or, in `take`, cannot be written.
     """
 
     def __init__(self, folder: Path, *, machine: str | None = None, seconds: float = SECONDS) -> None:
@@ -135,7 +136,9 @@ class Lease:
         return str(current.owner) if current else "another process"
 
     def give_back(self) -> None:
-        """Release the lease and end its renewal; nothing is released if the lease was lost to another process."""
+        """Release the lease and end its renewal; nothing is released if the lease was lost to another process. To be
+        called once, and only after a `take` that succeeded.
+        """
         self._ended.set()
         if self._thread:
             self._thread.join()

@@ -19,8 +19,8 @@ _CHECK = b"longform: check value of the author key"
 
 class Pseudonyms:
     """Hashes of names under a key: LONGFORM_AUTHOR_KEY (64 hex digits), else 32 random bytes in `<home>/author.key`,
-    which is created if missing, readable by its owner alone. UsageError or StoreError for a key that is not of this
-    form.
+    which is created if missing, readable by its owner alone. UsageError if the variable, StoreError if the file holds
+    no such key; StoreError also if the file cannot be read or written.
 
     Passed to a stage, it enters the hash of the stage's arguments by `identity`, never by the key.
     """

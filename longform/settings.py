@@ -33,8 +33,8 @@ def home(chosen: Path | None = None) -> Path:
 
 
 def responses(home: Path) -> Path | str:
-    """Where model responses are stored: the PostgreSQL URL in LONGFORM_RESPONSES, else the path of a SQLite file in
-    the folder `home`. UsageError for any other URL.
+    """Where model responses are stored: the PostgreSQL URL in LONGFORM_RESPONSES, else (unset or empty) the path
+    `<home>/llm/responses.sqlite`. UsageError for any other URL.
     """
     url = os.environ.get("LONGFORM_RESPONSES")
     if url and not url.startswith(("postgresql://", "postgres://")):
@@ -72,14 +72,14 @@ def qafacteval_models() -> Path | None:
 
 def openreview_login() -> tuple[str, str] | None:
     """(name, password) of an account at OpenReview, some of whose notes and PDFs are only for users who are logged in;
-    None if OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD are unset. UsageError if only one of them is set.
+    None if OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD are unset or empty. UsageError if only one of them is set.
     """
     return _pair("OPENREVIEW_USERNAME", "OPENREVIEW_PASSWORD")
 
 
 def reddit_client() -> tuple[str, str] | None:
     """(id, secret) of an app registered for Reddit's Data API; None if REDDIT_CLIENT_ID and REDDIT_CLIENT_SECRET are
-    unset. UsageError if only one of them is set.
+    unset or empty. UsageError if only one of them is set.
     """
     return _pair("REDDIT_CLIENT_ID", "REDDIT_CLIENT_SECRET")
 
@@ -132,8 +132,8 @@ class Retries:
 
 
 def retries() -> Retries:
-    """Retries with the values of LONGFORM_RETRIES (default 3) and LONGFORM_RETRY_SECONDS (default 2). UsageError if
-    one is no number, or not within 0 to 100 retries and 0 to 3600 seconds.
+    """Retries with the values of LONGFORM_RETRIES (default 3) and LONGFORM_RETRY_SECONDS (default 2). UsageError
+    unless these are a whole number from 0 to 100 and a number from 0 to 3600.
     """
     times, seconds = os.environ.get("LONGFORM_RETRIES"), os.environ.get("LONGFORM_RETRY_SECONDS")
     try:

@@ -32,9 +32,9 @@ class Corruption(Reply):
 
 
 def _as_word(value: object) -> object:
-    """A verdict in lower case, with underscores as blanks, single blanks, and no punctuation around it: `True` and
-    true become `true`, "Not_supported." becomes `not supported`. A value that is neither text nor boolean is returned
-    unchanged, for pydantic to refuse.
+    """A verdict in lower case, with underscores as blanks, single blanks, and without full stops, quotes, asterisks and
+    backticks around it: `True` and true become `true`, "Not_supported." becomes `not supported`. A value that is
+    neither text nor boolean is returned unchanged, for pydantic to refuse.
     """
     if isinstance(value, bool):
         return str(value).lower()

@@ -40,7 +40,7 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     Source files are hashed; no request is sent.
 
     With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, or if `until`
-    or `force` names a stage that is not reached.
+    or `force` names a stage that is not reached; SourceError if a source file is missing or damaged.
     """
     if options.version:
         check_name(options.version)
@@ -111,7 +111,8 @@ def build(
 
     Returns (the published version, new or there before, or None if the build ended at `until`; the build). `runner`:
     where parts are made, by default worker processes. `method`: the result of `declare` with the same arguments, if it
-    is there already. The error of a stage that failed is raised.
+    is there already. The error of a stage that failed is raised; UsageError, before anything is made, as by `declare`
+    and `known_version`.
     """
     store = Store(options.home)
     store.prepare()
@@ -148,7 +149,9 @@ def build(
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
-    """Make all stages, then publish the version and return it; None if `until` ended the build. Closes the build."""
+    """Make all stages, then publish the version and return it; None if `until` ended the build. Closes the build and
+    its runner, also if a stage fails, whose error is raised.
+    """
     try:
         build.make(method)
         with ThreadPoolExecutor(1) as closing:
@@ -166,8 +169,8 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
     which are no part of a version. Yields the record, to which the caller may add fields.
 
     The file is written at the start (outcome "interrupted") and again at the end, so that a killed build leaves one
-    too. The outcome is then "done", the message of a LongformError, or "failed" for another error; errors pass
-    through.
+    too. The outcome is then "done", the message of a LongformError, or "failed" for another Exception; after Ctrl-C it
+    stays "interrupted". Errors pass through; a file that cannot be written is ignored.
     """
     started = datetime.now(UTC)
     begin = time.monotonic()
@@ -216,8 +219,11 @@ def _write_quietly(path: Path, record: dict[str, Any]) -> None:
 
 def durations(home: Path, dataset: str) -> dict[str, float]:
     """fingerprint -> seconds that the stage with this fingerprint took when it was last made, by the records in runs/;
-    stages that were only reused are left out. Empty if there are no records.
+    stages that were only reused are left out, as are damaged records. Empty if there are no records.
     """
-    records = [read_json(path) or {} for path in sorted((home / "runs" / dataset).glob("*.json"))]
+    records = []
+    for path in sorted((home / "runs" / dataset).glob("*.json")):
+        with suppress(StoreError):
+            records.append(read_json(path) or {})
     stages = [stage for record in records for stage in record.get("stages", [])]
     return {stage["fingerprint"]: stage["seconds"] for stage in stages if stage["state"] == "run"}

@@ -24,7 +24,8 @@ def addresses(context: typer.Context, incomplete: str) -> list[str]:
 
 def stages(context: typer.Context, incomplete: str) -> list[str]:
     """Stages whose names begin with the typed text, of the first dataset among the words typed before; empty if there
-    is none. They are those of its last published version by name or, without a readable one, those of its flow.
+    is none. They are those of its last published version by name, whichever version was typed, or, without a readable
+    one, those of its flow.
     """
     words = [word.partition("@")[0] for word in (*context.params.values(), *context.args) if isinstance(word, str)]
     dataset = next((word for word in words if word in DATASETS), None)

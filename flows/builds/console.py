@@ -39,7 +39,8 @@ def console(*, stderr: bool = False) -> Console:
     """A console for stdout or stderr: as wide as the terminal. Where the output is no terminal, it has WIDTH columns
     and no colour.
 
-    Texts are never read as markup; control characters in them are escaped (see `visible`).
+    Strings are never read as markup, and control characters in them are escaped (see `visible`). Objects of rich, such
+    as Text, are printed as they are.
     """
     out = _Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not out.is_terminal:
@@ -76,7 +77,9 @@ def print_line(text: str) -> None:
 
 
 class Lines:
-    """The progress of a build as plain lines on stderr, for logs, pipes and Prefect workers."""
+    """The progress of a build as plain lines on stderr, for logs, pipes and Prefect workers: one when a stage begins,
+    one when it ends and, between them, its status after 5 seconds and then every 30.
+    """
 
     def __init__(self) -> None:
         self.running: dict[str, threading.Event] = {}
@@ -115,7 +118,7 @@ def report_periodically(finished: threading.Event, status: StageStatus, say: Cal
 
 class Bars:
     """The progress of a build on a terminal: a bar for each running stage, with finished stages as lines above the
-    bars.
+    bars. The display starts when the object is made; `close` ends it and removes the bars.
     """
 
     def __init__(self, out: Console) -> None:
@@ -169,8 +172,9 @@ class StageStatus:
         self.answered_before = watch().get("answered", 0)
 
     def phrase(self) -> str:
-        """The present status, e.g. `40% done, about 3 min left`; `at work for 5 s` while nothing is done. Of a stage
-        that asks a model: answers and their rate, time left at most, requests in flight, USD spent, and why it waits.
+        """The present status, e.g. `40% done, about 3 min left`, without the time left up to LEAST_FRACTION (1
+        percent); `at work for 5 s` while nothing is done. Of a stage that asks a model: answers and their rate, time
+        left at most, requests in flight, USD spent, and why it waits.
         """
         now, seconds = self.watch(), max(0.001, time.monotonic() - self.started)
         if "answered" in now:
@@ -180,9 +184,9 @@ class StageStatus:
         return ", ".join([f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left])
 
     def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
-        """The phrases for a stage that asks a model, by its figures `now`, `seconds` after its start: answers and
-        their rate, time left at most, requests in flight, USD spent (of the limit), why it waits. Figures that are
-        unknown are left out.
+        """The phrases for a stage that asks a model, by its figures `now`, `seconds` after its start: answers since
+        then and their rate; time left at most (not without answers, or if the bound of calls is reached or unknown);
+        requests in flight; USD spent (of the limit; not if there is neither); why it waits (not if it does not).
         """
         answered = now["answered"] - self.answered_before
         rate = answered / seconds
@@ -206,7 +210,7 @@ def duration(seconds: float) -> str:
 def start_phrase(units: int, calls: int, endpoint: str | None) -> str:
     """What a stage is about to do: `12 parts, up to 3,400 calls of gpt`. `units`: its parts; `calls`: upper bound of
     its calls of the endpoint, 0 if there are none or the number is unknown. If it is 0: `12 parts, with calls of gpt`;
-    only `12 parts` without an endpoint.
+    only `12 parts` without an endpoint, and `0 parts` without parts.
     """
     parts = f"{units} part{'' if units == 1 else 's'}"
     if calls:

@@ -68,8 +68,8 @@ def settings_of(source: str, act: Act) -> list[dict[str, Any]]:
 def config_of(source: str, act: Act, settings: list[str]) -> Any:
     """The checked settings of a source, an instance of its model `Fetch` or `Read` (by `act`), from texts `KEY=VALUE`.
 
-    UsageError for an unknown name, even if the model itself allows extra ones, for a value that does not fit, and for
-    an address of ADDRESSES with a user, password, query or fragment.
+    UsageError for an unknown name, even if the model itself allows extra ones, for a value that does not fit, for an
+    address (a setting in ADDRESSES) with a user, password, query or fragment, and as by `module_of`.
     """
     model: type[BaseModel] = getattr(module_of(source, act), act.capitalize())
     strict = type(
@@ -104,7 +104,7 @@ def fetch(
     person agreed to its terms, which is noted beside the files if the source asks for that.
 
     Returns a dict for each file, each file once: path, bytes, sha256, and `new`, whether this call fetched it.
-    UsageError if the source cannot be fetched by itself.
+    UsageError if the source is unknown or cannot be fetched by itself; errors of the source's `fetch` pass through.
     """
     module = module_of(source, "fetch")
     http = RecordingDownloader(module.TERMS, accepted=accepted)
@@ -117,8 +117,9 @@ def fetch(
 
 
 class RecordingDownloader(Downloader):
-    """A downloader that keeps its results in `fetched` (path -> result). If a person had to agree to the source's
-    terms and did (`accepted`), this is noted in the file `<name>.fetch.json` beside each file.
+    """A downloader that keeps its results in `fetched` (path -> result), also those of files that were there already.
+    If a person had to agree to the source's terms and did (`accepted`), this is noted in the file `<name>.fetch.json`
+    beside each file that is newly downloaded.
     """
 
     def __init__(self, terms: Terms, *, accepted: bool) -> None:

@@ -68,6 +68,7 @@ class Options:
     def engine(self) -> tuple[str, str | None]:
         """(name of the runner that makes the parts, address of its Dask or Ray cluster), from the options, else from
         LONGFORM_RUNNER and LONGFORM_RUNNER_ADDRESS. The default is `processes`; the address is None if none is given.
+        LONGFORM_RUNNER_ADDRESS is ignored for a runner without a cluster.
         """
         name = self.runner or runner()
         return name, self.address or (runner_address() if name in CLUSTERS else None)

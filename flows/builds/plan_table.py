@@ -55,7 +55,9 @@ def _online(planned: Planned) -> bool:
 
 
 def _cost_cells(planned: Planned) -> list[str]:
-    """The cells of a stage for cached replies, tokens and USD; empty if it asks no model that may cost money."""
+    """The cells (texts) of a stage for cached replies, tokens and USD. All three are empty if it asks no model that may
+    cost money, the first if its figures are not exact, the second if it has no calls.
+    """
     if not _online(planned):
         return ["", "", ""]
     if not planned.exact:
@@ -101,9 +103,9 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
 
 
 def _sum_lines(online: list[Planned]) -> list[str]:
-    """A line with the sums of calls, tokens and USD over `online`, the stages that may cost money: upper bounds,
-    estimates if there are any, and the stages that are not included. Unless there are no calls, a second line says
-    that replies which are asked for again are not counted. Empty if `online` is.
+    """A line with the sums of calls, tokens and USD over `online`, the stages that may cost money: upper bounds (calls
+    exact if all are), estimates if there are any, and the stages that are not included. Unless there are no calls, a
+    second line says that replies which are asked for again are not counted. Empty if `online` is.
     """
     from longform.engine.plan import total
 
@@ -116,15 +118,15 @@ def _sum_lines(online: list[Planned]) -> list[str]:
     phrases += [f"USD {usd_text(sums['usd_at_most'])} at most"] if sums["usd_at_most"] is not None else []
     if sums["usd"] is not None and sums["calls_about"] is not None:
         phrases.append(f"about {sums['calls_about']:,} calls and USD {usd_text(sums['usd'])}")
-    without = [f"{stage} (unknown until {waits_for})" for stage, waits_for in sums["without"].items()]
+    without = [f"{stage} (unknown{f' until {last}' if last else ''})" for stage, last in sums["without"].items()]
     phrases += [f"without {', '.join(without)}"] if without else []
     again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
     return [f"in all {', '.join(phrases)}", *([again] if calls else [])]
 
 
 def _signs(stages: list[Planned]) -> list[str]:
-    """The legend of the signs that the table uses, as one line; empty if all figures are exact. With estimates it
-    names up to five of the groups (e.g. sites) whose earlier builds they follow.
+    """The legend of the signs of figures that are not exact, as one line; empty if all are. With estimates it names up
+    to five of the groups (e.g. sites) whose earlier builds they follow.
     """
     inexact = [planned for planned in stages if not planned.exact]
     legend = ["≤ at most"] if any(planned.known == "at most" for planned in inexact) else []
@@ -151,8 +153,9 @@ def _web_lines(stages: list[Planned]) -> list[str]:
 
 
 def _time_and_batch(asked: list[Planned]) -> str:
-    """A line with the time that the calls take at the endpoints' limits (left out if it is unknown or below a minute),
-    their price as a batch (if an endpoint takes batches), and what --max-cost does.
+    """A line with the time that the calls of the stages `asked` take at the endpoints' limits (left out if it is
+    unknown for one of them, or below a minute in all), their price as a batch (if an endpoint takes batches), and what
+    --max-cost does.
     """
     seconds = [planned.seconds for planned in asked]
     total_seconds = 0 if None in seconds else sum(s or 0 for s in seconds)

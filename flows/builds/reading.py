@@ -39,8 +39,8 @@ def read(
     """Run the stages of a source on these files, reusing parts that exist already; waits until all rows are made.
 
     Returns (the tables that the source's `read` gives, one StageRun for each stage, intermediate ones included).
-    `config`: the source's settings. UsageError if the source cannot be read by itself, BusyError if another process
-    reads a source into this home.
+    `config`: the source's settings. UsageError if the source is unknown or cannot be read by itself, BusyError if
+    another process reads a source into this home; the error of a stage that failed is raised.
     """
     module = module_of(source, "read")
     store = Store(home)

@@ -20,8 +20,8 @@ from longform.engine.prefect_tasks import ignoring_server_errors, log
 
 
 class RunPage:
-    """A build's progress display that writes to the logs and progress artifacts of the Prefect flow run, and passes
-    everything on to the display `display`.
+    """A build's progress display that writes to the logs and progress artifacts of the Prefect flow run. `begin`, `end`
+    and `say` are passed on to the display `display`; `close` ends the reports on running stages and leaves it open.
     """
 
     def __init__(self, dataset: str, display: Progress) -> None:

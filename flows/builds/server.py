@@ -42,7 +42,7 @@ def connected(say: Callable[[str], None], meanwhile: Callable[[], object] = lamb
     one, which ends with the context. ServerError if the server does not answer.
 
     `say` is called with one line about the server. `meanwhile` is called once, before the context begins; if a
-    temporary server is starting, while it does.
+    temporary server is starting, while it does. From here on log handlers of this process that fail print nothing.
     """
     logging.raiseExceptions = False  # logs that a lost server does not take are not printed, one message for each
     with ExitStack() as stack:
@@ -107,15 +107,17 @@ def _unreachable() -> Exception | None:
 
 
 class TemporaryServer:
-    """A running process that serves Prefect's API on `port`, with the file that its output goes to."""
+    """A process that serves Prefect's API on `port` of this machine, with the file `log` that its output goes to.
+    `wait` waits until it answers; `in_use` makes this process report to it.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
         self.process, self.port, self.log = process, port, log
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """A context in which this process reports to the server. Waits for the server at the start; at the end until
-        the server has stored everything (see `drain`).
+        """A context in which this process reports to the server. Waits for the server at the start (ServerError as by
+        `wait`); at the end, if its process still runs, until it has stored everything (see `drain`).
         """
         self.wait()
         with _reporting_to(f"http://127.0.0.1:{self.port}/api"):

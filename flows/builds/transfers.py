@@ -22,8 +22,8 @@ WORTH_A_LINE_BYTES = 10_000_000
 
 
 class TransferBars:
-    """The progress of downloads as a bar for each; without a console nothing is shown, and only the bytes are counted.
-    A download that begins again gets a new bar.
+    """The progress of downloads: `begin` shows a bar for one, `advance` moves it, `end` removes it. Without a console
+    nothing is shown, and only the bytes are counted. A download that begins again gets a new bar.
     """
 
     def __init__(self, out: Console | None = None) -> None:
@@ -49,8 +49,8 @@ class TransferBars:
 
 
 class TransferLines(TransferBars):
-    """The progress of downloads as lines on stderr: one every ten seconds, and one at the end of a download that moved
-    more than 10 MB.
+    """The progress of downloads as lines on stderr: at most one in ten seconds for all downloads together, and one at
+    the end of each download that moved more than 10 MB.
     """
 
     def __init__(self) -> None:

@@ -162,7 +162,8 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
 
 def document(found: Revision) -> dict[str, Any]:
     """The measurement as one JSON value: the fields of Revision. Each of its `edits` is a dict of the edit's own
-    fields and, from its Placement, its offsets in the draft and whether it was applied.
+    fields and those of its Placement: `start`, `end` and `at` (offsets in the draft, None without a place), `placed`
+    (how its snippets were found), and `why_not` (why it was not applied; None if it was).
     """
     edits = [
         placed.edit.model_dump() | {name: value for name, value in asdict(placed).items() if name != "edit"}
@@ -191,8 +192,8 @@ def show(found: Revision, draft: str) -> None:
 
 def _foot(found: Revision) -> Iterator[str]:
     """The last lines, each only where it applies: the number of edits that were not found in the draft, and of those
-    in the way of an earlier one (both are counted, not applied); whether the applied edits give the reference or,
-    without any edit, that nothing is left to change.
+    in the way of an earlier one (both are counted, not applied); if there is a reference, whether the applied edits
+    give it; without any edit, that nothing is left to change, and whether the draft is the reference.
     """
     if found.not_placed:
         yield f"{found.not_placed:,} not found in the draft: counted, not applied."
@@ -257,8 +258,8 @@ def _where(placed: Placement, draft: str) -> Text:
 
 
 def _last_words(text: str) -> str:
-    """The end of a text on one line: its last MAX_CONTEXT_CHARACTERS characters, without a word that is cut, after
-    `…`. The whole text if it is no longer.
+    """The end of a text on one line, single blanks for its white space: `…` and the last MAX_CONTEXT_CHARACTERS
+    characters without their first word, which may be cut (a single word stays). The whole text if it is no longer.
     """
     folded = " ".join(text.split())
     if len(folded) <= MAX_CONTEXT_CHARACTERS:

@@ -170,7 +170,7 @@ def _print(tables: Mapping[str, pd.DataFrame], rejected: Mapping[str, int]) -> N
 
 def _cells(row: dict[Any, Any]) -> dict[str, object]:
     """column -> the value as it is printed. The bounds of an interval (the columns `<measure> from` and `<measure>
-    to`) stand in brackets behind their measure instead of in columns of their own.
+    to`) stand in brackets behind their measure instead of in columns of their own; without a lower bound nothing does.
     """
     cells: dict[str, object] = {name: _cell(value) for name, value in row.items() if not name.endswith(BOUNDS)}
     for name in cells:
@@ -223,7 +223,7 @@ def _write(files: dict[str, bytes], to: Path, format: str) -> list[Path]:
     sheet as this file; return the paths.
 
     UsageError, before anything is written, if there are several sheets for one file, if a file exists with another
-    content, as it may hold somebody's labels, or if the ending of `to` does not suit the format.
+    content, as it may hold somebody's labels, or if `to` ends in .jsonl or .csv and the format is another.
     """
     from longform.files import write_bytes
 

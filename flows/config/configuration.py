@@ -21,7 +21,8 @@ def read(
     subject: str, model: type[BaseModel], file: Path | None, settings: list[str], *, listing: str | None = None
 ) -> Any:
     """The configuration of a dataset or source (`subject`, for messages) as an instance of `model`, from a TOML file
-    (None: no file) and `settings`. UsageError if the file cannot be read, or if a setting does not fit the model.
+    (None: no file) and `settings`. UsageError if the file cannot be read, a text is no `key=value`, or a setting is
+    missing, unknown or does not fit the model.
 
     `settings` are texts `key=value` that win over the file; a key such as `stages.x.mode` reaches into tables.
     `listing`: the command that shows all settings, by default `longform config SUBJECT`.
@@ -145,8 +146,8 @@ def _example_table(path: list[str]) -> str:
 
 
 def toml(dataset: str, model: type[BaseModel]) -> str:
-    """The default configuration of a dataset as TOML, every setting with its description; settings without a default
-    are commented out.
+    """The default configuration of a dataset as TOML, every setting with its description. Settings whose default is
+    None are commented out, and so are examples of the tables `endpoints` and `stages`.
 
     The dataset's own settings come first and tables last, as in TOML everything after a table's header belongs to it.
     """

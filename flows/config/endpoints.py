@@ -207,7 +207,9 @@ def batched(config: ModelSettings) -> frozenset[str]:
 
 
 def check_batches(config: ModelSettings) -> None:
-    """Raise UsageError if a stage in batch mode asks an endpoint without the capability `batch`."""
+    """Raise UsageError if a stage in batch mode asks an endpoint without the capability `batch` (the offline model
+    needs none), or one that does not exist.
+    """
     for stage in sorted(batched(config)):
         endpoint = endpoint_of_stage(stage, config)
         if not endpoint.offline and "batch" not in endpoint.capabilities:

@@ -37,7 +37,8 @@ def described(dataset: str | None, override_folder: str | None) -> list[dict[str
 def rendered(name: str, form: str | None, override_folder: str | None) -> tuple[tuple[str, str], ...]:
     """(role, content) of each message of the prompt `name`, rendered with sample values. `form`: how the reply is
     asked for, "text", "tags" or "json"; None: the prompt's first form. Files in `override_folder` replace the
-    project's. UsageError for an unknown prompt, or a form that it does not have.
+    project's. UsageError for an unknown prompt, a form that it does not have, or if that folder or the prompt in it is
+    wrong.
     """
     folders = prompt_folders(override_folder, PROMPTS)
     known = prompt_names(PROMPTS)

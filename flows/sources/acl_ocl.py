@@ -61,7 +61,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:
     """(sources of the .parquet tables of publications, sources of JSON papers in bundles), from these files, folders
-    and, for the papers, archives. UsageError if there is neither, SourceError for a path that does not exist.
+    and, for the papers, archives; one of the lists may be empty. UsageError if both are, SourceError for a path that
+    does not exist, an empty table or a damaged archive.
     """
     files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
     files = [file for file in files if file.suffix == ".parquet"]

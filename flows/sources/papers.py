@@ -56,8 +56,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
-    """The PDF parser that the settings and GROBID_URL choose. Waits until a GROBID server answers. UsageError if
-    GROBID is chosen without an address, SourceError or Incomplete if its server does not answer.
+    """The PDF parser that the settings choose. `auto`: GROBID if it has an address (the setting `grobid`, else
+    GROBID_URL), else pdfium. Waits until the GROBID server is ready. UsageError if GROBID is chosen without an address,
+    SourceError if no GROBID server answers there, Incomplete if it is still starting after two minutes.
     """
     url = config.grobid or grobid_url()
     if config.parser == "pdfium" or (config.parser == "auto" and not url):

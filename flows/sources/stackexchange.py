@@ -131,8 +131,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def dumps_of(path: Path) -> list[Path]:
-    """The dumps that a path stands for: for a folder with several .7z archives each of them, without those of tables
-    other than posts; else the path itself.
+    """The dumps that a path stands for. For a folder with more than one .7z archive, not counting those of other
+    tables than posts (names ending in one of TABLES), these archives, sorted; else only the path itself.
     """
     if not path.is_dir():
         return [path]

@@ -58,8 +58,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
     """The files as sources, each with the facts `repository` and `revision` (a commit) that its fetch noted beside it;
-    without such a note the repository is None, the revision that of `config`. UsageError if `config.revision` is not
-    None and no full hash of a commit; SourceError for a path without such files.
+    without such a note the repository is None, the revision that of `config`. UsageError if `paths` is empty, or if
+    `config.revision` is not None and no full hash of a commit; SourceError for a file that is missing or empty, and a
+    folder without files of this source.
     """
     files = open_files(
         paths,
@@ -72,5 +73,7 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
 
 
 def completions(builder: Builder, files: list[Source]) -> Rows:
-    """The answers of models in these files with their ratings, one row each, without records that are taken down."""
+    """The instructions in these files, one row each, with the answers of several models and their ratings; without
+    records that are taken down.
+    """
     return admit(builder, admit_completions, ultrafeedback.read_instructions(builder, files), [ultrafeedback.GROUP])

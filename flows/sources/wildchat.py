@@ -55,8 +55,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> list[Source]:
     """The files as sources, each with the facts `repository` and `revision` (a commit) that its fetch noted beside it;
-    without such a note the repository is None, the revision that of `config`. UsageError if `config.revision` is not
-    None and no full hash of a commit; SourceError for a path without such files.
+    without such a note the repository is None, the revision that of `config`. UsageError if `paths` is empty, or if
+    `config.revision` is not None and no full hash of a commit; SourceError for a file that is missing or empty, and a
+    folder without files of this source.
     """
     files = open_files(
         paths,

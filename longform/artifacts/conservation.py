@@ -38,7 +38,7 @@ def check_conservation(
 
     Inputs with the same key column are checked together. Inputs whose keys no column of the schema holds are not
     checked. A rejected row may come from any input. A parent may also come from `side_inputs`, whose rows need not all
-    be used. DuckDB spills what does not fit in memory to the store's home.
+    be used. A null parent is a row of no input. DuckDB spills what does not fit in memory to the store's home.
     """
     input_files, side_files = _by_key(inputs), _by_key(side_inputs)
     outputs = [str(store.rows_path(part)) for part in parts if part.rows]

@@ -62,11 +62,13 @@ def _ranges(keys: list[str]) -> dict[str, tuple[int, int]]:
 
 
 class Parts:
-    """Writes the rows of one unit of work into the parts named by `keys`.
+    """Writes the rows of one unit of work into the parts named by `keys`: `add` takes rows, `finish` commits the parts
+    and returns them, `discard` deletes the unfinished ones.
 
     With one key all rows go to its part. With more keys, each part holds a range of the hashes of one group: values of
     the schema's `cut` column begin with `<group>/`, and rows must come group by group, in the order of that column's
-    hash. With `split_by` every part is also divided into one part `<key>/<value>` for each value of that column.
+    hash. With `split_by` every part is also divided into one part `<key>/<value>` for each value of that column;
+    rejected rows go to the part `<key>`, which is also made, empty, for a key without any rows.
     With `max_rows_per_part` rows keep their order: a part ends after that many rows, and the next part is
     `<key>.00001`.
     """
@@ -95,8 +97,9 @@ class Parts:
     def add(self, item: Row | pa.RecordBatch | Rejected) -> None:
         """Add one row, batch or rejected row. A rejected row goes to the part that is being written.
 
-        SchemaError if a row or batch does not fit the schema, or comes out of order. Rows are collected and written
-        BATCH_ROWS at a time, so an error may come up only with a later row, or in `finish`.
+        SchemaError if a row or batch does not fit the schema, or comes out of order; an error of Arrow if a row has a
+        value of another type, KeyError if its group has no part in `keys`. Rows are collected and written BATCH_ROWS
+        at a time, so an error may come up only with a later row, or in `finish`.
         """
         if isinstance(item, Rejected):
             self._flush()
@@ -116,7 +119,7 @@ class Parts:
 
     def finish(self) -> list[Part]:
         """Write what is left, commit the parts to the store and return all of them in the order of their keys, those
-        without rows included. SchemaError as in `add`.
+        without rows included. Errors as in `add`.
         """
         self._flush()
         self._advance(len(self.keys) - 1)
@@ -174,7 +177,9 @@ class Parts:
             batch = batch.slice(piece.num_rows)
 
     def _part_position(self, key: str) -> int:
-        """The position in `keys` of the part that a row belongs to; `key`: the row's value of the `cut` column."""
+        """The position in `keys` of the part that a row belongs to; KeyError if the row's group has no part. `key`:
+        the row's value of the `cut` column.
+        """
         first, shift = self.groups[group_of(key)]
         return first + (key_hash(key) >> shift)
 
@@ -220,7 +225,7 @@ class Parts:
 
 class PartWriter:
     """Writes the files of one part (rows.parquet, rejected.parquet if any row is rejected, part.json) in a temporary
-    folder, which becomes the part when it is finished.
+    folder. `write` and `reject` add rows, `finish` turns the folder into the part, `discard` deletes it.
     """
 
     def __init__(self, store: Store, stage: str, key: str, schema: pa.Schema) -> None:
@@ -307,8 +312,8 @@ def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     if it names none; 0: uncompressed).
 
     Columns are dictionary-encoded, except those that by their name (`text`, `content`, `raw` and a few more) hold long
-    texts, where that only costs. The documentation of columns is left out, as it must not change the bytes of the
-    file.
+    texts, where that only costs. All metadata of the schema and its columns, such as documentation, is left out, as
+    it must not change the bytes of the file.
     """
     plain = {"text", "content", "raw", "element", "rejected", "old_contents", "new_contents", "message"}
     leaves = [leaf for field in schema for leaf in _leaves(field.type, field.name)]

@@ -51,8 +51,8 @@ def shape(schema: pa.Schema) -> list[list[str]]:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Everything that determines a stage's rows. `revision`: of the stage's code. `schema`: the columns, as `shape`
-    gives them, and how the stage divides its parts, if it does. `inputs`: input name -> fingerprint of the stage that
-    made it, or the identities of source files.
+    gives them, and how the stage divides its parts, if it does. `arguments`: the stage's keyword arguments, each as
+    `identity` gives it. `inputs`: input name -> fingerprint of the stage that made it, or the identities of sources.
     """
 
     stage: str
@@ -84,7 +84,8 @@ class Recipe:
 
     def differences(self, other: Recipe) -> list[str]:
         """What changed from `other`, the older recipe, to this one, as short phrases: `revision 1 -> 2`, `schema
-        changed`, `k: 10 -> 12`, `prompt changed`, `its input x changes`. Empty if nothing did.
+        changed`, `k: 10 -> 12`, `prompt changed`, `its input x changes`. An argument that one of them lacks counts as
+        None. Empty if nothing changed.
         """
         found = [] if self.revision == other.revision else [f"revision {other.revision} -> {self.revision}"]
         found += [] if self.schema == other.schema else ["schema changed"]

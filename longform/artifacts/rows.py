@@ -115,8 +115,8 @@ def read_parquet(paths: Iterable[str | Path]) -> str:
 
 
 def read_batches(path: str | Path, size: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in record batches of at most `size` rows, with all columns or only `columns`. Reads
-    one row group at a time; a batch never crosses row groups.
+    """The rows of a Parquet file in record batches of at most `size` rows, with all columns or only `columns`; of
+    these, names that the file lacks are ignored. Reads one row group at a time; a batch never crosses row groups.
     """
     import pyarrow.parquet as pq
 
@@ -144,8 +144,8 @@ class Rows:
     _making: Callable[[], list[Part]] | None
 
     def set_parts_source(self, make_parts: Callable[[], list[Part]]) -> None:
-        """Set the function that returns the parts. It is called once, when the parts are first needed, and may wait or
-        raise an error.
+        """Set the function that returns the parts. It is called when the parts are first needed and may wait; if it
+        raises an error, it is called again the next time.
         """
         self._making = make_parts
 
@@ -230,7 +230,7 @@ def grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
 
 
 def text_array(values: Sequence[str | None]) -> pa.Array:
-    """An Arrow string array of the values, None as null. OverflowError if they have 2 GB or more in UTF-8,
+    """An Arrow string array of the values, None as null. OverflowError if they have 2**31 bytes or more in UTF-8,
     UnicodeEncodeError for a lone surrogate.
 
     Made without `pa.array`, which imports pandas (a third of a second for each process).

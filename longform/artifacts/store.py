@@ -38,10 +38,10 @@ class Part:
     is empty for a part that is only planned.
 
     `key` says which rows: `<group>/<bits>-<index>`, one of 2**bits ranges of the key's hash; `<group>/part<number>`,
-    where rows are cut by their number; or `<group>/<SHA-256 of the source>-<index>`, a shard. `/<value>` follows if
-    the stage splits by a column. `bytes` and `sha256` are those of rows.parquet; `rejected_sha256` is that of
-    rejected.parquet, None if no row was rejected. `rejected`: (kind, reason, number of rows). `counts`: (counter,
-    sum).
+    where rows are cut by their number; or `<group>/<start of the source's SHA-256>-<index>`, a shard. Of several parts
+    cut by the number of rows the later ones end with `.00001` and so on. `/<value>` follows if the stage splits by a
+    column. `bytes` and `sha256` are those of rows.parquet; `rejected_sha256` is that of rejected.parquet, None if no
+    row was rejected. `rejected`: (kind, reason, number of rows). `counts`: (counter, sum).
     """
 
     stage: str
@@ -176,7 +176,7 @@ class Store:
 
     def unit(self, stage: str, unit: str) -> list[Part] | None:
         """The parts that a finished unit of work made. None if the unit is not finished, made no part, or one of its
-        parts is not in place (`has`). `unit`: the unit's id.
+        parts is not in place (`has`). StoreError if its record is damaged. `unit`: the unit's id.
         """
         parts = [Part.of(fields) for fields in read_json(self.stage(stage) / "units" / f"{unit}.json") or ()]
         return parts if parts and all(map(self.has, parts)) else None
@@ -194,7 +194,7 @@ class Store:
     def commit(self, folder: Path, part: Part) -> None:
         """Write part.json into a folder that has the part's other files, and rename the folder into the part's place.
         An equal intact part that exists already stays, and the folder is deleted; a differing or damaged one is
-        replaced.
+        replaced. StoreError if part.json cannot be written, or if that of the existing part is no JSON.
         """
         write_json(folder / "part.json", asdict(part))
         place = self.part(part)
@@ -213,8 +213,8 @@ class Store:
         shutil.rmtree(folder.with_name(f"{folder.name}-old"), ignore_errors=True)
 
     def commit_unit(self, stage: str, unit: str, parts: list[Part], responses: bytes | bytearray = b"") -> None:
-        """Record that a unit of work is finished. Writes the keys of the model responses it read (`responses`: 32
-        bytes each, one after another), then the parts it made. `unit`: the unit's id.
+        """Record that a unit of work is finished. Writes the keys of the model responses it read, if any, sorted and
+        each once (`responses`: 32 bytes each, one after another), then the parts it made. `unit`: the unit's id.
         """
         folder = self.stage(stage) / "units"
         if responses:

@@ -82,8 +82,9 @@ def _read(path: Path, number: int, line: bytes) -> Takedown:
 
 
 def add(home: Path, wanted: Iterable[tuple[str, str, str]]) -> tuple[list[Takedown], list[Takedown]]:
-    """Add takedowns to the file of a home; `wanted`: (id, date, reason). Returns (the takedowns that were added, those
-    of the wanted ids that the file had before, which stay as they are).
+    """Add takedowns to the file of a home, which is created if there is none; `wanted`: (id, date, reason), of which
+    the first with an id counts. Returns (the takedowns that were added, those of the wanted ids that the file had
+    before, which stay as they are).
 
     UsageError for a malformed date or an empty reason of a new id; then nothing is written. Waits PATIENCE_SECONDS
     (five minutes) for the lock, then BusyError. StoreError if the file is damaged or cannot be written.

@@ -117,7 +117,7 @@ def _folders(home: Path, dataset: str) -> list[Path]:
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """A version's manifest; None if it is missing, damaged or lacks a field of MANIFEST."""
+    """A version's manifest; None if it is missing, unreadable, damaged or lacks a field of MANIFEST."""
     try:
         manifest = read_json(folder / "manifest.json")
     except StoreError:
@@ -202,14 +202,16 @@ def load(
     config: str | None = None,
     as_pandas: bool = False,
 ) -> pa.Table | pd.DataFrame:
-    """A split of a published dataset as an Arrow table; with `stage`, all rows of that stage instead.
+    """A split of a published dataset as an Arrow table; with `stage`, all rows of that stage instead, where `split`
+    and the config are ignored.
 
         longform.load("NAME", split="test")
         longform.load("NAME/CONFIG", version="2026.11.20", as_pandas=True)
 
-    The config defaults to the dataset's default one, the split to `train`, or to `full` if that is the only one. The
-    home is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a DataFrame whose columns keep their Arrow types
-    (`pandas.ArrowDtype`): a null is NA in every type, integers stay integers, lists stay lists.
+    The config is `config`, else that in `dataset`, else the dataset's default one. The split defaults to `train`, or
+    to `full` if that is the only one. The home is `home`, else LONGFORM_HOME, else ./data. With `as_pandas` a
+    DataFrame whose columns keep their Arrow types (`pandas.ArrowDtype`): a null is NA in every type, integers stay
+    integers, lists stay lists.
     Raises UsageError for an unknown dataset, version, config, split or stage, where the message lists the known ones;
     StoreError if the version's manifest is damaged or the rows of the stage are gone.
     """

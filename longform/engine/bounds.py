@@ -40,7 +40,8 @@ class RowCount:
 
 
 class KnownRows:
-    """What a plan knows of a stage's rows. `parts`: its parts in order, those not built with an empty id.
+    """What a plan knows of a stage's rows. `parts`: its parts in order, those not built with an empty id. `built`:
+    whether all rows are. `rows`: group -> number of built rows.
 
     `rest`: group -> number of rows that are not built yet; the group "" stands for all groups together.
     """
@@ -57,7 +58,8 @@ class KnownRows:
     def misses(self, input_shape: Shape, stage_shape: Shape, label: str) -> bool:
         """Whether a unit of work of a later stage needs rows of this stage that are not built yet. A unit that sees
         all rows of this input or of its first input, or reads a source, needs all rows; else those of its group or its
-        part.
+        part. True also if it is unknown into which parts the group will be divided, and `label` is none of those
+        known.
 
         `input_shape`: how much of these rows the unit sees. `stage_shape`: how much it sees of its first input.
         `label`: the unit's label, a part key or a group.
@@ -71,7 +73,8 @@ class KnownRows:
 
     def count(self, group: str | None = None) -> RowCount:
         """The number of rows there will be, as bound and estimate: of one group, or of all groups (None). Built rows
-        count as they are. The estimate is None if it is missing for some of the rows that are not built.
+        count as they are; for one group, unbuilt rows of "" (see `rest`) count in full. The estimate is None if it is
+        missing for some of the rows that are not built.
         """
         rows = self.rows.total() if group is None else self.rows[group]
         rest = [self.rest[name] for name in (self.rest if group is None else (group, "")) if name in self.rest]
@@ -158,8 +161,8 @@ class Rate:
 
     def rows_about(self, rows_in: float, most: float, *, most_is_about: bool) -> float | None:
         """The estimated number of rows made of `rows_in` rows: as many for each row as before, at most `most`; just
-        `most` if the earlier build reached its bound and `most_is_about`. None if settings have changed and the
-        estimate is below 90 percent of `most`.
+        `most` if the earlier build reached its bound, `most_is_about` and `most` is finite. None if settings have
+        changed and the estimate is below 90 percent of `most`.
 
         `most_is_about`: `most` was computed from estimates of the inputs, not from their bounds.
         """
@@ -169,8 +172,8 @@ class Rate:
 
     def calls_about(self, rows_in: float, most: float, seen: int) -> float | None:
         """The estimated number of new questions for `rows_in` rows, of which at most `most` are asked; those whose
-        answers are stored and used again are subtracted. None if the earlier build read no answers, or if settings
-        have changed and the estimate is below 90 percent of `most`.
+        answers are stored and used again are subtracted, down to 0. None if the earlier build read no answers, or if
+        settings have changed and the estimate is below 90 percent of `most`.
 
         `seen`: how many of the rows with stored answers are not among these `rows_in`, so that nothing is subtracted
         for them.
@@ -188,8 +191,9 @@ class Rate:
 
 
 class Rates:
-    """The rates of earlier builds of the stages in a home. `calls`: fingerprint -> planned call, a mapping that the
-    caller fills while it plans.
+    """The rates of earlier builds of the stages in a home: `rate_for` gives that of a call. `artifacts(stage)`: the
+    stage's artifacts, newest first. `calls`: fingerprint -> planned call, a mapping that the caller fills while it
+    plans.
     """
 
     def __init__(self, store: Store, calls: Mapping[str, StageCall]) -> None:
@@ -201,9 +205,10 @@ class Rates:
     def rate_for(self, call: StageCall, group: str) -> Rate | None:
         """The rate of a group in the most similar earlier build that had rows in it; if none had, the rate of all
         groups together in the most similar build. None if there is no earlier build. Similar builds have few changes
-        of settings, then of prompts and models.
+        of settings, then of prompts and models; of equally similar ones the newest counts.
 
-        Group "" stands for all rows of a stage that sees all rows at once.
+        Group "" stands for all rows of a stage that sees all rows at once. Where rows are not divided by group (group
+        `all`) now or then, the rate is that of all groups of the build.
         """
         builds = self._builds(call)
         of_group = next(((earlier, groups) for earlier in builds if (groups := _groups_alike(earlier, group))), None)
@@ -378,7 +383,7 @@ def _groups_alike(earlier: EarlierBuild, group: str) -> list[str]:
 
 def _changed_arguments(call: StageCall, artifact: Artifact) -> tuple[int, int]:
     """(number of changed settings, number of changed prompts and models) of a stage alone since an artifact was made;
-    a new revision counts as a setting.
+    a new revision counts as a setting, while a changed schema and arguments that are gone do not count.
     """
     now, then = call.recipe, artifact.recipe
     names = [name for name in now.arguments if now.arguments[name] != then.arguments.get(name)]

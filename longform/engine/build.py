@@ -41,16 +41,18 @@ class Progress(Protocol):
     """The interface through which a build reports progress, from many threads at once.
 
     `watch`, passed to `begin`, returns `fraction`, what is done of the stage (0 to 1), and for a stage that asks a
-    model the state of the calls (see Models.status).
+    real model the state of the calls (see Models.status).
     """
 
     def begin(self, stage: str, units: int, calls: int, endpoint: str | None, watch: Watch) -> None:
         """A stage begins to make `units` units of work, with at most `calls` calls of the endpoint (0: it asks no
-        model, or the number is unknown).
+        model, or the number is unknown). Not called for a stage whose stored rows are reused.
         """
 
     def end(self, entry: StageRun) -> None:
-        """A stage has ended: it was made, or its stored rows are reused. `entry`: what was done for it."""
+        """A stage has ended: it was made, or its stored rows are reused; not called if it failed. `entry`: what was
+        done for it.
+        """
 
     def say(self, text: str) -> None:
         """Show a line of text to whoever watches the build."""
@@ -93,8 +95,10 @@ class Tasks(Protocol):
 
 @dataclass(slots=True)
 class StageRun:
-    """What one build did for one stage. `state`: `run` (made) or `reuse`. `spent_nano`: what its model calls cost in
-    this build, in billionths of a US dollar. Stored in <home>/runs/, not in the artifact, as it holds times.
+    """What one build did for one stage. `state`: `run` (made) or `reuse`. `units_run`, `units_reused`: how many units
+    of work were made, and how many were found stored; with `reuse` they and `seconds` are 0. `spent_nano`: what its
+    model calls cost in this build, in billionths of a US dollar. Stored in <home>/runs/, not in the artifact, as it
+    holds times.
     """
 
     stage: str
@@ -107,7 +111,9 @@ class StageRun:
 
     @property
     def sentence(self) -> str:
-        """What the stage made, e.g. `189 rows · 2 filtered · 1 rejected · 3 of 4 parts reused · USD 0.12`."""
+        """What the stage made, e.g. `189 rows · 2 filtered · 1 rejected · 3 of 4 parts reused · USD 0.12`; except for
+        the rows, numbers that are 0 are left out.
+        """
         units = self.units_run + self.units_reused
         left_out = {word: sum(self.artifact.reasons(kind).values()) for kind, word in LEFT_OUT.items()}
         phrases = [f"{self.artifact.rows:,} rows", *(f"{n:,} {word}" for word, n in left_out.items() if n)]
@@ -117,7 +123,9 @@ class StageRun:
 
 
 class Build:
-    """A builder that makes the stages that a flow calls with it, or those that a `Method` has recorded."""
+    """A builder that makes the stages that a flow calls with it, or those that a `Method` has recorded (`make`). `add`
+    starts a stage, `finish` waits for all, `stop` ends the build early, `close` cleans up after it.
+    """
 
     def __init__(
         self,
@@ -167,8 +175,8 @@ class Build:
         self.finish()
 
     def add(self, call: StageCall) -> None:
-        """Submit a stage to `tasks`, which starts it as soon as the stages upstream are made. Returns at once; the
-        call's `rows` wait for the stage when their parts are needed.
+        """Submit a stage to `tasks`, which starts it as soon as the stages upstream are made. Returns at once (with
+        SequentialStages when the stage is made); the call's `rows` wait for the stage when their parts are needed.
         """
         upstream = {
             name: self._stage_futures[rows.fingerprint]
@@ -226,8 +234,8 @@ class Build:
         return stage_run
 
     def _make(self, call: StageCall, input_hash: str) -> StageRun:
-        """Make the parts of a stage that are not stored yet, write its artifact, and return the run; the time is left
-        at 0.
+        """Make the parts of a stage that cannot be reused (`reusable_parts`), write its artifact, and return the run;
+        the time is left at 0. In batch mode its questions are first asked through the Batch API.
         """
         rules = self.models.offline if call.endpoints else {}
         after = self._stages_after.get(call.recipe.fingerprint, 0)
@@ -326,8 +334,8 @@ class Build:
         return Incomplete(f"{call.name} was left unfinished, as another stage failed: run the same command again.")
 
     def _make_part(self, call: StageCall, job: Job) -> list[Part]:
-        """Make the parts of one unit of work, in this process or by the runner. Incomplete if the build is stopped. A
-        unit that joins or indexes first waits for its share of memory (`Allowance`).
+        """Make the parts of one unit of work, in this process or by the runner, for which a unit that joins or indexes
+        first waits for its share of memory (`Allowance`). Incomplete if the build is stopped.
         """
         if self.stopping.is_set():
             raise broken_off()
@@ -369,7 +377,7 @@ class Build:
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by
-        unit.
+        unit. Those that depend on a reply, or come after embeddings or a web request, are not found (`walk`).
         """
         for job in jobs:
             requests: list[Request] = []

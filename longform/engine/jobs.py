@@ -106,7 +106,8 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
 def _units_of(stage: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
     """(label, keys of the output parts, inputs: parameter -> rows or shard) of each unit of work. The shape of the
     first input says what the units are: shards, parts, groups, or all rows at once (label `all`). Of the other inputs
-    a unit gets the parts that belong to it.
+    a unit gets the parts that belong to it. The keys are those of `_keys_of`, or, if the stage limits the rows of a
+    part, `<group>/part<number of the unit>` alone; a shard has one part with its own key.
     """
     (name, first), *others = inputs.items()
     if stage.shape is Shape.SHARD:
@@ -145,7 +146,7 @@ def _keys_of(stage: Stage, unit: str, parts: list[Part]) -> list[str]:
     """The keys of the parts that a unit makes; `parts`: those of its first input. They are the keys of these parts if
     the unit sees one part, or if all of them are ranges of the hash.
     Else a unit that sees all rows has one key, that of its only part or ALL_ROWS_KEY; a unit of a group has new ranges
-    of the hash, as many as its number of rows asks for (PARTS, ROWS_PER_PART).
+    of the hash, as many (a power of two) as its number of rows asks for (PARTS, ROWS_PER_PART).
     """
     keys = [part.key for part in parts]
     if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
@@ -207,7 +208,8 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
     the job is broken off with Incomplete.
 
     A full disk, missing permissions or memory that DuckDB lacks give a StoreError, passing locks and time-outs a
-    BusyStore. Other errors are raised as they are, or as StoreError if an input part turns out to be damaged.
+    BusyStore. Other errors are raised as they are; if they are none of the project's and an input part turns out to be
+    damaged, a StoreError instead. Changes the threshold of the process's garbage collection.
     """
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)  # rows hold no cycles: looking for some took a tenth of the time
     stage: Stage = getattr(import_module(job.module), job.stage)
@@ -240,8 +242,9 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
 
 
 def _make_unit(job: Job, stage: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
-    """Run a stage's body, write its parts, check and commit them. On an error, and if `stop` is set, the unfinished
-    parts are deleted.
+    """Run a stage's body, write its parts, check that no row is lost, record the unit as finished and return the
+    parts. Incomplete if `stop` is set, which is looked at after each row. On any error the unfinished parts are
+    deleted.
     """
     parts = Parts(store, stage.name, stage.schema, job.keys, stage.split_by, stage.max_rows_per_part)
     context = StageContext(store, models, stage.name, job.recipe, parts.count, job.shared)

@@ -50,8 +50,9 @@ class Planned(Figures):
     cut off or unreadable is asked again.
 
     Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`:
-    endpoint -> model where the price is unknown. `measured`: the length of replies is estimated from stored ones.
-    `web`: it asks the web, at most once for each row.
+    endpoint -> model where the price is unknown. `endpoint`: the name of its first endpoint, None without one.
+    `offline`: it asks no real model. `batch`: one of its models has a Batch API. `measured`: the length of replies is
+    estimated from stored ones. `web`: it asks the web, at most once for each row.
     """
 
     stage: str
@@ -181,7 +182,9 @@ class Plan:
             self.add(call)
 
     def add(self, call: StageCall) -> None:
-        """Plan one stage of a flow; the result is added to `stages`."""
+        """Plan one stage of a flow; the result is added to `stages`. If its rows are all built, `call.rows` is given
+        their parts.
+        """
         self._calls[call.recipe.fingerprint] = call
         units = self._units(call)
         known = self._known[call.recipe.fingerprint] = self._rows(call, units)
@@ -242,7 +245,8 @@ class Plan:
 
     def _rest(self, call: StageCall, jobs: list[Job], taken: Taken) -> RowCount:
         """Bound and estimate of the rows that these units of one group will make; the estimate is None without a rate
-        of an earlier build. `jobs`: not empty. `taken`: (group, input) -> rows that finished units read.
+        of an earlier build that still holds, or without an estimate of the input rows. `jobs`: not empty. `taken`:
+        (group, input) -> rows that finished units read.
         """
         group, most = group_of_job(call, jobs[0]), self._most(call, jobs, taken)
         if call.stage.shape is Shape.SHARD:
@@ -478,11 +482,11 @@ def total(stages: Iterable[Planned]) -> dict[str, Any]:
     (SUMMED), estimates (`calls_about`, `usd`), and `exact`, whether all are exact. A sum is None if one of its figures
     is unknown, e.g. as a model's price is.
 
-    Stages with unknown bounds are left out of the sums of SUMMED, unless a model's price is unknown. `without` lists
-    them: stage -> what has to be built before more is known.
+    Stages with unknown bounds are left out of the sums of SUMMED, unless only a model's price is unknown. `without`
+    lists them: stage -> what has to be built before more is known.
     """
     asking = [planned for planned in stages if planned.endpoint and not planned.offline and planned.calls != 0]
-    known = [planned for planned in asking if planned.unpriced or None not in (planned.calls, planned.usd_at_most)]
+    known = [p for p in asking if p.calls is not None and (p.unpriced or p.usd_at_most is not None)]
     return {
         **{name: _sum(known, name) for name in SUMMED},
         **{name: _sum(asking, name) for name in ("calls_about", "usd")},

@@ -86,8 +86,9 @@ class PrefectTasks:
         return _StageFuture(task.submit(**futures))
 
     def part(self, call: StageCall, label: str, run: Callable[[], list[Part]]) -> TaskFuture[list[Part]]:
-        """Submit a unit of work as a task run, which is retried after a PassingError; returns its future at once.
-        `run` makes the unit's parts; `label` names the unit.
+        """Submit a unit of work as a task run, which is retried after a PassingError; returns its future at once. If
+        the flow run was cancelled, an error of the project ends it as Cancelled, not Failed. `run` makes the unit's
+        parts; `label` names the unit.
         """
 
         def body() -> list[Part] | State[Any]:
@@ -129,8 +130,9 @@ class PrefectTasks:
 
     def _watch(self, run: Any, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Ask the server for the state of the flow run with the id `run` every two seconds, until `close` is called.
-        Call `stop` and return if the run is cancelled or the server does not answer for SECONDS_OF_SILENCE seconds;
-        `say` warns after four seconds of silence.
+        Call `stop` and return if the run is cancelled, or if no connection to the server succeeds for more than
+        SECONDS_OF_SILENCE seconds (then `on_loss` is called, too); `say` warns after four seconds. Other errors of the
+        server are ignored.
         """
         silent_seconds = 0.0
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:

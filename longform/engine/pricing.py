@@ -102,7 +102,7 @@ class Pricing:
     ) -> tuple[float | None, float | None]:
         """Estimated tokens of (all prompts, all replies) of `calls` calls, from the mean of this model's stored
         answers to the call's prompts. (0, 0) for no calls; (None, None) if `calls` is None or there are no such
-        answers.
+        answers with known tokens.
         """
         if calls == 0:
             return 0.0, 0.0

@@ -335,7 +335,9 @@ def _interruptible(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _on_sigterm(*_: object) -> None:
-    """The worker's handler of SIGTERM: raises _JobStopped inside a running job; a second signal has no effect."""
+    """The worker's handler of SIGTERM: raises _JobStopped inside a running job, and makes the worker refuse later jobs
+    (`_interruptible`); a second signal has no effect.
+    """
     if not _TOLD_TO_END.is_set():
         _TOLD_TO_END.set()
         if _WORKING.is_set():

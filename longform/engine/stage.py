@@ -208,7 +208,7 @@ class Stage:
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
         """The recipe of a call: name, revision, schema (with `split_by` and `max_rows_per_part`, if the stage has
-        them), arguments and the identities of its inputs.
+        them), arguments and the identities of its inputs. TypeError for an argument without an identity.
         """
         input_identities = {
             name: value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]
@@ -326,7 +326,8 @@ class Method:
 
 
 class StageContext:
-    """The context that a stage's body gets for one unit of work; no part of the stage's identity.
+    """The context that a stage's body gets for one unit of work; no part of the stage's identity. `ask` and `embed`
+    call models, `web` gives a web client, `scratch` and `shared` give folders.
 
     `count(name, number)` adds to a counter of the part, shown by `longform show`. `responses` collects the keys of the
     model responses that the unit read, 32 bytes each.
@@ -366,11 +367,14 @@ class StageContext:
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
         """(item, reply or failure) for each request, in the order of the items; one for each sample if a request wants
         several. `item` is anything by which the caller knows its request. Replies are stored before they are returned.
+        Errors as in `Client.ask`.
         """
         yield from self._client(endpoint).ask(items)
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
-        """One vector for each text, in the order of the texts."""
+        """One vector for each text, in the order of the texts. UsageError for the offline model; other errors as in
+        `Client.embed`.
+        """
         return self._client(endpoint).embed(texts)
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:

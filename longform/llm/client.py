@@ -123,8 +123,9 @@ class PendingRequests:
         """For each item one (item, PendingRequest) per sample of its request, in order. Samples whose reply is neither
         stored nor in flight are submitted; this does not wait for their replies.
 
-        UsageError where the endpoint lacks a capability that a request needs; EndpointError where something must be
-        sent and the API key is missing.
+        UsageError where a request wants log-probabilities and the endpoint lacks that capability. EndpointError where
+        something must be sent and the API key is missing. That error, or a StoreError, is also the result of the
+        PendingRequests made here, because other callers may have joined them.
         """
         self._check_capabilities(request for _, request in chunk)
         found, new = self._joined(chunk)
@@ -144,7 +145,8 @@ class PendingRequests:
         self, chunk: Sequence[tuple[T, Request]]
     ) -> tuple[list[tuple[T, PendingRequest]], list[PendingRequest]]:
         """(all, new): an (item, PendingRequest) for every sample in the chunk, in order; and those PendingRequests
-        that were made here, because no equal question is in flight. Adds a waiter to each.
+        that were made here, because no equal question is in flight. Puts the new ones into the dispatcher's `pending`,
+        and adds a waiter to a PendingRequest each time that it is in `all`.
         """
         asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
         bodies = [self.dispatcher.clean(canonical(body_of(self._endpoint, request, n))) for _, request, n in asked]
@@ -211,8 +213,8 @@ class PendingRequests:
 
     def _resolve_or_retry(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
         """Whether the record was used: it gave the request's result, or led to the next attempt. False where there is
-        no record, where it cannot be read, or where a stored failure is to be asked again; then the attempt is still
-        to be sent.
+        no record, or it cannot be read: then the present attempt is still to be sent. False also for a stored failure
+        that is to be asked again: then the request is back at its first attempt, with `fresh` set.
 
         `facts` is what was read from a reply that has just arrived; None where the record comes from the store.
         """
@@ -340,7 +342,10 @@ def judge(
 ) -> Answer | Failure | str:
     """An Answer; a Failure that is final; or, where another attempt is due, a string that says what is wrong:
     "length", "whitespace", "empty", or in a phrase why the reply cannot be read in its form. `cached`: the reply comes
-    from the store. The offline model gets no other attempt.
+    from the store.
+
+    Another attempt is due if the reply to the first one is cut off or empty, and if any but a repair cannot be read.
+    After a refusal, or a filter, none is due; the offline model never gets one.
     """
     request, text = pending.request, completion.text
     retries = pending.step == "first" and not endpoint.offline
@@ -426,7 +431,8 @@ class Client:
 
         Raises EndpointError where the endpoint refuses to work at all, BudgetError where the budget is used up, and
         UsageError where the endpoint or the offline model cannot do what is asked. A request that got no answer for a
-        passing reason raises Incomplete, after all others were asked. Replies that arrived until then are stored.
+        passing reason is left out, and Incomplete is raised after all others were asked; at once where the endpoint is
+        given up or the models are closed. Replies that arrived until then are stored.
         """
         if self.endpoint.offline:
             yield from ((item, self._offline(request, n)) for item, request in items for n in range(request.samples))
@@ -497,8 +503,8 @@ class Client:
         """Take answered requests off the head of the window, and yield (item, result) of each, in order. Waits for at
         least the first `least` of them. Their keys are noted.
 
-        An Incomplete is added to `unanswered` in place of a result; but it is raised if the endpoint was halted. Any
-        other error is raised.
+        A request that ended with Incomplete is not yielded: the error is added to `unanswered`, or raised if the
+        endpoint was halted. Any other error is raised.
         """
         if least > 0:
             requests.wait(window[min(least, len(window)) - 1][1])

@@ -72,7 +72,7 @@ class Estimator:
 
     def embed(self, texts: Iterable[str]) -> None:
         """Count texts to be embedded, in calls of at most AT_ONCE texts. Texts that were counted before are skipped; a
-        call is counted only if it has a text whose vector is not stored.
+        call is counted only if it has a text that is neither stored nor was counted before.
         """
         sums = self._tallies["embeddings"].sums
         waiting = iter(dict.fromkeys(texts))
@@ -166,7 +166,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums over the requests of one task.
+    """Sums over the requests of one task. All names below but `least`, `inputs` and `outputs` are keys of `sums`.
 
     Of requests without a stored reply: `calls`, `replies` (one a sample), `trips` (calls for texts to embed, many
     texts each), `bytes` and `tokens_at_most` of the calls, `reply_bytes` (of the requests, one for each reply) and
@@ -321,7 +321,7 @@ def _used(sums: Counter[str], usage: Usage) -> _Tokens:
 
 def _least(question: _Question) -> float:
     """A low guess at a reply's tokens: 1/32 of the limit; for a structured reply, which may be one word, 4 or the
-    limit if that is less.
+    limit if that is less; 0 for a text to embed.
     """
     in_form = question.request is not None and question.request.reply is not None
     return min(FORM_TOKENS, question.limit) if in_form else LIMIT_LOW * question.limit

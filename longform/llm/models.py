@@ -104,7 +104,8 @@ class Models:
 
         Request files are kept in `folder` until their job has ended. `say` is called with messages for the user.
         BudgetError where the budget has no room for all requests, EndpointError where the key is missing or the
-        endpoint refuses, Incomplete where it gives no answer for an hour or the models are closed.
+        endpoint refuses, Incomplete where it gives no answer for an hour or the models are closed; UsageError as of
+        `dispatcher`.
         """
         from longform.llm.prefetch import prefetch_stage
 
@@ -114,7 +115,9 @@ class Models:
 
     @property
     def store(self) -> ResponseStore:
-        """The response store, opened when first needed. Incomplete once the models are closed."""
+        """The response store, opened when first needed. Incomplete once the models are closed; BusyError where another
+        process writes to its file, StoreError where it cannot be used.
+        """
         from longform.llm.responses.store import open_responses
 
         with self._open():
@@ -122,8 +125,9 @@ class Models:
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
-        """The dispatcher for endpoints of this name, made for the first one that comes. UsageError where there is a
-        cap but the price of its model is unknown; Incomplete once the models are closed.
+        """The dispatcher for endpoints of this name, made for the first one that comes; this opens the store and
+        starts the event loop. UsageError where there is a cap but the price of its model is unknown; Incomplete once
+        the models are closed; the errors of `store`.
         """
         from longform.llm.send.dispatch import Dispatcher
 

@@ -74,8 +74,9 @@ Rules = Mapping[str, Rule]
 
 
 def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -> tuple[str, str, int, int]:
-    """(text, finish, input tokens, output tokens) of the rule for the request's prompt. `finish` is "stop", or
-    "length" where the reply was cut off at the request's `max_tokens`. A token is counted for every four characters.
+    """(text, finish, input tokens, output tokens) of the rule for the request's prompt. The text ends with the end
+    mark, a line `=====`. `finish` is "stop", or "length" where the text was cut off at the request's `max_tokens`. A
+    token is counted for every four characters, rounded up.
 
     Another `sample` draws again; a rule that draws nothing says the same again. With `effort` "low" rules that write
     drafts write plainer ones, so that a weak and a strong writer can be compared without a model. Raises UsageError
@@ -98,8 +99,9 @@ def respond(rules: Rules, request: Request, sample: int = 0, effort: str = "") -
 
 
 def task_of(rules: Rules, messages: Iterable[tuple[str, str]]) -> str | None:
-    """The name of the rule whose labels are those of the fenced texts in the last user message; else of the first rule
-    of whose labels only optional ones are missing there; None where no rule fits.
+    """The name of the rule whose labels are those of the fenced texts in the last user message (numbers after labels
+    are ignored); else of the first rule that has all of these labels, and of whose other labels all are optional; None
+    where no rule fits.
     """
     message = next((content for role, content in reversed([*messages]) if role == "user"), "")
     labels = {_NUMBER.sub("", label) for label, _ in unfenced(message)}

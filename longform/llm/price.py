@@ -32,8 +32,8 @@ USUAL_TIERS = ("auto", "default", "standard", "standard_only")
 
 
 def price_of(endpoint: Endpoint) -> Price | None:
-    """The price of the endpoint's model, in USD per million tokens: the configured one, else the listed one; None
-    where unknown; zero for the offline model.
+    """The price of the endpoint's model, in USD per million tokens: the configured one, else zero for the offline
+    model, else the one listed in genai-prices for the `service_tier` in the endpoint's parameters; None where unknown.
     """
     if endpoint.price is not None:
         return endpoint.price
@@ -60,8 +60,8 @@ def cost_nano(price: Price, input_tokens: int, cached_tokens: int, output_tokens
 
 
 def _listed(base_url: str, model: str, tier: Any) -> Price | None:
-    """The price in genai-prices of the model at this address, of a service tier (None: the usual one); None where it
-    is not listed.
+    """The price in genai-prices of the model at this address, of a service tier (None: the usual one); None where the
+    model is not listed, or for the reasons of `_price`.
     """
     from genai_prices.data_snapshot import get_snapshot
 
@@ -75,8 +75,9 @@ def _listed(base_url: str, model: str, tier: Any) -> Price | None:
 
 
 def _price(found: ModelInfo, tier: Any) -> Price | None:
-    """A listed model's price now, with the factor of a batch (0.5 for any but the usual tier). None where the tier is
-    not listed, where prompts have no price, or where something besides tokens is charged.
+    """A listed model's price now, with the factor of a batch (0.5 for any but the usual tier); 0 for replies without a
+    price. None where the tier is not listed, where prompts have no price, or where anything of CHARGED_OTHERWISE is
+    charged (requests, characters, reasoning or citation tokens at a price of their own).
     """
     now = datetime.now(UTC)
     if tier is not None and not any(variant.when == {"service_tier": tier} for variant in found.price_variants or ()):
@@ -193,8 +194,8 @@ class Budget:
             return wanted
 
     def settle(self, reserved: int, spent: int, *, calls: int = 1, stage: str = "") -> None:
-        """Replace a reserved amount by what was really spent, add that to the total of `stage`, and call the functions
-        in `freed`. `reserved` is what `reserve` returned; `calls`: how many calls that paid for.
+        """Replace a reserved amount by what was really spent, add that to the total of `stage`, empty `freed` and call
+        the functions that were in it. `reserved` is what `reserve` returned; `calls`: how many calls that paid for.
         """
         with self._lock:
             self._by_stage[stage] += spent
@@ -214,5 +215,5 @@ class Budget:
 
     @property
     def has_reservations(self) -> bool:
-        """Whether money is reserved for calls in flight, of which some may be freed when they end."""
+        """Whether money is reserved for calls in flight or open batches, of which some may be freed when they end."""
         return self.reserved_nano > 0

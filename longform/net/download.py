@@ -200,8 +200,9 @@ class Part:
 
     def _take_up(self) -> None:
         """Continue with the bytes that an earlier process left, which are hashed again; after a reboot only with those
-        that were synced to disk. All are deleted if they differ from their noted SHA-256, are more than the file has,
-        or nothing tells to which version of the file they belong.
+        that were synced to disk. All are deleted if their number is the noted one but not their SHA-256, if they are
+        more than the file has, or if nothing tells to which version of the file they belong. StoreError if the part
+        cannot be read.
         """
         length = os.fstat(self.file.fileno()).st_size
         try:
@@ -247,7 +248,8 @@ class Part:
         """The offset at which the body of this reply (status 200, 206 or 416) begins; None if the part turns out to be
         the whole file (416). A reply of 200 empties the part: the offset is 0.
 
-        Changed if the server's file is another one now, or the reply is not the range that was requested.
+        Changed if the server's file is another one now or has not the expected size, or if the reply is not the range
+        that was requested.
         """
         asked = response.request.headers.get("Range")
         if response.status_code == 200:
@@ -269,8 +271,8 @@ class Part:
     def _continued(self, start: int | None, asked: int, total: int | None) -> int:
         """The offset `asked`, from which bytes were requested, if a reply of 206 begins there (`start`); else Changed.
         `total`: the size of the whole file by this reply, None if it does not say; it is noted as the version's size.
-        Changed also if `total` is neither the size known so far nor the number of bytes there already, or if no reply
-        has told the size.
+        Changed also if no reply has told the size, or if `total` differs both from the size told before and from the
+        number of bytes there already.
         """
         size = self.version.size
         if start != asked or (total is None and size is None):
@@ -321,7 +323,7 @@ class Part:
 
     def leave(self) -> None:
         """Write the SHA-256 of the part to `<name>.part.json`, so that the next process can see whether the bytes were
-        changed. Does nothing if the part is empty, and passes over a disk that cannot be written.
+        changed. Nothing is written if the part is empty or was moved away; a disk that cannot be written is no error.
         """
         self.version.hashed, self.version.sha256 = self.size, self.hashes.digests()["sha256"]
         with suppress(StoreError):
@@ -342,7 +344,7 @@ def content_range(response: requests.Response) -> tuple[int | None, int | None]:
 def dated(response: requests.Response) -> str | None:
     """The header Last-Modified, if it can serve as a validator: at least one second before the header Date, so that
     the file cannot have changed again within that second (RFC 9110, 8.8.2.2). Else None, also if one of the headers is
-    missing.
+    missing or ill-formed.
     """
     text = response.headers.get("Last-Modified")
     try:
@@ -372,14 +374,15 @@ class Downloader(Http):
         """Download a file to `place`, unless it is there already. An interrupted download continues where it stopped,
         if the server's file is still the same.
 
-        A callable `url` returns a new link when one has expired: such links may be signed, so they are written down
-        without query. `size` (bytes), `sha256` and `md5` are what is expected; `at_most` is the most bytes the file
-        may have. `facts` are written to `<name>.fetch.json`. `retry_after` reads from a refusal the seconds to wait.
-        While another process downloads the same file, this waits for it.
+        A callable `url` returns the link, and a new one when that has expired: such links may be signed, so they are
+        written down without query. `size` (bytes), `sha256` and `md5` are what is expected; `at_most` is the most
+        bytes the file may have. `credentials`: headers for the host of the link alone. `facts` are written to
+        `<name>.fetch.json`. `retry_after` reads the seconds to wait from a 429 or 503 reply without a usable
+        Retry-After header. While another process downloads the same file, this waits for it.
 
-        SourceError if the server has no such file, or keeps sending another than expected, or more than `at_most`
-        bytes; Incomplete if retries are used up or the server is too slow; UsageError if a file at `place` is not the
-        expected one; StoreError if the disk cannot be written.
+        SourceError if the server refuses (HttpError), sends no file or keeps sending another than expected, sends more
+        than `at_most` bytes, or neither it nor the arguments tell where the file ends; Incomplete if retries are used
+        up or the server is too slow; UsageError as in `already`; StoreError if the disk cannot be read or written.
         """
         given = {"sha256": sha256, "md5": md5}
         expected = Expected(size, {name: digest.lower() for name, digest in given.items() if digest})
@@ -411,8 +414,10 @@ class Downloader(Http):
 
 def already(place: Path, expected: Expected) -> Fetched | None:
     """The file at `place`, if it is there and whole; None if there is none. UsageError if it is not the expected one,
-    or if neither `expected` nor a `<name>.fetch.json` tells whether it is whole. A missing `<name>.fetch.json` is
-    written.
+    has not the size noted in its `<name>.fetch.json`, or neither `expected` nor these notes tell whether it is whole.
+
+    Digests are taken from the notes, and only if one is missing there computed from the file. Missing notes are
+    written. StoreError if the notes are damaged, or the file cannot be read.
     """
     if not place.exists():
         return None
@@ -496,8 +501,8 @@ class _Download:
 
     def run(self) -> Fetched:
         """Download the file, check its size and digests, and move it to its place. If they differ it is downloaded
-        again; SourceError at the WRONG_DIGESTS-th restart. After any failure the bytes that arrived are kept for the
-        next run.
+        again; SourceError at the WRONG_DIGESTS-th restart, those after a changed file included. After any other failure
+        the bytes that arrived are kept for the next run.
         """
         self._show()
         try:
@@ -537,8 +542,8 @@ class _Download:
 
     def _open_reply(self) -> requests.Response:
         """A reply with the status 416 or one below 400, its body not yet read. If a link was refused as expired
-        (EXPIRED), `url` is called for a new one, but only once until further bytes arrive; else HttpError. Dropped if
-        another attempt may help.
+        (EXPIRED) and `url` is callable, it is called for a new one, but only once until further bytes arrive; else
+        HttpError. Dropped if another attempt may help.
         """
         while True:
             self.link = self.link or (self.url() if callable(self.url) else self.url)
@@ -551,8 +556,9 @@ class _Download:
                 self.refused, self.link = True, None
 
     def _check_kind(self, response: requests.Response) -> None:
-        """SourceError if the reply is not the bytes of a file: a status other than 200, 206 and 416, an HTML page, or
-        a Content-Encoding that the name does not show (as `.gz` shows gzip).
+        """SourceError if the reply is not the bytes of a file: a status other than 200, 206 and 416, an HTML page
+        unless the file's name ends as one or has no ending (PAGES), or a Content-Encoding that the name does not show
+        (as `.gz` shows gzip).
         """
         name, status, kind = self.place.name.lower(), response.status_code, response.headers.get("Content-Type", "")
         if status not in (200, 206, 416):
@@ -572,8 +578,10 @@ class _Download:
         )
 
     def _receive(self, response: requests.Response) -> None:
-        """Append the body of the reply to the part. Dropped if it breaks off; SourceError if neither the reply nor
-        what is expected tells where the file ends.
+        """Append the body of the reply to the part; nothing of a 416 that shows the part to be whole. Dropped if the
+        body ends too early, or is empty and nothing shows that this is the whole file; Changed if it is not of the same
+        or the expected file; SourceError if neither the reply nor what is expected tells where the file ends, or for
+        more than `at_most` bytes; Incomplete if it is too slow.
         """
         start = self.part.accept(response, shown(self.link or ""))
         if start is None:

@@ -25,8 +25,8 @@ class Refused(SourceError):
 
 
 def check_address(url: str, *, private_hosts: bool) -> None:
-    """Raise Refused for a URL that is no http(s) address and, unless `private_hosts`, for a host that is unknown or
-    has an IP address that is not public; Incomplete if the host's name cannot be looked up for now.
+    """Raise Refused for a URL that is no http(s) address or holds a user or password and, unless `private_hosts`, for
+    a host that is unknown or has an IP address that is not public; Incomplete if its name cannot be looked up for now.
 
     All IP addresses of the host are checked before a connection is made; `check_peer` checks the connected one again,
     as the name may resolve to another by then. Behind a proxy, which resolves names, only an IP address written in the
@@ -66,8 +66,8 @@ def _addresses(url: str, host: str, port: int) -> list[str]:
 
 
 def public(address: str) -> bool:
-    """Whether an IP address belongs to the public internet. An IPv6 address that embeds IPv4 addresses (mapped, 6to4,
-    Teredo, NAT64) is public if all of these are.
+    """Whether an IP address belongs to the public internet: global, not multicast, not reserved. An IPv6 address that
+    embeds IPv4 addresses (mapped, 6to4, Teredo, NAT64) is public if all of these are.
     """
     ip = ip_address(address)
     known = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())] if isinstance(ip, IPv6Address) else []

@@ -134,9 +134,9 @@ class Http:
     """An HTTP client that keeps to a rate per host and retries. Threads may share one.
 
     `per_second` limits the requests to each host, None: no limit. `tries` is the most attempts for one request,
-    `patience_seconds` the longest time that the waits between them may take in sum. `timeout_seconds`: for connecting,
-    and for the head of a reply and single reads of its body. `contact` goes into the User-Agent; default:
-    LONGFORM_CONTACT.
+    `patience_seconds` the longest time that the waits between them may take in sum, and that the body of one reply to
+    `get` or `post` may take. `timeout_seconds`: for connecting, and for the head of a reply and single reads of its
+    body, each at most `patience_seconds`. `contact` goes into the User-Agent as in `user_agent`, with its UsageError.
     """
 
     def __init__(
@@ -157,7 +157,8 @@ class Http:
 
     def keep_rate(self, url: str, per_second: float) -> None:
         """From now on request the host of `url` at most `per_second` times a second, and pause (at most
-        LONGEST_HOST_PAUSE_SECONDS) when the headers of its replies say that its limit is used up.
+        LONGEST_HOST_PAUSE_SECONDS) when the headers of its replies say that its limit is used up and when it is reset.
+        SourceError for a URL that is no http(s) address.
         """
         self._rates[origin(url)[1]] = per_second
 
@@ -178,7 +179,9 @@ class Http:
 
         HttpError (a SourceError) for a status that no retry helps (4xx except 408, 425, 429, and a redirect without an
         address); Incomplete if the attempts or the time for them are used up (connection failed, 408, 425, 429, 5xx);
-        SourceError for a body larger than `max_bytes`, a bad certificate, or a redirect that is not followed.
+        SourceError for an invalid address, a body larger than `max_bytes` (also when unpacked) or in an unknown
+        encoding, a bad certificate, or a redirect that is not followed; UsageError for a header that cannot be sent;
+        with `public_only` Refused if the IP address connected to is not public; and what `check` raises.
         """
         return self._whole(
             Call("GET", url, params, credentials, headers, check=check, public_only=public_only), max_bytes, retry_after
@@ -194,8 +197,8 @@ class Http:
         headers: Mapping[str, str] | None = None,
         retry_after: Wait | None = None,
     ) -> Reply:
-        """The reply to a POST request, with the exceptions of `get`. `data` is sent as a form, `json` as a JSON
-        document; neither is sent on to another host that a redirect names.
+        """The reply to a POST request, of at most MAX_BYTES, with the exceptions of `get`. `data` is sent as a form,
+        `json` as a JSON document; neither is sent on to another host: a redirect by 307 or 308 to one is a SourceError.
         """
         return self._whole(Call("POST", url, None, credentials, headers, data, json), MAX_BYTES, retry_after)
 
@@ -220,7 +223,8 @@ class Http:
         status is below 400 or one in `also`.
 
         Dropped if another attempt may help (408, 425, 429, 5xx, failed connection); HttpError for any other status;
-        SourceError for a redirect that is not followed, or more than REDIRECTS of them.
+        SourceError for a redirect that is not followed, or more than REDIRECTS of them; also what `Wire.send` and
+        `call.check` raise.
         """
         for moved in range(REDIRECTS + 1):
             response = self._send(call, moved=moved > 0)
@@ -233,7 +237,9 @@ class Http:
 
     def _send(self, call: Call, *, moved: bool) -> requests.Response:
         """The reply to one request, redirects not followed, after waiting for the host's rate; its body is not yet
-        read. Dropped for a failed connection. `moved`: the request is due to a redirect, which the message then says.
+        read. Dropped for a failed connection; also what `Wire.send` and `call.check` raise. If the reply of a host of
+        `keep_rate` says that its limit is used up, the host's next request has to wait. `moved`: the request is due to
+        a redirect, which the message of Dropped then says.
         """
         _, host, _ = origin(call.url)
         if call.check:
@@ -292,7 +298,8 @@ class Http:
 class Login:
     """Credentials that expire: fetched by `log_in` at the first use, and again after a reply of 401.
 
-    `log_in` returns the headers to send, or None if the user has no account: then requests go without.
+    `log_in` returns the headers to send, or None if the user has no account: then the request goes without, and the
+    next use calls `log_in` again.
     """
 
     def __init__(self, log_in: Callable[[], dict[str, str] | None]) -> None:
@@ -360,8 +367,8 @@ class RetryBudget:
 
 
 def retry_after_seconds(text: str) -> float | None:
-    """The seconds to wait by a Retry-After header, which holds a number or an HTTP date (one in the past: 0); None for
-    any other text.
+    """The seconds to wait by a Retry-After header, which holds a whole number or an HTTP date (one in the past: 0), at
+    most LONGEST_WAIT_SECONDS; None for any other text.
     """
     try:
         return float(Retry(retry_after_max=LONGEST_WAIT_SECONDS).parse_retry_after(text))
@@ -370,8 +377,8 @@ def retry_after_seconds(text: str) -> float | None:
 
 
 def limit_seconds(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a rate limit is reset, read from the reply's headers; None if they do not say. Of several limits
-    the first.
+    """Seconds until a rate limit is reset, read from the first of these headers that a reply has; None if they do not
+    say. Of several limits in a header the first. A RateLimit header without `t=` is passed over.
 
         RateLimit: "api";r=0;t=55
         RateLimit-Reset: 55

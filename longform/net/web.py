@@ -78,9 +78,9 @@ R = TypeVar("R")
 class Page:
     """A stored reply, or a stored failure: then `error` is its short reason, `detail` the message, `content` empty.
 
-    `url` is the requested address, `final_url` the address after redirects; `status` is 0 for a failure that is no
-    HTTP error status; `fetched_at` is in milliseconds since 1970, UTC. Header names are in lower case; only
-    KEPT_HEADERS are kept.
+    `url` is the requested address, `final_url` the address after redirects (for a failure or a service, the requested
+    one); `status` is 0 for a failure that is no HTTP error status; `fetched_at` is in milliseconds since 1970, UTC.
+    Header names are in lower case; only KEPT_HEADERS are kept, cut to HEADER_CHARACTERS.
     """
 
     url: str
@@ -235,9 +235,9 @@ class PageRequest:
     """A GET request for a page of the web, or for a search API: then `service` is the API's name, which the store's
     key has in place of the URL, so that the API's address may change.
 
-    A failure of a page is stored; a failure of a service is raised and not stored. Only for pages: `private_hosts`
-    allows addresses that are not public, `robots` checks robots.txt first. `is_storable(reply)` is False for a reply
-    that must not be stored: it is raised as Incomplete.
+    A lasting failure of a page is stored; a failure of a service is raised and not stored. Only for pages:
+    `private_hosts` allows addresses that are not public, `robots` checks robots.txt first. `is_storable(reply)` is
+    False for a reply that must not be stored: it is raised as Incomplete.
     """
 
     url: str
@@ -360,8 +360,9 @@ class PageClient:
 
     def get(self, request: PageRequest) -> Page:
         """The stored page, else the page fetched now, which is then stored. A failure that lasts is a page with an
-        `error`. Incomplete, and nothing stored, if the request failed for a reason that may pass; SourceError if a
-        service refuses.
+        `error`; a stored one is fetched again if these settings avoid its cause (`_ignored_errors`). Nothing is stored
+        if this raises: Incomplete if the request failed for a reason that may pass (for a page with `give_up`, this is
+        a stored failure instead); SourceError if a service refuses; StoreError if the store cannot be used.
         """
         key, lifted = request.key, self._ignored_errors(request)
         with self._locks[request.robots][key[0] % LOCKS]:
@@ -410,8 +411,8 @@ class PageClient:
         return Page(request.url, final_url, reply.status, _now(), headers, reply.content)
 
     def _check(self, request: PageRequest, url: str) -> None:
-        """Raise Refused if this address must not be requested: no public web address, or, if the request asks it,
-        forbidden by robots.txt.
+        """Raise Refused if this address must not be requested: no public web address (unless `private_hosts`), or,
+        with `robots`, forbidden by robots.txt. Incomplete if its host or its robots.txt cannot be looked up for now.
         """
         check_address(url, private_hosts=request.private_hosts)
         if request.robots:

@@ -119,7 +119,9 @@ class _Adapter(HTTPAdapter):
 
 
 class Wire:
-    """Sends single requests over pooled keep-alive connections. Threads may share it."""
+    """Sends single requests over pooled keep-alive connections. Threads may share it. Making one also removes query
+    strings from what urllib3 logs in this process.
+    """
 
     def __init__(self, user_agent: str) -> None:
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}
@@ -156,8 +158,8 @@ class Wire:
             raise Dropped(_connection_words(error)) from None
 
     def _prepared(self, request: requests.Request) -> requests.PreparedRequest:
-        """The request as it is sent, with User-Agent and Accept-Encoding (which its own headers override). UsageError
-        for a header that cannot be sent, SourceError for an invalid address.
+        """The request as it is sent, with User-Agent and Accept-Encoding (which its own headers override); they are
+        added to `request` itself. UsageError for a header that cannot be sent, SourceError for an invalid address.
         """
         try:
             request.headers = self._headers | request.headers
@@ -185,7 +187,9 @@ def _without_queries(record: logging.LogRecord) -> bool:
 
 
 def _connection_words(error: BaseException) -> str:
-    """What happened to a connection, as words for a message: "refused the connection" and so on."""
+    """What happened to a connection, as words for a message: "answered with a damaged head", "has a host that is not
+    known", "refused the connection" or, for any other error, "dropped the connection".
+    """
     text = str(error)
     if isinstance(error, requests.exceptions.InvalidHeader) or "BadStatusLine" in text:
         return "answered with a damaged head"
@@ -222,8 +226,8 @@ def chunks(response: requests.Response, *, decode: bool = False, strict: bool = 
 
 
 def _waiting(raw: Any) -> int:
-    """How many bytes have arrived and were not read, at least as far as 2 of them; 1 if this cannot be seen. Asked
-    when one byte of the body is left: more than 1 means that the server sends more than it announced.
+    """How many bytes have arrived and are not read yet, as far as the connection's buffer shows; 1 if it cannot be
+    seen. Called when one byte of the body is left: more than 1 means that the server sends more than it announced.
     """
     reply = getattr(raw.connection, "reply", None)
     return len(reply.peek(2)) if reply is not None else 1
@@ -238,7 +242,8 @@ def delimited(response: requests.Response) -> bool:
 
 def body(response: requests.Response, *, limit: int, within: float) -> bytes:
     """The whole body, unpacked if it is gzip or deflate. SourceError if it is larger than `limit` bytes (packed or
-    unpacked) or in another encoding; Dropped if it is incomplete or takes longer than `within` seconds.
+    unpacked), damaged or in another encoding; Dropped if it is incomplete, takes longer than `within` seconds, or is
+    empty in a reply of 200 that does not tell where its body ends.
     """
     end, content = time.monotonic() + within, bytearray()
     encoding = response.headers.get("Content-Encoding", "").strip().lower()

@@ -258,8 +258,9 @@ class Batches:
         )
 
     def _finish(self, batch: Batch, unanswered: list[dict[str, Any]]) -> None:
-        """Write the batch's result files (none without lines) and usage, then set its final status. If it expired or
-        was cancelled, each of the `unanswered` lines gets an error line.
+        """Write the batch's result files (none without lines) and usage, then set its final status: cancelled if a
+        client cancelled it, else the `end` drawn for it. If it expired or was cancelled, each of the `unanswered` lines
+        gets an error line. Empties `batch.output` and `batch.errors`.
         """
         status = "cancelled" if batch.document["status"] == "cancelling" else batch.end or "completed"
         if status in _UNANSWERED:

@@ -126,16 +126,16 @@ class Faults:
 
     def add_script(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append lines to the script, such as {"fault": "429", "path": "POST /v1/batches"} or {}; the module's
-        docstring describes them. UsageError for the first ill-formed line, before which the others are appended.
+        docstring describes them. UsageError at the first ill-formed line; the lines before it are appended.
         """
         for number, line in enumerate([*lines], 1):
             checked = _checked_line(number, dict(line))
             self._script[checked.pop("path", None)].append(checked)
 
     def draw(self, path: str, *, asks_model: bool) -> Fault | None:
-        """The fault of the next request to `path` ("POST /v1/batches"), None: it passes. Uses up a script line, if one
-        is for this request. `asks_model`: it is a completion or embedding request; others get only faults of script
-        lines with their path.
+        """The fault of the next request to `path` ("POST /v1/batches"), None: it passes. Uses up a script line with
+        this path or, with `asks_model` (a completion or embedding request), one without a path; if there is none, the
+        fault is drawn by share with `asks_model`, else None.
         """
         waiting = self._script[path] or (self._script[None] if asks_model else None)
         if waiting:

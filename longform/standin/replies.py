@@ -152,8 +152,8 @@ def _from_tags(text: str, schema: dict[str, Any]) -> dict[str, Any] | None:
 def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int) -> Any:
     """A made-up value for a JSON schema; `whole` is the schema that its $refs point into. Types, enums, and bounds of
     numbers, lengths and items are kept; patterns and formats are not. Of anyOf, oneOf and allOf one branch is drawn.
-    Deeper than MAX_DEPTH levels (`depth`) null and the shortest lists are chosen, so that recursive schemas end. None
-    for a schema that is no object.
+    Deeper than MAX_DEPTH levels (`depth`) null, where it is a branch, and the shortest lists are chosen, so that
+    recursive schemas end. None for a schema that is no object, and for a $ref at 2 * MAX_DEPTH levels or deeper.
     """
     if not isinstance(schema, dict):
         return None
@@ -180,7 +180,7 @@ def _filled(schema: Any, whole: dict[str, Any], dice: random.Random, depth: int)
 
 def _plain(kind: Any, schema: dict[str, Any], dice: random.Random) -> Any:
     """A made-up integer (also for the type number), boolean, null or, for any other type, text of a few words, within
-    the schema's bounds.
+    the schema's bounds. If no integer lies within them, the first one above the lower bound.
     """
     if kind in ("integer", "number"):
         least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)

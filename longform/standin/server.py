@@ -288,7 +288,8 @@ class Standin:
         self, question: Question | Texts, digest: bytes, fault: Fault | None, authorization: str
     ) -> tuple[str, web.Response, Mapping[str, Any]]:
         """(name of the fault or `answered`, response, token usage: {} for an error); counts tokens and usable answers.
-        Only faults that change the answer's content or status apply here: REFUSALS, and for completions REPLY_FAULTS.
+        Only faults that change the answer's content or status apply here: REFUSALS, and for completions REPLY_FAULTS
+        (embeddings are `answered` under these).
         `authorization` is the request's Authorization header. ErrorReply (400) for a JSON schema that cannot be read.
         """
         name = fault.name if fault else None
@@ -369,8 +370,8 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
 
 
 async def _read(request: web.Request, *, is_upload: bool) -> Any:
-    """The body as bytes, or for an upload (file name, content, purpose). ErrorReply (400) if it cannot be read, (413)
-    if it is larger than JSON_BYTES, an upload than MAX_FILE_BYTES.
+    """The body as bytes, or for an upload (file name, content, purpose). ErrorReply (400) if it cannot be read or an
+    upload has no file, (413) if it is larger than JSON_BYTES, an upload than MAX_FILE_BYTES and UPLOAD_FRAME_BYTES.
     """
     limit = MAX_FILE_BYTES + UPLOAD_FRAME_BYTES if is_upload else JSON_BYTES
     try:
@@ -481,7 +482,7 @@ def run(settings: Settings, host: str, port: int) -> None:
 
 
 async def _run(standin: Standin, settings: Settings, host: str, port: int) -> None:
-    """Serve with these settings until the process gets SIGINT or SIGTERM."""
+    """Print the URL and an endpoint for a configuration file, and serve until the process gets SIGINT or SIGTERM."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -41,8 +41,8 @@ class Measure:
         return None if math.isnan(found) else found
 
     def bounds(self, *, seed: int = 0, draws: int = RESAMPLES) -> Bounds:
-        """(lower, upper) bound of the 95 % bootstrap interval over units, from `draws` resamples; both NaN with fewer
-        than two units or an undefined measure.
+        """(lower, upper) bound of the 95 % bootstrap interval over units, from those of `draws` resamples in which the
+        measure is defined; both NaN if it is in none, or with fewer than two units.
         """
         return bootstrap(self.rows, self.of, seed=seed, draws=draws)
 
@@ -133,7 +133,8 @@ def _cohen(sums: Floats) -> Floats:
 def agreement(form: Form, labels: pd.DataFrame, *, seed: int = 0, draws: int = RESAMPLES) -> pd.DataFrame:
     """One row for each field of choices or numbers: `field`, `units` with two labels or more, the number of `labels`
     in them, `agreed` (share of equal pairs), and `alpha`, `cohen` and `fleiss`, each with its 95 % interval (`alpha
-    from`, `alpha to`) from `draws` resamples. `labels`: a table as tasks/annotation/labels.py makes it.
+    from`, `alpha to`) from `draws` resamples. A figure that is undefined is None, its bounds NaN. `labels`: a table as
+    tasks/annotation/labels.py makes it.
 
     Alpha is interval for numbers, else nominal. Cohen's kappa is None unless exactly two annotators labelled the
     field.

@@ -102,7 +102,9 @@ def _metadata(name: str) -> Row:
 
 
 class Response(BaseModel):
-    """The response of one user to one question; `status` is None in nested records."""
+    """The response of one user to one question. `status` (submitted, draft or discarded) is None if the record does
+    not say, as nested records do not.
+    """
 
     question: str
     value: Any = None
@@ -121,7 +123,8 @@ def is_record(record: Row) -> bool:
 
 def read_record(form: Form, record: Row, raw: str) -> Found:
     """One Labelling for each user who responded to a record, or a Rejected if the responses of this user do not fit
-    the form; one Rejected ("not labelled") if nobody responded. `raw`: the record's text in its file.
+    the form; one Rejected ("not labelled") if nobody responded. The task's id is that in the metadata, else the
+    record's own id. Responses without a user are taken as of one user, None. `raw`: the record's text in its file.
 
     Unfit for a record without a task id or with lists of responses that differ in length, ValidationError for
     responses of another form than Argilla's.
@@ -145,7 +148,7 @@ def _read(
 ) -> Labelling:
     """The labelling by one user, void unless all its responses are submitted. `item`: the id of the item that the
     record is about, None: the task. `alone`: this is the only user of a completed record, so that responses without a
-    status count as submitted. `shown`: the texts of the record.
+    status count as submitted. `shown`: the texts of the record. Unfit as in `labelling.answers`.
     """
     values = answers(form, ((response.question, response.value) for response in responses), item)
     states = {"submitted" if response.status is None and alone else response.status for response in responses}

@@ -69,12 +69,13 @@ def sheet_files(form: Form, tasks: Sequence[Task], format: Format) -> dict[str, 
 def open_sheets(
     paths: Iterable[Path | str], digest: Callable[[Path], str], *, group: str, accounts: Mapping[str, Mapping[str, str]]
 ) -> list[Source]:
-    """The files at `paths`, and in folders among them, that end like JSON, JSON lines or CSV, compressed or not; of
-    equal files the first, Argilla's settings not. `digest` returns the SHA-256 of a file. SourceError for a path that
-    is missing or holds no such file; UsageError without a path.
+    """The files at `paths`, whatever their names, and those in folders among them that end like JSON, JSON lines or
+    CSV, compressed or not; of equal files the first, Argilla's settings not; [] without a path. `digest` returns the
+    SHA-256 of a file. SourceError for a file that is missing, empty or may not be read, and for a folder without such
+    a file.
 
     `accounts`: a file or folder as written in `paths` -> account in the tool -> annotator id. The accounts become the
-    `facts` of these files.
+    only `facts` of these files.
     """
     found: dict[str, Source] = {}
     names = {Path(place): tuple(sorted(of.items())) for place, of in accounts.items()}
@@ -118,8 +119,8 @@ def yields_no_label(path: str, reasons: Mapping[str, int]) -> SourceError:
 
 def read_file(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Checked | Rejected]:
     """The checked labellings in a file, and a Rejected for each labelling or label that is not accepted. `known`: the
-    tasks of this build by id. The file's `facts` are its accounts in a tool, with their annotator ids. SourceError for
-    a file without records or that cannot be parsed as a whole.
+    tasks of this build by id. The file's `facts` are its accounts in a tool, with their annotator ids. SourceError as
+    in `read_records`.
     """
     accounts = {account: str(name) for account, name in file.source.facts}
     records = read_records(form, read_lines(file), file.source.path)
@@ -131,8 +132,9 @@ def read_file(form: Form, file: Shard, known: Mapping[str, Task]) -> Iterator[Ch
 
 def read_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
     """(record or Rejected, its name such as "line 3", its text) for each record of a CSV file, of JSON lines or of one
-    JSON array. The Rejected is for a line that is not JSON or CSV. SourceError for a file without records, CSV without
-    a needed column, or an array that cannot be parsed. `path`: its ending tells CSV from JSON.
+    JSON array; blank lines and CSV rows have none. The Rejected is for a line that is not JSON or CSV. SourceError for
+    JSON without a record, CSV without a needed column (also an empty file) or with too many lines that are no CSV, and
+    an array that cannot be parsed or has more than MOST_ARRAY_BYTES. `path`: its ending tells CSV from JSON.
     """
     if ".csv" in Path(path.lower()).suffixes[-2:]:
         yield from _csv_records(form, lines, path)
@@ -178,8 +180,9 @@ def _of_array(lines: Iterable[bytes], path: str, most_bytes: int = MOST_ARRAY_BY
 
 def _csv_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
     """(record, "record 3", text) for each row of CSV that is not blank; the record has the form of a JSON line's.
-    Columns may be in any order. A Rejected in place of a record that cannot be read. SourceError if the column of the
-    task's id, the item's id (in a form with items) or the annotator's id is missing.
+    Columns may be in any order, their names in any case; blank rows count in the numbers. A Rejected in place of a
+    record that cannot be read. SourceError if the column of the task's id, the item's id (in a form with items) or the
+    annotator's id is missing, if a column is there twice, or for too many lines that are no CSV.
     """
     first = next(lines, b"")
     rows = csv_rows(chain([first], lines), path)
@@ -188,6 +191,8 @@ def _csv_records(form: Form, lines: Iterator[bytes], path: str) -> Records:
     needed = [form.key, *([form.item_key] if form.items else []), form.annotator]
     if missing := [name for name in needed if name not in names]:
         raise SourceError(f"{path} {_instead(first, names, missing[0])}")
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise SourceError(f'{path} has the column "{twice[0]}" twice in its first line: leave one of them out.')
     for number, cells in enumerate(rows, 1):
         key, raw = f"record {number}", raw_text("\t".join(cells)) if isinstance(cells, list) else cells.raw or ""
         if isinstance(cells, Rejected):
@@ -213,9 +218,10 @@ def _instead(first: bytes, names: Sequence[str], missing: str) -> str:
 
 
 def _of_cells(form: Form, names: Sequence[str], cells: list[str], key: str, raw: str) -> Row | Rejected:
-    """A row of CSV as a record: `names` -> cells, None for a blank cell, the cells of an item in a list as in JSON,
-    and `source`: csv. A Rejected, with `key` and `raw`, for cells that are not UTF-8 or beyond the columns. Unless a
-    column says that the file is plain CSV, apostrophes that protect a spreadsheet from formulas are removed.
+    """A row of CSV as a record: `names` -> cells, None for a blank cell, and `source`: csv. If the item's id is given,
+    the cells of the item are in a list, as in JSON. A Rejected, with `key` and `raw`, for cells that are not
+    UTF-8, and for filled cells beyond the columns. Unless a column `plain_csv` says that the file is plain CSV,
+    apostrophes that protect a spreadsheet from formulas are removed.
     """
     text = "".join(cells)
     if text != text.encode("utf-8", "replace").decode():

@@ -59,7 +59,9 @@ class Labelling:
 
     @property
     def key(self) -> str:
-        """A name for reports: task/annotator; only the task if the annotator is missing or may be a mail address."""
+        """A name for reports: task/annotator; only the task if the annotator is blank, no number or text, or has an
+        "@", as mail addresses do.
+        """
         named = isinstance(self.annotator, int | str) and is_answered(self.annotator) and "@" not in str(self.annotator)
         return f"{self.task}/{self.annotator}" if named else self.task
 

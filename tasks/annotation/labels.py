@@ -87,7 +87,7 @@ def aggregate(labels: pd.DataFrame, *, rule: Rule = "majority") -> pd.DataFrame:
 
 def decision_counts(together: pd.DataFrame) -> pd.DataFrame:
     """One row a field: `units` (tasks or items) with two labels or more, how many of them are `decided` (`value` is
-    not null), and how many `tied`. `together` is a result of `aggregate`.
+    not null), and how many `tied`. A field without such units has no row. `together` is a result of `aggregate`.
     """
     labelled_twice = together[together["labels"] > 1].assign(units=1, decided=lambda rows: rows["value"].notna())
     by_field: pd.DataFrame = labelled_twice.groupby("field", sort=False)[["units", "decided", "tied"]].sum()

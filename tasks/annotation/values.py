@@ -127,8 +127,8 @@ def as_shown(value: Any) -> str:
 
 def annotator_name(value: Any, accounts: Mapping[str, str]) -> str:
     """The id of an annotator as text: a number or a pseudonym. Whole numbers lose the .0 that pandas adds to a column
-    with empty cells. Unfit for a blank value, a mail address, a text longer than LONGEST_NAME, or any other type of
-    value.
+    with empty cells. Unfit for a blank value, a text with an "@" (a mail address) or unprintable characters or longer
+    than LONGEST_NAME, a number that is not whole, or any other type of value.
 
     `accounts`: account in a tool -> annotator id, which then is the result; if there are any, Unfit for any other
     account.

@@ -131,7 +131,8 @@ def corrupt_answers(
 
 def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     """A row of CORRUPTED from the model's reply; a Rejected if there is no usable reply, it lists no claim, or nothing
-    was corrupted. `answer` is the open-book row that was to be corrupted.
+    was corrupted: it lists no changed claim, or its answer is the given one. `answer` is the open-book row that was to
+    be corrupted.
     """
     key = answer["answer_id"]
     if isinstance(reply, Failure):

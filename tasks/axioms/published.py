@@ -65,8 +65,9 @@ def assemble_pairs(
     """The published rows: all pairs of a part, each with the texts, authors, licences and model calls of its question
     and answers; nothing if the part has no pair.
 
-    In the order of the questions, then by axiom and pair id. `site`: all threads of the site, in which human answers
-    from outside the part are looked up.
+    In the order of the questions, then by axiom and pair id. `votes`, `related`, `generated`, `combined_pairs`: pairs
+    of ids, by the stage that paired them. `open_book` to `combined`: generated answers. `passages`: those retrieved
+    for each question. `site`: all threads of the site, in which human answers from outside the part are looked up.
     """
     pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
     if not pairs.num_rows:

@@ -46,7 +46,8 @@ def find_related(
     Nearest by cosine of the embeddings of title and first QUESTION_CHARACTERS of the text. `embedding`: "tfidf" for
     TF-IDF vectors, else the name of a local sentence-transformers model, or an endpoint. Questions with a similarity
     of `below` or more are paraphrases; those with 0 or less are not related. At most `negatives` answers are drawn by
-    `seed`, without replacement, with probability proportional to votes (below 1: as 1).
+    `seed`, without replacement, with probability proportional to votes (below 1: as 1). UsageError for a local model
+    that is not installed or cannot be loaded.
     """
     ids, texts, answers = _questions(threads)
     neighbours, similarities = nearest(context, texts, embedding, k, below)
@@ -61,8 +62,8 @@ def nearest(
     """(positions, similarities) of the k nearest other texts of each text, nearest first, ties by position. Only
     cosines above 0 and below `below` count.
 
-    Arrays of shape (n, k), int64 and float32, filled up with -1 and 0 where there are fewer than k. `embedding`: as
-    for `find_related`.
+    Arrays of shape (n, k), int64 and float32, filled up with -1 and 0 where there are fewer than k. `embedding`, and
+    UsageError: as for `find_related`.
     """
     from tasks.retrieval.dense import local_model
     from tasks.retrieval.nearest import nearest_dense, nearest_tfidf

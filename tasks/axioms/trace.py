@@ -41,7 +41,7 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `calls` (response key -> call);
     `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
 
-    UsageError if no row, or more than one, has such an id.
+    UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
     _, row = published_row(version, row_id)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
@@ -64,9 +64,9 @@ def example_row_id(version: Version) -> str:
 
 def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record | None:
     """The stage row of a generated answer, or the post of a human answer, with the stage's name in `stage`; None if
-    the row is no longer stored.
+    the stage has no such row.
 
-    `row`: the published pair. `side`: preferred or rejected.
+    `row`: the published pair. `side`: preferred or rejected. StoreError if the stage's rows are no longer stored.
     """
     source, key = row[f"{side}_source"], row[f"{side}_id"]
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
@@ -94,8 +94,8 @@ def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str,
     """The lines to print of one answer of a published pair: votes, credit and address of a human answer; model call
     and parents of a generated one.
 
-    `side`: preferred or rejected. `found`: the answer's stage row, None if it is no longer stored; parents are then
-    left out. `calls`: response key -> call; tokens and cost are left out for a response that is not in it.
+    `side`: preferred or rejected. `found`: the answer's stage row, None if there is none; parents are then left out.
+    `calls`: response key -> call; tokens and cost are left out for a response that is not in it.
     """
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"

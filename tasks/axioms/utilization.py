@@ -25,7 +25,7 @@ def outside_limits(share: float, *, above: float, below: float) -> str | None:
 
 def _share_used(combined: list[str], answer: list[str], n: int) -> float:
     """The share (0 to 1) of the n-grams of the words `answer` that are among those of `combined`, repeated ones once.
-    n is cut to the number of words in `answer`; 0 if it has none.
+    n is cut to the number of words in `answer`; the share is 0 if there are none.
     """
     wanted = _ngrams(answer, min(n, len(answer)))
     return len(wanted & _ngrams(combined, min(n, len(answer)))) / len(wanted) if wanted else 0.0

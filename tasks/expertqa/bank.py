@@ -50,8 +50,11 @@ Record = dict[str, Any]
 
 
 def open_banks(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of the question bank's files, in order. Those after the first have their number, from 2, as the fact
-    `number`, which becomes part of the ids of their questions. `digest`: the hash of a file.
+    """The sources of the question bank's files, in order; files with equal contents are one. Those after the first
+    have their number, from 2, as the fact `number`, which becomes part of the ids of their questions.
+
+    `digest`: the hash of a file. SourceError for a file that is missing or empty and for a folder without a file of
+    ENDINGS; UsageError if `paths` is empty.
     """
     return [
         replace(source, facts=(*source.facts, ("number", str(number)))) if number > 1 else source
@@ -99,7 +102,7 @@ def read_questions(context: StageContext, files: Shard, *, licence: str | None) 
 )
 def take_questions(context: StageContext, questions: Rows, *, limit: int | None) -> Iterator[Row | Rejected]:
     """The questions, in parts of at most QUESTIONS_A_PART; with `limit` (a pilot) only the first `limit` of each file,
-    and a Rejected for each other one. A file of the bank is one part of `questions`.
+    and a Rejected for each other one. `questions`: those of one file of the bank.
     """
     for number, question in enumerate(questions):
         within = limit is None or number < limit
@@ -181,8 +184,8 @@ def _own(record: Record) -> Record:
 
 
 def _released(record: Record) -> Record:
-    """A released record in the form of a user's own: field, specific field and types from its `metadata`, else from
-    the record itself. Values that are no texts are left out, except that of `question`.
+    """A released record in the form of a user's own: field, specific field and types from its `metadata`; each that
+    `metadata` lacks from the record itself. Values that are no texts are left out, except that of `question`.
     """
     metadata = record.get("metadata")
     known = metadata if isinstance(metadata, dict) else {}
@@ -197,8 +200,9 @@ def _released(record: Record) -> Record:
 
 
 def _why_no_question(fields: Record) -> str | None:
-    """The first reason why a record in the form of a user's own is no question: no text as `question`, or a value that
-    is ill-formed or longer than LONGEST allows. None if it is one.
+    """The first reason why a record in the form of a user's own is no question; None if it is one. `question` must be a
+    text that is not blank; each field of LONGEST a text (question_types also a list of texts) of at most so many
+    characters, or null.
     """
     if not is_filled_text(fields.get("question")):
         return "no question"
@@ -270,8 +274,9 @@ def defect(position: int, reason: str, raw: str | bytes, detail: str | None = No
 def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions") -> Iterator[Record | Rejected]:
     """The records of a CSV file as dicts by column name, blank cells left out; a Rejected for each ill-formed one.
 
-    Columns may come in any order, separated by commas, semicolons or tabs; case does not matter in their names, and
-    those not in HEADERS are left out. SourceError if no column is named `question`; `subject` names the file there.
+    Columns may come in any order, separated by commas, semicolons or tabs; case does not matter in their names, a blank
+    counts as `_`, and those not in HEADERS are left out. SourceError if no column is named `question`, or too many
+    lines are ill-formed (see `csv_rows`); `subject` names the file there.
     """
     rows = csv_rows(lines, subject)
     headers = next(rows, [])

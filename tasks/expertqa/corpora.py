@@ -62,8 +62,8 @@ def document_of(record: Any, retrieved_at: int | None) -> Document | str:
     missing or ill-formed field.
 
     `retrieved_at`: time of retrieval, in milliseconds since 1970, of records that do not have their own. The address
-    must not run code (javascript:, data:, vbscript:) or exceed URL_CHARACTERS; title and licence are cut to
-    TITLE_CHARACTERS.
+    must not run code (javascript:, data:, vbscript:) or exceed URL_CHARACTERS. Address, title and licence are put on
+    one line without control characters; title and licence are cut to TITLE_CHARACTERS, blank ones are None.
     """
     if not isinstance(record, dict):
         return "no record"
@@ -115,7 +115,7 @@ def read_corpus(
     documents.
 
     `size` and `overlap` are in tokens of `tokenizer`. UsageError if these do not fit together, or there is no such
-    tokenizer.
+    tokenizer; SourceError for a damaged file.
     """
     yield from _read(context, files, tokenizer, size, overlap)
 
@@ -128,7 +128,7 @@ def read_pages(
     pages.
 
     `size` and `overlap` are in tokens of `tokenizer`. UsageError if these do not fit together, or there is no such
-    tokenizer.
+    tokenizer; SourceError for a damaged file.
     """
     yield from _read(context, files, tokenizer, size, overlap)
 
@@ -176,8 +176,8 @@ def _loaded(line: bytes) -> Any:
 
 
 def _parquet(files: Shard) -> Iterator[tuple[str, Any, str]]:
-    """(key, record, raw text) of each row of a Parquet file, with the columns COLUMNS alone. SourceError for a date
-    that Python cannot hold.
+    """(key, record, raw text) of each row of a Parquet file, with the columns COLUMNS alone. SourceError for a damaged
+    file, one without such a column, and a date that Python cannot hold.
     """
     number = 0
     for batch in parquet_batches(files, lambda path: path.split(".")[0] in COLUMNS, BATCH_ROWS):

@@ -111,7 +111,7 @@ def _example(
     question: Row, record: Example | None, own: StageRows, estimated: Mapping[str, Row] | None, only_imported: bool
 ) -> Example:
     """One example in the released form: the imported record, or one made of the question. Estimates are added to its
-    claims, and our answers after the imported ones unless `only_imported`.
+    claims, and our answers after the imported ones unless `only_imported`; a system with both keeps the imported one.
 
     `record`: the imported record, None if there is none; it is changed in place. `own`: the question's rows of each
     table. `estimated`: claim id -> our estimates, None to leave them out.
@@ -143,7 +143,8 @@ def _question(question: Row) -> Example:
 
 def _ours(own: StageRows, estimated: Mapping[str, Row] | None) -> Example:
     """System -> answer in the released form, for all answers that were not released. Of several labellings of an
-    answer the first is taken; without one its labels are None, except a revised answer of people.
+    answer the first is taken; without one its labels are None. A revised answer that the labelling lacks is that of
+    the table `revised`, if people made it. Claims are those of the table `claims`, else of `split`, without evidence.
 
     `own`: the question's rows of each table. `estimated`: claim id -> our estimates, None to leave them out.
     """

@@ -77,7 +77,8 @@ FORM = Form(
 
 def sheets(store: Store, version: Version) -> Sheets:
     """The form and a task for each sampled answer of a version, in the order of the answers. No tasks if the version
-    has no sampled answers or lacks one of the STAGES; `missing` then says so.
+    has no sampled answers or lacks one of the STAGES; `missing` of the result is the message for that case. StoreError
+    if the rows of a stage are no longer stored.
     """
     missing = f"{version.dataset} {version.name} has no answer to label: build it with answers that are sampled."
     if not {*STAGES} <= version.stages.keys():

@@ -118,7 +118,8 @@ def _latest(rows: list[Row]) -> Row | None:
 @stage(LABELS, revision=4)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """Labels of annotators for answers and their claims, read from files of filled-in sheets, a row for each annotator
-    and answer; a Rejected for every sheet or value that is no label, and for superseded sheets.
+    and answer; a Rejected for every sheet or value that is no label, and for superseded sheets. SourceError, after the
+    last row, for a file that gives no row.
     """
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 

@@ -106,7 +106,8 @@ _LACKS = {
 
 def _closed_book(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """An answer that hedges around the question's words, with addresses at example.org as sources; it states no facts.
-    "I don't know" and why if the question has no word of 4 to 30 letters besides common ones.
+    "I don't know" and why if the question has no word of 4 to 30 letters besides common ones. It is not shortened to
+    `max_characters`.
     """
     keywords = _keywords(inputs.one("Question")[:READ_CHARACTERS])
     if not keywords:

@@ -180,12 +180,12 @@ def publish_claims(
     released_scores: bool,
 ) -> Iterator[Row]:
     """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore; question by
-    question, within one by system and position.
+    question, within one by system, answer and position.
 
     The labels are those of the answer's first annotator by `label_id`. Atomic claims are all of `facts`, also those
-    without a verdict in `judged`. With `released_scores`, FActScore is taken from the released file. `random`,
-    `domain`: the published splits; null for a question that is in none. Counts atomic claims without a verdict, and
-    released scores that are no number from 0 to 1.
+    without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the released file
+    instead, none for claims that were not released. `random`, `domain`: the published splits; null for a question that
+    is in none. Counts atomic claims without a verdict, and released scores that are no number from 0 to 1.
     """
     split_of = {
         name: {row["question_id"]: row["split"] for row in rows.as_dicts("question_id", "split")}

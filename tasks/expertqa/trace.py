@@ -30,7 +30,7 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     `config`, `row`, `answer` and `revised` (stage rows, or None), `claims` (the published claims of its answer, or the
     claim alone), `calls` (response key -> call), `stages` and `lines` of (title, text) to print.
 
-    UsageError if no row, or more than one, has such an id.
+    UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
     config, row = published_row(version, row_id)
     answer = _stage_row(store, version, ANSWERS_BY, row["answer_id"])
@@ -50,7 +50,7 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 def _stage_row(store: Store, version: Version, stage: str, answer_id: str) -> Record | None:
     """The row of a stage for this answer, without its columns `original` and `claims` (released JSON); None if the
-    stage has no such row.
+    version has no such stage or the stage no such row. StoreError if the stage's rows are no longer stored.
     """
     found = stage_rows_where(store, version, stage, "answer_id = ? LIMIT 1", answer_id)
     return {name: value for name, value in found[0].items() if name not in ("original", "claims")} if found else None
@@ -70,7 +70,7 @@ def _head(config: str, row: Record) -> Iterator[Line]:
 
 def _answer(row: Record, answer: Record | None, calls: dict[str, Record]) -> Iterator[Line]:
     """The lines to print of the answer: its text, and the model call that wrote it, if stored. `row`: the published
-    row. `answer`: its stage row, None if it is no longer stored. `calls`: response key -> call.
+    row. `answer`: its stage row, None if there is none. `calls`: response key -> call.
     """
     kind = f"   {answer['kind']}" if answer else ""
     text = short(row["original_answer"] if "original_answer" in row else row["answer"])

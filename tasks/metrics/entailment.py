@@ -114,10 +114,11 @@ def lexical_scores(texts: Sequence[str], claim: str) -> list[float]:
 
 @lru_cache(maxsize=65_536)  # most words of a text have been in others
 def stem(word: str) -> str:
-    """A lower-case word without the endings of plural, past and -ing forms, and without a final e: a key for
-    comparison, not always a word. Cached.
+    """A lower-case word without the endings of plural, past and -ing forms, a final e, or the second of two equal
+    consonants (but s) at its end: a key for comparison, not always a word. Cached.
 
-    studies, studied and studying become study; housing and houses hous. Numbers and words of up to three letters stay.
+    studies, studied and studying become study; stopped stop; falling fal; housing and houses hous. Numbers, words with
+    an apostrophe and words of up to three letters stay.
     """
     if len(word) <= 3 or not word.isalpha():
         return word
@@ -285,7 +286,7 @@ def open_nli(model: str) -> Opened:
 
 def load_nli(model: str) -> Nli:
     """The loaded entailment model, a name of the hub or a folder, as `loaded_nli` returns it; under a lock, so that
-    threads load a model only once.
+    threads load a model only once. UsageError if it cannot be loaded or is no entailment model.
     """
     with _LOADING:
         return loaded_nli(model)

@@ -27,7 +27,8 @@ def mean_interval(values: ArrayLike) -> Bounds:
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Bounds:
     """(low, high) of sum(parts) / sum(wholes), the 95 % interval by bootstrap over entries; both NaN for fewer than
-    two entries or wholes of 0. An entry is a cluster, e.g. an answer with its claims: pass the sums over its members.
+    two entries or if all wholes are 0. An entry is a cluster, e.g. an answer with its claims: pass the sums over its
+    members.
     """
     rows = np.stack([np.asarray(parts, np.float64), np.asarray(wholes, np.float64)], axis=1)
     return bootstrap(rows, lambda sums: ratio(sums[..., 0], sums[..., 1]))

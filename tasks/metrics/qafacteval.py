@@ -40,7 +40,7 @@ def qafacteval(scorer: Any, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[
 @cache
 def load_scorer(models: Path) -> Any:
     """The package's QAFactEval with the models of this folder, on the first graphics card if there is one, else on the
-    processor; cached.
+    processor; cached. Only where `installed` holds: it does not check.
     """
     quip, generation, answering, lerc, pretrained = (str(models / name) for name in MODELS)
     return import_module(PACKAGE).QAFactEval(

@@ -190,7 +190,7 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """The text of README.md: YAML front matter, then Markdown sections.
 
     The sections: title and summary, splits, columns, `tables` (the tables of the report that the card shows as well),
-    build, licence, loading, tracing. At least one split of the default config must have files.
+    build, licence, loading, tracing. At least one split of the default config must have files (else StopIteration).
     """
     sections = (
         _opening(version),
@@ -242,9 +242,9 @@ def doc_of(field: pa.Field) -> str:
 
 
 def offline_note(version: VersionFacts) -> str:
-    """A sentence for readers: which kinds of rows the offline model wrote, and which columns say so.
+    """A sentence for readers: what the offline model wrote, and which columns say so, if there are such columns.
 
-    Empty if it wrote none.
+    It names the kinds of rows if they are known, else "Texts or judgements". "" if the offline model wrote nothing.
     """
     if not version.offline:
         return ""
@@ -304,7 +304,10 @@ def stages_table(version: VersionFacts) -> ReportTable:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, escaped so that Markdown shows it literally: no markup, no HTML, no end of a table cell."""
+    """The text on one line, escaped so that inline Markdown shows it literally: no markup, no HTML, no table cell ends.
+
+    Signs that mean something only at the beginning of a line (`>`, `-`, `1.`) are not escaped.
+    """
     line = " ".join(text.split())
     return re.sub(r"[\\`*\[\]<|&~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", line)
 
@@ -471,8 +474,8 @@ def _licence(version: VersionFacts) -> str:
 def _loading(version: VersionFacts) -> str:
     """The section with code that loads the first split with files of the default config, by four libraries.
 
-    It also names the other configs. The code runs as shown; `load_dataset(".")` would not, as the dataset would be
-    named after the path.
+    StopIteration if no split of that config has files. A comment in the code names the other configs. The code runs as
+    shown; `load_dataset(".")` would not, as the dataset would be named after the path.
     """
     config = next((config for config in version.configs if config.default), version.configs[0])
     split = next(split for split in config.splits if split.files)

@@ -181,7 +181,8 @@ def _record_set(name: str, columns: pa.Schema, key: str, source: Node) -> Node:
 
 
 def _field(record_set: str, column: pa.Field, source: Node) -> Node:
-    """The Field node of a column; a list is an array of values. SchemaError for a type that Croissant lacks.
+    """The Field node of a column. A list is an array of values, a list of structs an array with a subField for each
+    field of the struct. SchemaError for a type that is not in DATA_TYPES and no timestamp.
 
     `record_set`: the id of the RecordSet, with which the Field's id begins. `source`: the file or file set that is
     read.

@@ -36,14 +36,16 @@ class Export:
     def rows(self, stage: str) -> Iterator[Row]:
         """The rows of one stage of this version, as dicts.
 
-        UsageError if the version has no such stage, StoreError if its rows are gone or damaged.
+        Errors come only when the rows are read: UsageError if the version has no such stage, StoreError if its rows
+        are gone or damaged.
         """
         return stage_rows(self.store, self.version, stage)
 
     def tables(self, stages: Mapping[str, str]) -> dict[str, Iterator[Row]]:
         """name -> the rows of its stage, as an iterator. `stages`: name -> stage.
 
-        A name whose stage this version does not have is left out.
+        A name whose stage this version does not have is left out. Reading the rows raises StoreError if they are gone
+        or damaged.
         """
         return {name: self.rows(stage) for name, stage in stages.items() if stage in self.version.stages}
 

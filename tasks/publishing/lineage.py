@@ -67,7 +67,10 @@ def published_row(version: Version, row_id: str) -> tuple[str, Record]:
 
 
 def stage_rows_where(store: Store, version: Version, stage: str, condition: str, *values: str) -> list[Record]:
-    """The rows of a stage of this version that meet an SQL condition (see `rows_where`); [] if it has no such stage."""
+    """The rows of a stage of this version that meet an SQL condition (see `rows_where`); [] if it has no such stage.
+
+    StoreError if the rows of the stage are no longer in the store.
+    """
     if stage not in version.stages:
         return []
     paths = [store.rows_path(part) for part in artifact(store, version, stage).parts if part.rows]
@@ -118,7 +121,7 @@ def built_by(store: Store, version: Version, stage: str, group: str | None = Non
     """`<stage> <fingerprint>` for a stage and all stages it was made from, the last first; then the source files.
 
     Fingerprints are cut to 8 characters. The source files are one entry of the list, which is missing if there are
-    none; with `group`, only those of this group are named.
+    none; with `group`, only those of this group are named. StoreError if the rows of a stage are gone.
     """
     recipes = {name: artifact(store, version, name).recipe for name in version.stages}
     behind = ancestors(stage, recipes, {mark: name for name, mark in version.stages.items()})

@@ -90,10 +90,9 @@ def _clean(node: Any, prefix: str) -> None:
 
 
 def _local(name: Any) -> str:
-    """The name of an element or attribute without its namespace.
+    """The name of an element or attribute, as lxml gives it, without its namespace.
 
-    For what has no name as a string (a comment or an entity) a text that says so, which is in no list of allowed
-    names.
+    For a comment, an entity or the like, whose name is no string, "a comment or an entity", which is not in ELEMENTS.
     """
     return name.rsplit("}", 1)[-1] if isinstance(name, str) else "a comment or an entity"
 

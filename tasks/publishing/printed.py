@@ -38,7 +38,8 @@ def beside(ours: pd.DataFrame, paper: pd.DataFrame, *, on: list[str]) -> pd.Data
     """A copy of `ours` with the columns `… paper` and `… difference` (ours less the paper's) for each printed figure.
 
     Both follow their column, after its bounds (`… from`, `… to`) if it has any. `on`: the columns by which rows are
-    matched. A row that the paper does not print has NA; a column without any matched figure gets no such columns.
+    matched; `paper` has each of their values once. A row that the paper does not print has NA; a column without any
+    matched figure gets no such columns. A printed column that `ours` does not have is an error (IndexError).
     """
     matched = ours[on].merge(paper, on=on, how="left").set_index(ours.index)
     found = ours.copy()

@@ -75,7 +75,7 @@ class Table:
 class Publication:
     """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
 
-    `tables` and `figures` make the tables and plots of the report.
+    `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables.
     """
 
     about: About
@@ -110,7 +110,8 @@ def existing(home: Path, dataset: str, recipe: str, name: str | None, stages: di
     """The newest version with this recipe or, if `name` is given, the version of that name; None if there is none.
 
     UsageError if the version of that name has another recipe (`stages`, stage -> fingerprint, serves to say where it
-    begins to differ); StoreError if any version of the dataset has no readable manifest.
+    begins to differ), or if `name` cannot name a version (only checked if the dataset has versions). StoreError if any
+    version of the dataset has no readable manifest.
     """
     check_manifests(home, dataset)
     there = versions(home, dataset)
@@ -152,11 +153,11 @@ def set_publication(
 def publish_version(build: Build, version: str | None) -> Published:
     """Publish what the flow recorded by `set_publication`, or return the version that holds it already.
 
-    `version`: the name; by default the date (UTC), with a number if that is taken. An existing version is returned if
-    it has the same recipe and the same rows; rows may differ under one recipe if a model was asked again. Raises
-    UsageError if the name is used by a version with other rows or another recipe, NothingToPublish if there is no row,
-    LongformError if a record was taken down meanwhile, StoreError for a damaged part or manifest. After an error no
-    new version is left.
+    `version`: the name; by default the date (UTC), with a number if that is taken. The version of that name, by
+    default the newest with the same recipe, is returned if it has the same recipe and the same rows; rows may differ
+    under one recipe if a model was asked again. Raises UsageError if the name is used by a version with other rows or
+    another recipe, NothingToPublish if there is no row, LongformError if a record was taken down meanwhile, StoreError
+    for a damaged part or manifest, a folder that cannot be written, or a lock that another process took over.
     """
     publication: Publication = build.publication
     about, published = publication.about, publication.published
@@ -411,7 +412,8 @@ def _distinct(column: str, names: list[str]) -> str:
 def _offline(rows: Rows) -> list[str]:
     """The kinds of text that the offline model wrote, each once; [] if it wrote none.
 
-    The kind of a text whose model is in the column X_model is in X_source; it is "" if there is no such column.
+    The kind of a text whose model is in the column X_model is in X_source. It is "" without such a column, and for
+    texts whose model is in `model` or X_backend.
     """
     queries = [
         f"SELECT DISTINCT {_kind(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
@@ -427,7 +429,7 @@ def _offline(rows: Rows) -> list[str]:
 def _kind(column: str, names: list[str]) -> str:
     """SQL for the kind of the texts whose model is in `column`: the column X_source that belongs to X_model.
 
-    SQL for '' if `names`, the columns of the table, do not have it.
+    SQL for '' if `names`, the columns of the table, do not have it, or if `column` is `model` or X_backend.
     """
     source = column.removesuffix("model") + "source"
     return source if column != "model" and source in names else "''"

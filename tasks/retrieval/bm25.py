@@ -32,7 +32,10 @@ QUERIES_AT_ONCE = 4_096
 
 
 class Index:
-    """A BM25 index of `passages` in memory. `groups` (n,): the group of each passage, e.g. its thread."""
+    """A BM25 index of `passages` in memory, searched by `top`; results name passages by their positions in `passages`.
+
+    `groups` (n,): the group of each passage, e.g. its thread.
+    """
 
     def __init__(self, passages: Sequence[str], groups: NDArray[np.int64]) -> None:
         self._groups = groups
@@ -68,7 +71,10 @@ def _weights(counts: csr_matrix) -> csr_matrix:
 
 
 class FixedIndex:
-    """A BM25 index that `build` made in a folder, mapped into memory; its words are those of `hits.index_words`."""
+    """A BM25 index that `build` made in a folder, mapped into memory, for `search`; FileNotFoundError without one.
+
+    Its words are those of `hits.index_words`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._ids: list[str] = json.loads((folder / IDS).read_bytes())

@@ -94,9 +94,9 @@ class DenseIndex:
 def _kept(
     positions: NDArray[np.int64], scores: Vectors, more: NDArray[np.int64], more_scores: Vectors, k: int
 ) -> Candidates:
-    """(positions, scores) of the k best of two lists of candidates, in no order.
+    """(positions, scores) of the k best of two lists of candidates together, in no order.
 
-    With them all whose score may equal the k-th best, as it is at most NOISE lower.
+    Candidates whose score is at most NOISE below the k-th best are kept as well, since exact scores may be equal.
     """
     positions, scores = np.append(positions, more), np.append(scores, more_scores)
     if scores.size <= k:

@@ -31,7 +31,8 @@ MORE = 16
 class GrowingIndex:
     """A BM25 index in a folder; both are made if missing. `write`: open it for writing, too.
 
-    BusyError if `write` and another process has it open for writing.
+    BusyError if `write` and it is open for writing elsewhere, in this process or another. Methods: `add`, `delete`,
+    `commit`, `search` and `close`; as a context manager it closes itself, without a commit.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:

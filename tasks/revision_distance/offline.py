@@ -176,9 +176,10 @@ def _reader(request: str) -> str:
 
 
 def _subject(request: str) -> str:
-    """The subject of a request: at most ten words after "about" or the like.
+    """The subject of a request: at most ten words after "about" or the like, up to the end of the clause.
 
-    Without such a word, its first two keywords, or "what was asked" if there are none.
+    If there are none, or no such word in the first ASKED_CHARACTERS characters, the request's first two keywords;
+    "what was asked" without keywords.
     """
     found = _ABOUT.search(request[:ASKED_CHARACTERS])
     rest = _CUT.split(request[found.end() : found.end() + 2 * POINT_CHARACTERS], maxsplit=1)[0] if found else ""
@@ -189,8 +190,8 @@ def _subject(request: str) -> str:
 def _points(request: str) -> list[str]:
     """What a request says besides its subject and the manner of writing, cut into points.
 
-    At most MAX_POINTS, each once. If there are none, one point that joins its first three keywords, or a fixed phrase
-    if there are none of these either.
+    At most MAX_POINTS, each once, each of two words or more and at most POINT_CHARACTERS characters. If there are none,
+    one point that joins the request's first three keywords, or a fixed phrase if there are none of these either.
     """
     found = []
     for piece in _CUT.split(request)[: 4 * MAX_POINTS]:
@@ -281,7 +282,8 @@ def _nearest(among: list[str], wanted: frozenset[str]) -> list[str]:
 def _related_vanilla(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """A quoted sentence of each cited paper, in their order, as far as they fit into `max_characters`.
 
-    With low effort every second paper is named by its title alone. A fixed sentence if no paper is given or none fits.
+    A paper without a sentence that can be quoted is named by its title alone, with low effort also every second paper.
+    A fixed sentence if no paper is given or none fits.
     """
     own = paper(inputs.one("Own paper"))
     papers = [paper(text) for _, text in inputs.numbered("Cited paper")]
@@ -315,7 +317,8 @@ _GENERAL = (
 def _recall(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """General sentences about three words of the subject, which state no facts. `max_characters` is ignored.
 
-    The words are those of the subject's title, then those that the subject and the cited papers share.
+    The words are keywords of the subject's title, then words that at least two of the texts (the subject and the cited
+    papers) share, then fixed phrases ("this subject").
     """
     subject = paper(inputs.one("Subject"))
     near = _shared_by_most([subject.words, *(paper(text).words for _, text in inputs.numbered("Cited paper"))])
@@ -407,9 +410,10 @@ def _near(one: Paper, other: Paper) -> bool:
 
 
 def _group_sentence(group: list[int], papers: list[Paper], at: int) -> str:
-    """The sentence before a group's quotations: that one work stands alone, or two words that the group shares.
+    """The sentence before a group's quotations: that one work stands alone, or two words that its papers share.
 
-    `group`: positions in `papers`. `at`: the group's number, which chooses the template.
+    They are the words that the most of these papers have, at least two. `group`: positions in `papers`. `at`: the
+    group's number from 0, which chooses the template.
     """
     if len(group) == 1:
         return _turn(_ALONE, at)

@@ -154,8 +154,8 @@ def _apart(draft: str, proposals: Iterator[_Proposal]) -> Iterator[_Proposal]:
 def _placed(draft: str, proposal: _Proposal) -> Edit | None:
     """The fields of a ProposedEdit for this proposal.
 
-    `preceding_snippet` is null if the original snippet alone suffices to find the place. None if no preceding snippet
-    of at most PRECEDING_CHARACTERS suffices, either.
+    `preceding_snippet` is null if the original snippet first occurs at the place, else the text that `_preceding`
+    returns. None if it returns none.
     """
     original = draft[proposal.start : proposal.end]
     preceding = None
@@ -175,9 +175,10 @@ def _placed(draft: str, proposal: _Proposal) -> Edit | None:
 
 
 def _preceding(draft: str, at: int) -> str | None:
-    """The text right before the offset `at`, long enough not to occur earlier in the draft.
+    """The text right before the offset `at`, long enough not to occur earlier in the draft; "" at the beginning.
 
-    None if more than PRECEDING_CHARACTERS would be needed.
+    Lengths of FIRST_PRECEDING, twice as many characters and so on are tried, up to PRECEDING_CHARACTERS; None if none
+    of them suffices.
     """
     size = FIRST_PRECEDING
     while size <= PRECEDING_CHARACTERS:
@@ -291,9 +292,9 @@ def _long(draft: str) -> Iterator[_Proposal]:
 
 
 def _broken_off(draft: str, end: int) -> Iterator[_Proposal]:
-    """A full stop for a text whose body, which ends at `end`, breaks off within a sentence.
+    """A full stop for a text whose body, which ends at `end`, breaks off: with a letter, a digit, a comma or the like.
 
-    None if the body's last line has fewer than BROKEN_OFF_WORDS words.
+    Yields one proposal, or none, as it does if the body's last line has fewer than BROKEN_OFF_WORDS words.
     """
     line = draft[:end].rpartition("\n")[2][-TAIL_CHARACTERS:]
     if len(_WORD.findall(line)) < BROKEN_OFF_WORDS or not (line[-1].isalnum() or line[-1] in ",;-–"):
@@ -339,9 +340,10 @@ def _greeting(draft: str) -> Iterator[_Proposal]:
 
 
 def _closing_at(draft: str) -> int | None:
-    """The offset of the line of a letter's closing (`Kind regards`) near the end of the draft.
+    """The offset of the last line that is a letter's closing (`Kind regards`), near the end of the draft.
 
-    None if there is none in the last TAIL_CHARACTERS.
+    Such a line has fewer than BROKEN_OFF_WORDS words and begins within the last TAIL_CHARACTERS, after another line.
+    None without one.
     """
     begin = len(draft.rstrip())
     tail = draft[max(0, begin - TAIL_CHARACTERS) : begin]
@@ -401,8 +403,9 @@ _APART, _NEAR = 80, 30
 def asks_for(message: str) -> tuple[str, str]:
     """("yes" or "no", kind of writing) for a message: yes if a verb of writing is soon followed by a kind of text.
 
-    Kinds are email, letter, article and other; with "no" the kind is other. A message about an existing text, a
-    question or a program gets "no". Only the first ASKED_CHARACTERS characters are read.
+    Kinds are email, letter, article and other; with "no" the kind is other. The kind must follow in the same sentence,
+    within 80 characters (30 after a verb like "make" or "need"). Words for an existing text, a question or a program
+    right before it mean "no". Only the first ASKED_CHARACTERS characters are read.
     """
     asked = message[:ASKED_CHARACTERS]
     found = [

@@ -195,7 +195,7 @@ def _paper_ids(case: Row) -> Iterator[str]:
 def _papers(tables: Iterable[Rows], ids: set[str]) -> dict[str, Row]:
     """paper_id -> metadata (the columns PAPER) of the papers with these ids; papers without a record are left out.
 
-    Values that are null or empty in one table are taken from the next.
+    Values that are null or empty in a paper's first record are taken from the next, in the order of the tables.
     """
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(ids), pa.string())

@@ -35,9 +35,9 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The draft, or edit of a draft, with this id, the stage rows it was derived from, and lines to print.
 
     `row_id`: a draft_id or its beginning; for an edit followed by #<position>. UsageError if no row has such an id, or
-    more than one. Keys: `config` and `row` of the published row; a list of rows for each of BEHIND (and COT for the
-    system cot), `judgements` and `origins`; `calls`, as by `calls_of`; `stages`, name -> fingerprint; `lines`, pairs
-    (label, text).
+    more than one; StoreError if the rows of a stage are gone. Keys: `config` and `row` of the published row; a list of
+    rows for each of BEHIND (and COT for the system cot), `judgements` and `origins`; `calls`, as by `calls_of`;
+    `stages`, name -> fingerprint; `lines`, pairs (label, text).
     """
     beginning, mark, position = row_id.partition("#")
     draft = _draft(version, beginning, row_id)
@@ -128,9 +128,9 @@ def _behind(store: Store, version: Version, draft: Record) -> dict[str, list[Rec
 def _case(
     draft: Record, edit: Record | None, behind: Mapping[str, Sequence[Record]], calls: Mapping[str, Record]
 ) -> Iterator[Line]:
-    """Lines on the case: ids of edit and draft, sources, the check of the request, the request, the reference.
+    """Lines on the case: ids of edit, draft and case, sources, the check of the request, the request, the reference.
 
-    What there is not has no line.
+    What is missing has no line.
     """
     if edit:
         yield "edit", f"{edit['edit_id']}   {edit['split']}"

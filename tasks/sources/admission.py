@@ -34,7 +34,7 @@ Admitted = Iterator[pa.RecordBatch | Rejected]
 
 def taken_down(home: Path, groups: Collection[str] | None = None) -> list[str]:
     """The ids of all takedowns of a home, sorted; with `groups`, only the ids whose part before the first slash is one
-    of these groups. Empty if there are none; StoreError if the file of takedowns is damaged.
+    of these groups. Empty if there are none; StoreError if the file of takedowns is damaged or unreadable.
 
     An id whose Stack Exchange site was renamed is also listed under the site's old names.
     """
@@ -51,6 +51,7 @@ class AdmissionStage(Protocol):
 def admit(builder: Builder, stage: AdmissionStage, rows: Rows, groups: Collection[str] | None = None) -> Rows:
     """The rows that remain when `stage` removes the records that are taken down; with `groups`, only the takedowns of
     these groups count. `rows` itself if there is no such takedown, so that large sources are not copied for nothing.
+    StoreError if the file of takedowns is damaged or unreadable.
     """
     listed = taken_down(builder.store.home, groups)
     return stage(builder, rows, takedowns=listed) if listed else rows

@@ -74,8 +74,9 @@ def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable
     """The columns text, sections and paragraphs of a row of PAPERS; all offsets are into the text.
 
     The text has the body, the back matter, then `outside`: paragraphs of no section, such as captions and footnotes. A
-    section's role (introduction, related_work) is its own `role`, else it comes from the heads: in `body` a head's role
-    extends to the section's sub-sections (not if it is `alone`), in `back` it does not.
+    section's role (introduction, related_work) is its own `role`, else it comes from the heads. In `body` a head's role
+    extends to the section's sub-sections (not if it is `alone`), and if no head says Introduction, another first
+    section may count as it (`roles`); in `back` only a section's own head counts.
     """
     text = _Text()
     led = iter(roles([(section.number, section.head) for section in body if not section.alone]))

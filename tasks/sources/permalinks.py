@@ -56,7 +56,8 @@ def profile(host: str, author_id: str | None) -> str | None:
 def record_of(text: str) -> str:
     """The id of the record that the text means. The text is an id, with or without #<passage>, a source's own name
     (CorpusID:7, t3_1abcd) or a link; of a web page that is none of these, web/<address> is the id. UsageError if it
-    names no record, or not certainly one.
+    names no record, or not certainly one: a page of a source's site that is no record's, a comment on a Stack Exchange
+    post, a Reddit link that redirects.
     """
     name = text.strip()
     found = _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
@@ -97,7 +98,7 @@ def _of_page(text: str) -> str | None:
 
 def _of_id(text: str) -> str | None:
     """The id as records have it, with the present host of a Stack Exchange site, or with the address of a web page in
-    its usual form; None if the text is no id.
+    its usual form; None if the text is no id. <any host>/<number> counts as a post of Stack Exchange.
     """
     group, _, rest = text.partition("/")
     if group == "web":
@@ -118,7 +119,8 @@ def _of_name(text: str) -> str | None:
 
 def _of_address(text: str) -> str | None:
     """The id of the record that a link shows, with or without https://; None if the text is no link, or shows no
-    record. UsageError for a comment on a Stack Exchange post, and for a Reddit link that redirects.
+    record. A link to any other host counts as one of Stack Exchange, if its path has that form (/q/7). UsageError for a
+    comment on a Stack Exchange post, and for a Reddit link that redirects.
     """
     try:
         url = urlsplit(text if "://" in text else f"https://{text}")
@@ -142,9 +144,10 @@ def _of_address(text: str) -> str | None:
 
 
 def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> str | None:
-    """The id of the post that a link of a Stack Exchange site shows, else None. Forms of `path` and `fragment`:
-    /questions/Q, /questions/Q/title/A#A, /questions/Q/title#A, /q/Q, /a/A, /posts/N; a share link adds the number of a
-    user. The answer A counts before its question Q. UsageError, which names `text`, for a link to a comment.
+    """The id of the post that a link of a Stack Exchange site shows, else None; the host is not checked. Forms of
+    `path` and `fragment`: /questions/Q, /questions/Q/title/A#A, /questions/Q/title#A, /q/Q, /a/A, /posts/N; a share
+    link adds the number of a user. The answer A counts before its question Q. UsageError, which names `text`, for a
+    link to a comment.
     """
     if fragment.startswith("comment"):
         raise UsageError(f'"{text}" names a comment, which is no record here: give the address of its post.')

@@ -104,8 +104,8 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
 def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
     """(i, j) of equal sentences, i in the draft and j in the reference, each in one pair; not sorted.
 
-    First those of a longest common subsequence, then any other copies. In texts with more than _EXACT_CELLS cells to
-    compare, only the common beginning and end stand for the former.
+    First those of a longest common subsequence, then any other copies. With more than _EXACT_CELLS pairs of sentences
+    to compare between the common beginning and end of the texts, only these two stand for the former.
     """
     tail = common_prefix_length(draft[::-1], reference[::-1])
     n, m = len(draft) - tail, len(reference) - tail
@@ -192,7 +192,8 @@ class _Weights:
         """0 to 1: twice the weight of the common words over the weights of both sentences.
 
         It is SAME_WORDS at least if nearly all of one sentence (GROWN of its weight) is in the other, as when
-        something was added to it, and both have GROWN_WORDS different words or more.
+        something was added to it, and both have GROWN_WORDS different words or more. Of sentences without any weight
+        it is 1 if they have the same words, else 0.
         """
         first, second = set(self.words(one)), set(self.words(other))
         mine, theirs, common = self._weight(first), self._weight(second), self._weight(first & second)

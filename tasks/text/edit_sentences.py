@@ -105,10 +105,11 @@ def _lengths(keys: set[str], edge: slice) -> dict[str, set[int]]:
 
 
 def _edge(key: str, wanted: set[str], tails: dict[str, set[int]], heads: dict[str, set[int]]) -> int | None:
-    """The position in `key` of the blank before the wanted sentence at its end, or after the one at its beginning.
+    """The position in `key` of the blank before the wanted sentence at its end, else after the one at its beginning.
 
-    None: it neither begins nor ends with one of `wanted`. `tails`, `heads`: last or first _EDGE characters of a wanted
-    sentence -> the lengths of all that have them.
+    The longest wanted sentence counts; at the end none that follows only opening words such as "First,". None: `key`
+    neither ends nor begins with one of `wanted`. `tails`, `heads`: last or first _EDGE characters of a wanted sentence
+    -> the lengths of all that have them.
     """
     for length in sorted(tails.get(key[-_EDGE:], ()), reverse=True):
         if len(key) > length and key[-length - 1] == " " and key[-length:] in wanted and not _opens(key[: -length - 1]):
@@ -191,8 +192,9 @@ def _block_end(text: str, start: int, line_end: int, unclosed: set[str]) -> int 
 def _wrapped(text: str, run: _Run, start: int) -> bool:
     """Whether the line that begins at `start` continues the last line of the run, in the same paragraph.
 
-    That line must have _WRAPPED characters, and must not end in a colon or |; the new one must not begin with |, #, `
-    or ~. A line that begins with a capital continues it only after a punctuation mark or a word such as "the".
+    The last line must have _WRAPPED characters or more, be no code, and not end in a colon or |; the new one must not
+    begin with |, #, ` or ~. A line that begins with a capital continues it only after one of .!?…,;- or a word such as
+    "the".
     """
     line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
     if run.whole or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":

@@ -159,7 +159,7 @@ class English:
         """(first, last) of each special word (emoticon, abbreviation) among the tokens `words`, in order.
 
         `last` is exclusive. First and last are indices of tokens. Of special words that overlap the longest counts, of
-        equally long ones the first.
+        equally long ones the first; one that is left out for that still keeps out shorter ones that overlap it.
         """
         matches = [
             (len(phrase), -at)

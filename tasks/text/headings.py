@@ -100,7 +100,8 @@ _MAIN_TEXT = re.compile(
 def split_number(head: str) -> Heading:
     """(number, rest) of a head: "2.1. Parsers" -> ("2.1", "Parsers"). The number is None if none is printed.
 
-    The rest has single blanks for white space. In a head of more than MAX_HEAD_CHARS no number is looked for.
+    The rest has single blanks for white space, and no "Section" or § before the number. In a head of more than
+    MAX_HEAD_CHARS characters no number is looked for.
     """
     return _split(head) if len(head) <= MAX_HEAD_CHARS else (None, " ".join(head.split()))
 
@@ -197,7 +198,10 @@ def _own_role(head: str) -> str | None:
 
 
 def _role(text: str) -> str | None:
-    """The role (introduction or related_work) of a head in the form that `plain` returns; None if it has none."""
+    """The role (introduction or related_work) of a head in the form that `plain` returns; None if it has none.
+
+    A head of more than MAX_RELATED_CHARS characters is no related_work.
+    """
     letters = "".join(filter(str.isalpha, text))  # "introduc tion", "relatedwork", "introduction 1"
     if letters == "introduction" or _INTRODUCTION.fullmatch(text):
         return INTRODUCTION
@@ -228,7 +232,10 @@ def roles(headings: Sequence[Heading]) -> list[str | None]:
     belongs to.
 
     `headings`: (number, head) of each section, None where there is none. A numbered section ends at the next number
-    that is not below its own; one without a number at the next head that is usual for a main section, or has a number.
+    that is not below its own, and at a head without a number that ends papers (References) or, if its numbers do not
+    go on, is usual for a main section. One without a number ends at the next numbered head (unless its own number was
+    lost) and at one that by its words or capitals is no sub-section.
+
     If no head says Introduction, one of these counts as it: a first section Main text or the like, if a head usual in
     papers follows; text before the first head, if that is no Abstract or the like and there is a usual head; a first
     section Background, as in medical journals. Sections after the first MAX_HEADS have no role.
@@ -294,9 +301,9 @@ def _inner_number(head: str, role: str) -> str | None:
 
 
 def _within(headings: Sequence[Heading], i: int, above: _Open) -> bool:
-    """Whether section `i` belongs to the section `above` as a sub-section.
+    """Whether section `i` belongs to the section `above` as a sub-section, or is the same one, printed again.
 
-    If the number of `above` was lost and can be inferred from the first sub-section, it is set.
+    Side effect: if the number of `above` was lost and section `i` is numbered x.1, `above.number` becomes x.
     """
     number, head = headings[i]
     if number is None:
@@ -330,7 +337,14 @@ def _is_roman(number: str, headings: Sequence[Heading]) -> bool:
 
 
 def _unnumbered_within(headings: Sequence[Heading], i: int, above: _Open, head: str) -> bool:
-    """Whether section `i`, which has no number and this head, belongs to the section `above` as a sub-section."""
+    """Whether section `i`, which has no number and this head, belongs to the section `above` as a sub-section.
+
+    A head that ends papers (References), or begins with the letter after the number of `above`, does not. Any other
+    belongs to a numbered section, if usual for a main section only where the numbers go on after it. To an
+    introduction without a number belong heads such as Contributions; to related work without one, or to any section
+    whose head is in capitals, all heads but those of main sections. If `above` is in capitals and has no number, no
+    head in capitals belongs to it.
+    """
     text = plain(head)
     if _END.fullmatch(text) or _is_next_letter(head, above.number):
         return False

@@ -31,7 +31,10 @@ _INLINE = re.compile(r"a|abbr|b|big|cite|code|del|em|font|ins?|i|kbd|q|s|small|s
 
 
 def to_markdown(html: str) -> str:
-    """The HTML as GitHub-flavoured Markdown, or as plain text if it nests too deep; "" if there is only white space."""
+    """The HTML as GitHub-flavoured Markdown; "" if there is only white space.
+
+    It is plain text without markup if the HTML nests too deep (`_deepest`) or the converter refuses it.
+    """
     guarded = _guard(html)
     convert, options, refused = _converter(_deepest(html))
     try:

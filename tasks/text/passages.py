@@ -43,7 +43,7 @@ def cut(text: str, *, words: int = 120) -> list[str]:
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     """(start, end, code) of each paragraph (list, table, quote) and each fenced code block, in order.
 
-    `code`: it is a code block. An unclosed one ends with the text.
+    `code`: it is a code block. An unclosed one ends with the text. Some paragraphs are empty or blank.
     """
     start, fence = 0, ""
     for line in _LINE.finditer(text):

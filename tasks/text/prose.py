@@ -62,7 +62,8 @@ def shared_words(wanted: set[str], text: str) -> int:
 def blocks(text: str) -> list[Block]:
     """The blocks of a Markdown text in order, without the blank lines between them; [] for a blank text.
 
-    All items of a list are one block, also with blank lines between them, as are indented lines of code.
+    All items of a list are one block, also with blank lines and indented code between them; so are lines of indented
+    code. Fenced code that is not closed ends with the text.
     """
     found: list[Block] = []
     kind, start, end, at, fence, gap = "", 0, 0, 0, "", False

@@ -169,7 +169,7 @@ def _spelt_mails(text: str) -> Iterator[Span]:
     """(start, end, mark) of mail addresses in words, such as `jo [at] mail dot test`, in order.
 
     With at and dot as bare words, not in brackets, only if something else speaks for an address too. Example domains
-    are left out.
+    are left out, and a bare at before a host with a real dot (`jo at mail.test`).
     """
     for match in _SPELT_MAIL.finditer(text):
         bare_at, bare_dot, point = (match[name] is not None for name in ("plain", "spelt1", "point"))
@@ -297,8 +297,11 @@ def _possible_ends(match: re.Match[str]) -> Iterator[int]:
 def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) -> bool:
     """Whether a number is a telephone number.
 
-    `shape`: the group of _SHAPES that it matches; `announced`: a cue such as "tel" is before it; `regions`: countries
-    whose national numbers are known, as ISO 3166 codes.
+    It has MIN_DIGITS to 17 digits, as many opening as closing brackets, and is no date, ISBN or the like. If it is
+    `announced` (a cue such as "tel" is before it), its length must be possible in `regions` (ISO 3166 codes) or for its
+    country code, or it looks like 555-0187. Else `shape`, the group of _SHAPES that it matches, decides: abroad (with a
+    separator, or + and 9 digits) and national (9 to 12 digits that do not count up) need a possible length, nanp and
+    area 9 digits; bare must look like 555-0187.
     """
     digits = _NO_DIGITS.sub("", number)
     if not MIN_DIGITS <= len(digits) <= 17 or number.count("(") != number.count(")") or _is_other(number, digits):

@@ -43,8 +43,9 @@ class Word(NamedTuple):
 def sentence_spans(text: str) -> Spans:
     """(start, end) of each sentence, in order: `(s.start_char, s.end_char)` of `nlp(text).sents`.
 
-    A sentence begins with the white space before it, if that is more than one blank. Time is linear in the text,
-    whatever it holds, and there is no limit of length (spaCy's is 1,000,000 characters).
+    A sentence begins with the white space before it; if that begins with a blank, without this (except at the beginning
+    of the text). Time is linear in the text, whatever it holds, and there is no limit of length (spaCy's is 1,000,000
+    characters).
     """
     return _shared().spans(text)
 
@@ -76,8 +77,9 @@ class Sentences:
     def spans(self, text: str) -> Spans:
         """(start, end) of each sentence, in order; [] for "".
 
-        One blank right before a sentence, and a single one at the end of the text, are in none. All other white space
-        is in a sentence, between two in the later.
+        Of white space between two sentences a blank at its beginning is in none, the rest in the later. All white space
+        at the beginning of the text is in the first. At the end of the text a single blank is in none; other white space
+        there is a sentence of its own, if a sentence ended before it.
         """
         starts = self._starts(text)
         ends = [start - 1 if text[start - 1] == " " else start for start in starts[1:]]

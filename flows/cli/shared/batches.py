@@ -92,8 +92,9 @@ def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) ->
     whose state then becomes GONE. `file` and `settings` (texts `key=value`): the configuration with the jobs'
     endpoints.
 
-    UsageError if the configuration lacks an endpoint of these jobs, EndpointError if a key is missing or refused; jobs
-    that were stopped before the error stay stopped.
+    UsageError if the configuration is wrong or lacks an endpoint of these jobs, EndpointError if a key is missing or
+    refused, Incomplete if a provider gives no answer for an hour, BusyError if a job is to become GONE while a build
+    runs; jobs that were stopped before the error stay stopped.
     """
     endpoints = read(next(iter(DATASETS)), EndpointTables, file, settings).endpoints
     for job in jobs:
@@ -107,7 +108,9 @@ def stop(home: Path, jobs: list[Job], file: Path | None, settings: list[str]) ->
 
 
 def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
-    """Ask the provider to stop a job; whether it knows the job. If it does not, the job's state is set to GONE."""
+    """Ask the provider to stop a job; returns whether it knows the job. If it does not, the job's stored state is set
+    to GONE.
+    """
     stopped = asyncio.run(_cancel(job, endpoints))
     if not stopped:
         with closing(open_responses(responses(home))) as store:

@@ -23,7 +23,8 @@ SENTENCE = "Interrupted. What was finished is kept; run the same command again t
 
 class Ending:
     """Controls the end of the process. The constructor sets the handler of SIGTERM, an exit function, and a thread
-    that waits for signals. To be created first, so that its exit function runs last.
+    that waits for signals. To be created first, so that its exit function runs last. `leave` ends the process; `code`
+    is the exit code if it ends in another way.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Ending:
         raise SystemExit(TERMINATED)
 
     def _watch(self, read_end: int) -> None:
-        """Wait for SIGINT or SIGTERM, then end the process 30 seconds later if it still runs.
+        """Wait for SIGINT or SIGTERM, then end the process with that signal's code 30 seconds later if it still runs.
 
         Python writes each signal to the pipe `read_end`, whatever handles it and wherever the main thread hangs:
         Prefect raises an exception in that thread, which may leave a lock locked, or be lost in a finalizer.

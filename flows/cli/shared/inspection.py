@@ -56,7 +56,7 @@ def rejected_rows(
 ) -> Iterator[dict[str, Any]]:
     """Every row that a version's stages left out, as a dict of its columns and its `stage`: first all rows of the
     first of `kinds` (defect, filtered), stage by stage, then the next kind. `stage`: only of this one; None: of all.
-    UsageError for an unknown stage, StoreError if its artifact is gone.
+    When the first row is read: UsageError for an unknown stage, StoreError if its artifact is gone.
     """
     artifacts = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
     for kind in kinds:
@@ -65,7 +65,7 @@ def rejected_rows(
 
 
 def rejected_number(store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)) -> int:
-    """The number of rows that `rejected_rows` yields, without reading them."""
+    """The number of rows that `rejected_rows` yields, without reading them; with the same errors."""
     artifacts = [artifact(store, version, name) for name in ([stage] if stage else version.stages)]
     return sum(number for built in artifacts for (kind, _), number in built.rejected().items() if kind in kinds)
 

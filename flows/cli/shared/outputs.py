@@ -22,7 +22,7 @@ EXIT_CODES = {errno.EPIPE: 141, errno.EIO: 129}  # as shells name the ends by SI
 @contextmanager
 def outputs() -> Iterator[None]:
     """A context in which any text can be printed: characters that the encoding lacks are escaped as in JSON, and an
-    output that was closed takes everything.
+    output that was closed before takes everything and drops it. sys.stdout and sys.stderr stay changed afterwards.
 
     If the reader of an output goes away, the context ends with SystemExit and a code of EXIT_CODES; if a disk is full,
     with one sentence on stderr and code 1. Other errors pass through.

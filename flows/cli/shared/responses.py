@@ -43,8 +43,8 @@ def address_and_file(words: list[str]) -> tuple[str | None, Path]:
 
 def export(home: Path, path: Path, version: Version | None) -> Exported:
     """Write all responses, or those that a version used, to a Parquet file, which appears only when it is whole; also
-    works while a build is running. UsageError if the file cannot be written, StoreError if an artifact of the version
-    is gone.
+    works while a build is running. UsageError if the file cannot be written, StoreError if the disk is full or an
+    artifact of the version is gone.
     """
     from longform.llm.responses.exchange import export_parquet
 
@@ -56,7 +56,8 @@ def export(home: Path, path: Path, version: Version | None) -> Exported:
 
 def load(home: Path, path: Path) -> tuple[int, int]:
     """Import a file that `export` wrote: (number of new responses, number of responses that were stored already and
-    stay as they are). UsageError if the file is missing, damaged or no export.
+    stay as they are). UsageError if the file is missing, damaged, altered or no export: then nothing is imported.
+    BusyError while another process, e.g. a build, writes to the same SQLite file of responses.
     """
     from longform.llm.responses.exchange import check_export, import_parquet
 

@@ -93,8 +93,8 @@ def all_names(ids: Collection[str]) -> list[str]:
 
 
 def holders(home: Path, ids: Collection[str]) -> list[Holder]:
-    """The published versions of a home, damaged ones included, whose Parquet files mention one of these records; sorted
-    by dataset and name.
+    """The published versions of a home, also those with a damaged manifest, whose Parquet files mention one of these
+    records under any of its ids (`all_names`); sorted by dataset and name.
     """
     names, found = all_names(ids), []
     for dataset in datasets(home):

@@ -18,8 +18,8 @@ MODEL = ("model", "prompt", "response")
 
 
 def example_row_id(version: Version) -> str:
-    """The id of a published row to show as an example of a trace: the dataset's choice, else the first by id; without
-    one, empty if there are no rows.
+    """The id of a published row to show as an example of a trace: what the dataset's own `example_row_id` returns; for
+    a dataset without that function the lowest row id (`first_row`).
     """
     of_dataset = getattr(module_of(version.dataset), "example_row_id", None)
     return str(of_dataset(version)) if of_dataset else first_row(version)
@@ -40,7 +40,9 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def first_row(version: Version) -> str:
-    """The lowest row id of a version's default config; empty if that has no row."""
+    """The lowest row id in the first config of a version that has files, mostly the default one; empty if these files
+    have no row. StopIteration if no config has a file.
+    """
     config, paths = next(iter(version.tables().items()))
     key = version.key(config)
     found = rows_where(paths, f"true ORDER BY {key} LIMIT 1")
@@ -63,8 +65,9 @@ def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[st
 def _stage_rows(
     store: Store, version: Version, row: dict[str, Any], stages: Mapping[str, Stage]
 ) -> Iterator[dict[str, Any]]:
-    """For each stage, in order, whose key column is also a column of the published row: the stage row with the same
-    key, if there is one, as a dict of its columns, `stage` (the stage's name) and `key` (the column's name).
+    """For each stage, in order, whose rows are identified by a column that the published row has too, with a string in
+    it: the stage row with the same id, if there is one, as a dict of its columns, `stage` (the stage's name) and `key`
+    (the name of that column).
     """
     for stage in version.stages:
         key = stages[stage].schema.metadata[b"key"].decode()
@@ -76,9 +79,9 @@ def _stage_rows(
 def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
     """The printed lines (title, text) of rows as `_stage_rows` gives them.
 
-    The title is the name of the row's key column without `_id`, empty if an earlier row had it. The text is the row's
-    id and stage, and, beside a title that is not empty, the beginning of the row's text, if it has one. A row with a
-    `response` is followed by a line without title: its model, prompt and response.
+    The title is the row's `key` (the name of its id column) without `_id`, empty if an earlier row had it. The text is
+    the row's id and stage, and, beside a title that is not empty, the beginning of the first of the row's columns in
+    TEXTS, if it has one. A row with a `response` is followed by a line without title: its model, prompt and response.
     """
     seen_titles: set[str] = set()
     for row in rows:

@@ -15,7 +15,8 @@ from longform.errors import ConservationError, UsageError
 
 def check(store: Store, version: Version) -> Iterable[str]:
     """What is wrong with a version, one sentence each: files, checksums, numbers of rows, parts of stages; only if
-    none of these is wrong, also rows that a stage lost. Empty if all is well.
+    none of these is wrong, also rows that a stage lost, for which UsageError is raised if this release lacks a stage
+    of the version. Empty if all is well.
     """
     found = list(problems(store, version))
     yield from found

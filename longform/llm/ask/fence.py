@@ -44,8 +44,9 @@ def fenced(text: str) -> str:
 
 
 def unfenced(message: str) -> list[tuple[str, str]]:
-    """(label, text) of each fenced text in a message, in order. The label is the line before the fence, without a
-    colon at its end; empty if there is none. From a fence that is not closed on, nothing is found.
+    """(label, text) of each fenced text in a message, in order. The label is the line before the fence (or what stands
+    before the fence on its own line), without a colon at its end; empty if there is none. From a fence that is not
+    closed on, nothing is found.
     """
     found = []
     at = 0

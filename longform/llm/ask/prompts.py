@@ -46,7 +46,7 @@ _TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples"
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt that was read from a file. `name`: `<dataset>/<file name>`. `hash`: the SHA-256 of the file. `inputs`:
-    the names of its variables. `reply`: the class in schemas.replies into which a reply is read.
+    the names of its variables. `reply`: the name of the class in schemas.replies into which a reply is read.
 
     `system` and `user` are the templates of the two messages. `tags` and `json` are those that close the user message
     where the reply is asked for in that form; both are empty in a prompt for plain text.
@@ -106,8 +106,9 @@ class Prompt:
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:
-        """((`system`, content), (`user`, content)): the two messages with these inputs. UsageError if an input is
-        missing or unknown, or if the prompt cannot ask for a reply in this form.
+        """((`system`, content), (`user`, content)): the two messages with these inputs; the user message ends with the
+        closing part for `form`, except for `text`. UsageError if an input is missing or unknown, or if the prompt
+        cannot ask for a reply in this form.
         """
         if form not in self.forms:
             raise UsageError(f"Prompt {self.name} cannot ask for a reply as {form}, only as {' or '.join(self.forms)}.")
@@ -169,7 +170,7 @@ def prompt_names(folder: Path) -> list[str]:
 
 
 def list_inputs(prompt: Prompt) -> set[str]:
-    """The inputs that must be lists, as the prompt loops over them (`for` in a template)."""
+    """The inputs that must be lists, as the prompt loops over them directly (`for x in input` in a template)."""
     from jinja2 import nodes
 
     loops = [loop for part in prompt.parts for loop in _environment().parse(part).find_all(nodes.For)]
@@ -269,9 +270,9 @@ def _check_inputs(prompt: Prompt) -> None:
 
 
 def _check_fences(prompt: Prompt) -> None:
-    """Raise UsageError if the system message is a template, or if another part prints a value that neither passes
-    through `fenced` as its last filter nor is a property of the loop, such as its number: a source's text could else
-    give the model instructions.
+    """Raise UsageError if the system message contains a `{`, as a template would, or if another part prints a value
+    that neither passes through `fenced` as its last filter nor is a property of the loop, such as its number: a
+    source's text could else give the model instructions.
     """
     from jinja2 import nodes
 

@@ -98,7 +98,8 @@ class Request:
 class Answer:
     """A model's reply to one sample of a request. `text` is the reply; `value` is the reply read into the request's
     `reply` model, None without one. `key` is its key in the response store; `cached`: it was stored before. `finish`:
-    why the reply ended. `sample`: the number of the sample, from 0. Token counts are 0 where the server gives none.
+    why the reply ended. `model`: the one that the server names, else the endpoint's. `sample`: the number of the
+    sample, from 0. Token counts are 0 where the server gives none.
 
     `logprobs` is the choice's `logprobs.content` as received; None where there is none.
     """
@@ -122,13 +123,14 @@ class Failure:
         request     refused for its content: too long, not acceptable
         filter      the question or the reply was held back by a provider's filter
         refusal     the model declined
-        length      the reply was cut off at the limit of tokens, also with twice the limit
-        whitespace  the reply ran into the limit with white space at its end, also without a schema's constraint
+        length      the reply was cut off at the limit of tokens
+        whitespace  the reply was cut off at the limit of tokens, and its end is nearly all white space
         invalid     the reply did not have the form that was asked for, even after one repair
-        empty       the reply was empty, also when asked again
+        empty       the reply was empty
 
-    The offline model is asked once, without a second attempt. `detail["text"]` is the text of the reply or of the
-    model's refusal, if there is a reply. `key` is the key of the last attempt in the response store.
+    The kind is that of the last attempt: `length`, `whitespace` and `empty` are final only in a second or third one
+    (the offline model has one attempt). `detail["text"]` is the text of its reply or of the model's refusal; without
+    a reply `detail` is empty. `key` is its key in the response store, `sample` the number of the sample, from 0.
     """
 
     kind: FailureKind

@@ -41,8 +41,8 @@ class Item:
 
 
 class Reply(NamedTuple):
-    """The reply to one request of a batch: the HTTP status that it would have had by itself, its body, the provider's
-    id.
+    """The reply to one request of a batch: the HTTP status that it would have had by itself, its body, and the
+    provider's id of the request (None if it gives none).
     """
 
     status: int
@@ -72,8 +72,8 @@ class Collector:
 
     def groups(self, content: bytes) -> Iterator[dict[str, Reply]]:
         """The replies in a file's content, in groups of at most AT_ONCE, each key -> reply; of several replies to one
-        request in a group the first. Lines without a response, or with a key that is not the job's, are left out; so
-        are lines without a key, which `broken` counts.
+        request in a group the first. Lines without a response and its status, or with a key that is not the job's, are
+        left out; so are lines that are no JSON object or have no key, which are added to `broken`.
         """
         group: dict[str, Reply] = {}
         for line in io.BytesIO(content):
@@ -168,7 +168,9 @@ def line_of(item: Item) -> bytes:
 
 
 def _index(spool: Path) -> dict[str, tuple[int, int]]:
-    """key -> (offset, length) of the request's line in the file; empty if there is no file."""
+    """key -> (offset, length) in bytes of the request's line in the file; empty if there is no file. Lines that do not
+    begin as `line_of` writes them are left out.
+    """
     found: dict[str, tuple[int, int]] = {}
     offset = 0
     if spool.exists():

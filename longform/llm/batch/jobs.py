@@ -81,8 +81,8 @@ async def prefetch(
     max_bytes: int = MAX_BYTES,
 ) -> Counts:
     """Have batch jobs answer the items that have no stored reply, store the replies, and return what was done when
-    these jobs have ended. Where the budget has no room for an item, it and later ones are not sent
-    (`Counts.short_nano`).
+    these jobs have ended. Items that another process is asking meanwhile are left out. Where the budget has no
+    room for an item, it and later ones are not sent (`Counts.short_nano`).
 
     Jobs of earlier runs that have not ended are looked at first; those that have ended at the provider are collected.
     `keep` turns an item, the `context` and a reply into (record, ledger line), each None where there is nothing to
@@ -91,7 +91,8 @@ async def prefetch(
     larger request. `say` gets messages for the user. A process may run only one prefetch per endpoint at a time.
 
     Raises EndpointError where the endpoint refuses, Incomplete where it gives no answer for an hour, and StoreError
-    where the folder cannot be written. Jobs that the provider has go on there, and the next run collects them.
+    where requests cannot be written to the folder. Jobs that the provider has go on there, and the next run collects
+    them.
     """
     remote = Remote(wire, endpoint, api_key, say, sleep)
     boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
@@ -195,9 +196,10 @@ class _Prefetch:
         self._pauses = pauses()
 
     async def run(self) -> None:
-        """Send new jobs while items and budget last; then check the open jobs after growing pauses, and go on sending
-        when one has ended. Ends when no open job has requests of this prefetch and, where the budget was short, this
-        process has no open job whose end could free money. Then leases are released.
+        """Load the open jobs of earlier runs and check them. Send new jobs while items and budget last; then check the
+        open jobs after growing pauses, and go on sending when one has ended. Ends when no open job has requests of
+        this prefetch and, where the budget was short, this process has no open job whose end could free money. Then
+        leases are released.
 
         In any case money reserved for jobs that are still open is given back. If the run is cancelled, the user is
         told that jobs go on at the provider.
@@ -444,7 +446,7 @@ class _Prefetch:
 
     async def _collector(self, each: _Open) -> Collector:
         """A Collector with the job's requests as they were sent: from the file in the folder, else downloaded from the
-        provider; without the requests' bodies where neither has the file.
+        provider into that file; without the requests' bodies where neither has the file.
         """
         spool = self._spool(each.job)
         if not spool.exists() and each.job.input_file:
@@ -491,8 +493,8 @@ class _Prefetch:
         await self._store.release([each.job.name])
 
     async def _release_leases(self) -> None:
-        """Release this process's leases for other processes: of items that were read but not sent, and of jobs still
-        open.
+        """Release this process's leases for other processes: of the keys of items that were read but not sent, and of
+        the names and keys of those open jobs that this process collects.
         """
         await self._store.release([item.key for item in self._ready])
         for each in [each for each in self._open.values() if each.ours]:

@@ -42,7 +42,8 @@ class Remote:
 
     async def create(self, name: str, file: str) -> dict[str, Any]:
         """Create a batch from an uploaded file, and return the provider's JSON of it. `name` is the job's, `file` the
-        id of the file. Where the reply was lost, a batch of this name is looked up before another is created.
+        id of the file. After a call that failed for a passing reason, a batch of this name is looked up, and returned
+        if there is one, before another is created.
         """
         body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
         pauses = self._pauses()
@@ -183,7 +184,9 @@ class Remote:
         await self._sleep(pause)
 
     def _json_or_refused(self, outcome: Outcome, what: str) -> dict[str, Any]:
-        """The JSON of a 2xx reply; else EndpointError, in which `what` names the call that was refused."""
+        """The JSON of a 2xx reply, {} if it is no object; else EndpointError, in which `what` names the call that was
+        refused.
+        """
         if 200 <= outcome.status < 300:
             return read_json(outcome.body)
         named = f'The endpoint "{self._endpoint.name}"'

@@ -123,8 +123,9 @@ class Bucket:
         self._follows = True
 
     def _agree(self, reading: Reading, now: float) -> None:
-        """Move the level into the reply's bounds. Before that, lower the estimated rate if the level is above them or
-        the request was refused for want of the rest; raise it if the level is too low for another such request.
+        """Move the level into the bounds that the reply gives. Before that, have the estimated rate lowered if the
+        level is above them, or the reply is a 429 and less remains than its request costs; else have it raised if the
+        level is too low for another such request and the reply is no 429.
         """
         assert self._window is not None
         known = reading.remaining - reading.after
@@ -197,7 +198,8 @@ class Refill:
 
     def rate(self, limit: float) -> float:
         """The rate a second to use; `limit` is the limit in the header, which stands for a minute until replies say
-        more. Slightly less than estimated: too low a rate costs nothing while something remains in the bucket.
+        more. Slightly less than estimated: too low a rate costs nothing while something remains in the bucket. Also
+        notes how far the estimate can be trusted, which decides how much `slower` and `faster` change it.
         """
         known = self._fine or self._coarse or ({"least": self._least} if self._least > limit / 60 else {})
         figures = [*known.values(), limit / 60]

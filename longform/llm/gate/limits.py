@@ -82,9 +82,9 @@ class Adaptive:
         self._busiest = max(self._busiest, in_flight)
 
     def refused(self, ticket: int, newest: int, now: float, pause: float) -> None:
-        """Note a 429: ends the doubling, and lowers the limit by a fifth, once for a burst (not for requests sent
-        before it was last lowered). Until 15 seconds after the pause the limit stays below the number that was too
-        high.
+        """Note a 429: ends the doubling, and lowers the limit by a fifth, to 1 at least, once for a burst (not for
+        requests sent before it was last lowered). Until 15 seconds after the pause the limit stays below the number
+        that was too high; a further 429 in this time does not extend it.
 
         `ticket` is the request's number, `newest` the highest number sent, `now` the time in seconds. `pause`: for how
         many seconds the gate sends nothing, which the caller sees to.
@@ -211,8 +211,8 @@ class Gate:
 
     @property
     def limit(self) -> int:
-        """How many requests may be in flight now: what was learnt of the server (at most the concurrency), of that
-        this process's share. At least 1, unless the share is 0.
+        """How many requests may be in flight now: the concurrency if the server tells its rate limits, else what was
+        found by trial (at most the concurrency); of that this process's share. At least 1, unless the share is 0.
         """
         learnt = self._concurrency if self._server_buckets else self._adaptive.limit
         return min(self._most, max(1, math.floor(learnt * self._share + 1e-6)))
@@ -269,7 +269,7 @@ class Gate:
     def _alone(self, now: float) -> float:
         """Seconds to wait before the next request while no reply has come, as the first one may tell limits: one
         request is sent, after half a second a second one, after another half there may be four in flight, and so on. 0
-        where none is in flight.
+        where none is in flight; negative where that time is past.
         """
         if self._began is None or not self.in_flight:
             return 0.0

@@ -54,7 +54,7 @@ def fair_shares(total: int, wanted: Mapping[str, int], turn: int = 0) -> dict[st
     could use. An owner gets no less than the others, up to a rounding by 1, unless it wants less. What nobody wants is
     spread evenly.
 
-    Where there are more owners than `total`, some get 1 and the others 0; the number `turn` decides which.
+    Where more owners than `total` want any, some get 1 and the others 0; the number `turn` decides which.
     """
     crowded = len(wanted) > total
     order = sorted(wanted, key=lambda owner: hashlib.sha256(f"{turn} {owner}".encode()).digest() if crowded else owner)

@@ -18,12 +18,12 @@ _CLOSED = "</think>"
 
 
 def whole_reply(text: str) -> str | None:
-    """The reply without thought and end mark; None where it is empty or seems cut off, although the model ended it by
-    itself.
+    """The reply without thought and end mark. None where the mark, `=====`, is missing and the reply is empty or seems
+    cut off, although the model ended it by itself. A reply that ends with the mark is whole: "" if it is empty.
 
-    Not every model writes the end mark, a line `=====`, and some write on after it: what follows is dropped if it is
-    shorter than the reply. A reply without the mark seems cut off if it ends in the middle of a sentence, or in its
-    thought; a list, a table, code or an address may end anywhere.
+    Not every model writes the mark, and some write on after it: what follows is dropped if it is shorter than the
+    reply before it, and this does not seem cut off. A reply without the mark seems cut off if it ends in the middle of
+    a sentence, or in its thought; a list, a table, code or an address may end anywhere.
     """
     marked = strip_end_mark(text)
     if marked is not None:
@@ -37,8 +37,9 @@ def whole_reply(text: str) -> str | None:
 
 
 def _seems_cut_off(body: str) -> bool:
-    """Whether the text is empty, or its last line ends in the middle of a sentence: after a comma, an opening bracket
-    or the like, or, unless the line is of a list, table, code or an address, after a letter or digit.
+    """Whether the text is empty, or its last line ends in the middle of a sentence: after a comma, a semicolon, "=" or
+    an opening bracket, or, unless the line begins as one of a list, table, code or an address does, after a letter,
+    digit, colon, "&", slash or dash.
     """
     return not body or _UNFINISHED.search(body.rpartition("\n")[2].strip()[-2_000:]) is not None
 
@@ -46,7 +47,8 @@ def _seems_cut_off(body: str) -> bool:
 def strip_end_mark(text: str) -> str | None:
     """The reply without its thought and without the `=====` at its end; None where that mark is missing.
 
-    A full stop, quotes or asterisks around the mark are removed with it, because models copy how the prompt wrote it.
+    A full stop, quotes or asterisks after the mark are removed with it, because models copy how the prompt wrote it;
+    where there are quotes or asterisks after it, those before it are removed too. "" if nothing else is there.
     """
     whole = text.rstrip()
     marked = whole.rstrip(_QUOTES + ". \t\r\n")
@@ -59,7 +61,8 @@ def strip_end_mark(text: str) -> str | None:
 
 def without_thought(text: str) -> str:
     """The reply without the model's thought at its beginning, <think>...</think>; unchanged if there is none. The
-    opening tag may be missing, because some servers put it into the prompt; then the closing tag must end its line.
+    opening tag may be missing, because some servers put it into the prompt; then a line break must follow the closing
+    tag.
     """
     if thought := THOUGHT.match(text):
         return text[thought.end() :]

@@ -120,8 +120,8 @@ def _strict(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple
 
 
 def _strict_object(node: dict[str, Any], defs: dict[str, Any], where: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """The strict schema of an object's fields. TypeError for a dict, an object without fields, or a field with a
-    default.
+    """The part of a strict schema that describes an object's fields: `properties`, `required` (all of them) and
+    `additionalProperties`. TypeError for a dict, an object without fields, or a field with a default.
     """
     properties = node.get("properties", {})
     if node.get("additionalProperties") or not properties:
@@ -164,8 +164,8 @@ def read_reply(text: str, model: type[BaseModel], form: Form) -> BaseModel | str
 
 
 def _bare_choice(text: str, model: type[BaseModel]) -> BaseModel | None:
-    """The model with its one field, one of fixed choices, where the reply is nothing but one of these, such as `True`;
-    None for any other reply or model.
+    """The model with its one field, one of fixed choices, where the reply is nothing but one of these, such as `True`,
+    with or without an end mark; None for any other reply or model, and above LONGEST_CHOICE characters.
     """
     (name, field), *others = model.model_fields.items()
     if others or get_origin(field.annotation) is not Literal or len(text) > LONGEST_CHOICE:
@@ -187,7 +187,8 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
 
     Objects that share no field with the model are passed over; one that shares a field must fit. Several that fit must
     be equal, and with OBJECTS_READ or more objects nothing is read. Nor is it if a text that looks like an object is
-    broken: what is inside may be a quotation.
+    broken or has a field twice, with different values; nor, for a model with inner objects, if the JSON may be only
+    quoted or mentioned (see `_quoted` and `_mentioned`).
     """
     found: list[_Found] = []
     reason, at = NO_JSON, 0
@@ -300,7 +301,7 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
 
 def _mend(data: Any, problem: Any, model: type[BaseModel]) -> bool:
     """Correct the value in `data` that a validation error (`problem`) is about, and say whether it was changed: a
-    missing nullable field of an inner object becomes null; "4" becomes 4, "True" true, 4.0 4.
+    missing nullable field of an inner object becomes null; "4" becomes 4, "True" true, "null" null, 4.0 4.
     """
     *path, last = problem["loc"] or ("",)
     missing = problem["type"] == "missing"
@@ -330,8 +331,8 @@ def _nullable(model: type[BaseModel]) -> frozenset[str]:
 
 
 def _plain(refused: Any) -> Any:
-    """The value that a refused string or float stands for: 4 for "4" or 4.0, True for "True"; any other value
-    unchanged.
+    """The value that a refused string or float stands for: 4 for "4" or 4.0, True for "True", None for "null"; any
+    other value unchanged, also a string of more than NUMBER_CHARACTERS characters.
     """
     if isinstance(refused, float) and refused.is_integer():
         return int(refused)
@@ -525,7 +526,7 @@ def repair_messages(messages: Messages, reply_text: str, reason: str, form: Form
 
 def blank_tail(text: str) -> bool:
     """Whether at least nine tenths of the last 200 characters of a reply are white space, as which an escaped line
-    break in JSON counts too. False for an empty reply.
+    break or tab in JSON (two characters) counts too. False for an empty reply.
     """
     tail = _BLANK_ESCAPE.sub("  ", text[-TAIL_CHARACTERS:])
     blank = sum(character.isspace() for character in tail)

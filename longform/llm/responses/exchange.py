@@ -145,8 +145,8 @@ def import_parquet(store: ResponseStore, path: Path) -> tuple[int, int]:
     """Add the responses in a file to the store. Returns (new, present): how many were added, and how many keys were in
     the store already, whose records are unchanged.
 
-    All rows are checked before any is stored. UsageError where the file is missing, no export, damaged, or has a row
-    whose key does not match its request.
+    All rows are checked before any is stored. UsageError where the file is missing, no export that this release can
+    import, damaged, or has a row whose key does not match its request or whose state is unknown.
     """
     with _opened(path) as file:
         for row in _rows(file):
@@ -165,8 +165,8 @@ def check_export(path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The open file, its schema checked. UsageError where it is missing or no export, or where reading it in the block
-    fails.
+    """The open file, its schema checked. UsageError where it is missing or no export that this release can import, or
+    where reading it in the block fails.
     """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:

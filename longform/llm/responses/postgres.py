@@ -222,7 +222,7 @@ class PostgresDatabase:
         await self._do_for(lambda connection: connection.execute(_RELEASE, chosen, self._owner))
 
     def close(self) -> None:
-        """Commit what waits, release all leases, and close the connections."""
+        """Commit what waits (for at most END_SECONDS), release all leases, and close the connections."""
         self._puts.close(END_SECONDS)
         self._leases.close(END_SECONDS)
         self._ending.close()
@@ -293,9 +293,9 @@ class PostgresDatabase:
         await self._do(self._prepare, 0.0)
 
     async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
-        """The result of `work`, which is called with a connection. If the connection is lost or refused, all of the
-        work is repeated, for up to `patience_seconds`. StoreError after that, and at once for any other error of the
-        database. To be awaited in the database's own event loop.
+        """The result of `work`, which is called with a connection. If the connection is lost or refused, or the
+        transaction was rolled back (a deadlock), all of the work is repeated, for up to `patience_seconds`. StoreError
+        after that, and at once for any other error of the database. To be awaited in the database's own event loop.
         """
         deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
@@ -430,8 +430,9 @@ async def _without_reset(connection: Any) -> None:
 
 
 def _place(url: str) -> str:
-    """host:port/database of a URL, for messages; port 5432 and host localhost if none is given. StoreError where the
-    URL is malformed, as parts of a password might then appear.
+    """host:port/database of a URL, for messages, each also from the URL's query; host localhost and port 5432 if none
+    is given, several hosts as in the URL. StoreError where the URL is malformed, as parts of a password might then
+    appear.
     """
     try:
         parts = urlsplit(url)

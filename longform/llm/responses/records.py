@@ -57,8 +57,9 @@ class Record:
 class Paid:
     """A line of the ledger: one call that was, or may have been, billed.
 
-    `recipe` is the fingerprint of the stage that made it. `answered` is False for a call whose reply was lost or
-    unusable. `cost_nano` is None where the price is unknown.
+    `recipe` is the fingerprint of the stage that made it, `key` the first of the keys that the call asked for.
+    `answered` is False for a call whose reply was lost or unusable. `cost_nano` is in billionths of a US dollar, None
+    where the price is unknown.
     """
 
     run: str
@@ -78,9 +79,11 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A batch. `name` is our own name, the hash of its keys; `remote` is the provider's id of the batch, and
-    `input_file` that of its file. `state` is STAGED (nothing sent), UPLOADED, SUBMITTED, or a final one: DONE (all its
-    replies are stored) or GONE. `reserved_nano` is the upper bound of its cost; `context` is JSON.
+    """A batch of so many `requests`. `name` is our own name, the hash of its keys; `remote` is the provider's id of
+    the batch, and `input_file` that of its file (each None until known). `state` is STAGED (nothing sent), UPLOADED,
+    SUBMITTED, or a final one: DONE (all its replies are stored) or GONE (it never ran, or cannot be found).
+    `reserved_nano` is the upper bound of its cost in billionths of a US dollar, `created` is in seconds since 1970,
+    `context` is JSON that says what each request is and who pays.
     """
 
     name: str

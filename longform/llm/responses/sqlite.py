@@ -156,9 +156,10 @@ class SqliteDatabase:
     # writing
 
     def _put_all(self, entries: list[Entry], *, as_storable: bool = False) -> list[StoreError | None]:
-        """Commit all entries (records, ledger lines) in one transaction. Where that fails, commit each by itself, so
-        that one cannot spoil the others. The result has None or an error for each entry. `as_storable`: texts and
-        integers that SQLite cannot store are replaced, and nothing is tried again.
+        """Commit all entries (records, ledger lines) in one transaction. Where that fails, commit each by itself and
+        with `as_storable`, so that one cannot spoil the others. The result has None or an error for each entry.
+        `as_storable`: texts and integers that SQLite cannot store are replaced (see `_storable`), and nothing is tried
+        again.
         """
         try:
             rows = _rows(chain(*(records for records, _ in entries)))
@@ -234,8 +235,8 @@ def _storable(row: Row) -> Row:
 
 
 def _packed(content: bytes) -> bytes:
-    """The bytes to store: short content plain after a zero byte, because decompressing it costs more than reading it;
-    longer content compressed with zlib, with a small window up to 8 KiB, whose set-up is faster.
+    """The bytes to store: content of up to PLAIN_BYTES plain after a zero byte, because decompressing it costs more
+    than reading it; longer content compressed with zlib, with a small window up to 8 KiB, whose set-up is faster.
     """
     if len(content) <= PLAIN_BYTES:
         return PLAIN + content

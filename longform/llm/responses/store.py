@@ -113,7 +113,7 @@ class ResponseStore:
     # reading
 
     def get(self, keys: Sequence[str]) -> dict[str, Record]:
-        """Key -> record, for those of the keys that are stored."""
+        """Key -> record, for those of the keys that are stored: a reply, also an unusable one, or a tombstone."""
         chunks = _chunks(keys, self._database.rows_per_query)
         return {key: record for chunk in chunks for key, record in self._records(BY_KEY, _bytes(chunk))}
 
@@ -129,8 +129,9 @@ class ResponseStore:
             after = page[-1][0]
 
     def stats(self) -> list[dict[str, Any]]:
-        """A dict for each endpoint, model and task, sorted: endpoint, model, task, answers, errors (stored failures),
-        input_tokens, output_tokens, cost_nano (billionths of a US dollar), bytes (as compressed).
+        """A dict for each endpoint, model and task, sorted: endpoint, model, task, answers (stored replies, also
+        unusable ones), errors (tombstones), input_tokens, output_tokens, cost_nano (billionths of a US dollar; unknown
+        prices count as 0), bytes (as compressed).
         """
         return [dict(zip(STATS, row, strict=True)) for row in self._database.rows(SELECT_STATS)]
 
@@ -268,7 +269,9 @@ def _let_go(place: Place) -> None:
 
 
 def _database(place: Path | str, read_only: bool) -> Database:
-    """Open a SQLite file (a path) or a PostgreSQL database (a URL, for which `read_only` has no effect)."""
+    """Open a SQLite file (a path) or a PostgreSQL database (a URL, for which `read_only` has no effect). The errors of
+    `open_responses`.
+    """
     if isinstance(place, Path):
         from longform.llm.responses.sqlite import SqliteDatabase
 

@@ -53,8 +53,9 @@ SAYING_NOTHING = ("reasoning", "reasoning_content", "tool_calls")
 
 def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, Any]:
     """The body of the request for one sample, without `n` (the number of samples): with the field `response_format`
-    where JSON is asked for, and with the endpoint's parameters, which replace fields of the same name. Samples differ
-    in `seed` only, if the endpoint sets one and does not take `n`.
+    where a reply model is to be filled as JSON, `logprobs` where they are wanted, and with the endpoint's parameters,
+    which replace fields of the same name. Samples differ in `seed` only, if the endpoint sets one and does not take
+    `n`.
     """
     body: dict[str, Any] = {
         "model": endpoint.model,
@@ -147,8 +148,8 @@ def read_completion(body: bytes) -> Completion | None:
 
 def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
     """The first `number` choices of a chat completion, each as (body of a reply with that choice only, completion).
-    The usage is kept in the first body only. None where there is no choice, or any of them is malformed or was broken
-    off.
+    The usage is kept in the first body only. None where there is no choice, or any of these is one for which
+    `read_completion` gives None.
 
     There may be fewer choices: a server that does not know `n` returns one.
     """
@@ -169,8 +170,9 @@ def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | N
 
 
 def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] | None:
-    """For each of so many texts, in their order, (body with its vector, facts of the reply); only the first has the
-    tokens used. None where there is not exactly one valid vector for each text.
+    """For each of so many texts, in their order, (the JSON {"embedding": vector}, facts of the reply); only the first
+    has the tokens used. Vectors are ordered by their `index`, or as they are listed where these are not 0, 1, 2 ...
+    None where there is not exactly one valid vector for each text.
     """
     document = read_json(body)
     data = document.get("data")
@@ -204,7 +206,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     error, was broken off, or has neither text nor refusal nor a sign that it is whole without one (a reasoning, a tool
     call, or an end at the token limit or by a filter).
 
-    All token counts are 0 where there is a text but no count of its tokens. Halves of surrogate pairs become U+FFFD.
+    `tokens` are all 0 where there is a text but no count of its tokens. Halves of surrogate pairs become U+FFFD.
     """
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
@@ -233,7 +235,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
 
 def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:
     """(served model, fingerprint, tokens, reasoning tokens) of a reply, as in ReplyFacts; empty, None or 0 where it
-    has none.
+    has none. Without a count of the reply's tokens it is the total less the prompt's.
     """
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}

@@ -100,8 +100,10 @@ class Dispatcher:
     """Sends the calls of all users of an endpoint in this process. `halted` is the error that all waiting and later
     calls get, None while calls are sent. `over` is set when the models are closed.
 
-    `pending`: store key -> the question that is being answered, which equal ones join. `answered` counts replies.
-    `one_by_one`: the server has returned fewer samples than were asked for in one call.
+    `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
+    counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
+    `retry_errors`: questions whose stored result is a failure are to be asked again. `run` and `dataset` are written
+    to the ledger.
     """
 
     def __init__(
@@ -176,8 +178,8 @@ class Dispatcher:
         self.wake()
 
     def drop_unwanted(self) -> None:
-        """Drop the calls that are not sent and that nobody waits for any more; their `done` gets Incomplete. Returns
-        at once.
+        """Drop the calls that are not in flight (not sent yet, or to be sent again) and that nobody waits for any
+        more; their `done` gets Incomplete. Returns at once.
         """
         self._soon(self._drop_unwanted)
 
@@ -269,9 +271,10 @@ class Dispatcher:
             return self._wire
 
     def _pump(self) -> None:
-        """Send queued calls in their order, as far as gate and budget allow. The rest is tried again at a set time, or
-        when a call ends. Once the endpoint is halted, or the gate has given its server up, all queued calls end with
-        that error.
+        """Send queued calls in their order, as far as gate and budget allow, and while fewer than the concurrency and
+        a tenth are in flight or being stored. The rest is tried again at a set time, or when a call ends. Once the
+        endpoint is halted, or the gate has given its server up (which halts it with Incomplete), all queued calls end
+        with that error.
         """
         self._pumping = False
         self._move_submitted()
@@ -311,8 +314,8 @@ class Dispatcher:
             self._later.clear()
 
     def _drop_unwanted(self) -> None:
-        """Drop the calls that are not sent and that nobody waits for: their `done` gets Incomplete. Then send what may
-        be sent.
+        """Drop the calls that are not in flight and that nobody waits for: their `done` gets Incomplete. Then send
+        what may be sent.
         """
         self._move_submitted()
         dropped = {call for call in (*self._queue, *self._later) if not call.wanted()}
@@ -401,8 +404,8 @@ class Dispatcher:
 
     async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
         """Handle the outcome of an attempt. Replies are stored. Without usable ones, by what the refusal means: the
-        endpoint is halted; the call ends with the Fault, and a tombstone is stored, unless the reason is unsure and no
-        call has worked yet; or the call is sent again later.
+        endpoint is halted; or the call ends with the Fault, and a tombstone is stored (not stored where the reason is
+        unsure and no call has worked yet); or the call is sent again later.
         """
         if replies is not None:
             try:
@@ -535,9 +538,11 @@ class Dispatcher:
         return fault
 
     async def _retry_later(self, call: Call, outcome: Outcome, fault: Fault, verdict: Verdict) -> None:
-        """Send the call again after a pause, which is random and grows, up to LONGEST_CALL_PAUSE_SECONDS, or is what
-        Retry-After says. After more failures of its kind than TRIES allows the call ends with Incomplete; a
-        Retry-After of more than 15 minutes halts the endpoint.
+        """Send the call again after a pause, which is random and grows, up to LONGEST_CALL_PAUSE_SECONDS. With a
+        Retry-After it is that and up to a quarter more; unless the server is busy (429), at least the random pause.
+
+        After more failures of its kind than TRIES allows the call ends with Incomplete; a Retry-After of more than 15
+        minutes halts the endpoint with Incomplete.
         """
         kind = verdict if verdict in TRIES else "server"
         tried = call.tries[kind] = call.tries.get(kind, 0) + 1

@@ -107,8 +107,9 @@ class ErrorDetails(NamedTuple):
 
 
 def fault_of(status: int, body: bytes, key: str | None) -> Fault:
-    """What a status other than 200 means. `status` is 0 where no reply came; then `body` is the reason in words. `key`
-    is the API key, which is removed from the message.
+    """What a status other than 200 means. `status` is 0 where no reply came; then `body` is the reason in words. The
+    message is the status and what the error body says, on one line of at most 300 characters, without `key`, the API
+    key.
     """
     details = _details_of(without_key(key, body.decode("utf-8", "replace")).encode())
     held = FILTER.search(details.code) or (400 <= status < 500 and FILTER_WORDS.search(details.words))
@@ -167,8 +168,9 @@ def without_key(key: str | None, text: str) -> str:
 
 
 def without_question(message: str, sent: str) -> str:
-    """The server's message, in which passages of QUOTED_CHARACTERS or more that are in the question are "[...]": texts
-    of a question do not belong in logs. `sent` is the body of the request.
+    """The server's message, in which each passage of QUOTED_CHARACTERS or more that is in the question is replaced by
+    "[...]": texts of a question do not belong in logs. `sent` is the body of the request; white space in its texts
+    counts as one blank.
     """
     document = read_json(sent.encode("utf-8", "surrogatepass"))
     contents = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
@@ -310,7 +312,9 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 def _excerpt(body: bytes) -> str:
-    """The beginning of the body as text; for a body that begins with `<` "a page", with its title if it has one."""
+    """The first 10 * CHARACTERS_READ bytes of the body as text; for a body that begins with `<` "a page", with its
+    title if it has one there.
+    """
     text = body[: 10 * CHARACTERS_READ].decode("utf-8", "replace")
     title = TITLE.search(text) if text.lstrip().startswith("<") else None
     return f"a page, {title[1].strip()}" if title else "a page" if text.lstrip().startswith("<") else text

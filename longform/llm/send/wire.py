@@ -98,7 +98,7 @@ class Wire:
 
     async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
         """Await the reply, for so many seconds at most, and return its outcome; with status 0 where no whole reply
-        came in time.
+        came in time, or the connection was lost or refused.
         """
         import aiohttp
         import httpx2
@@ -168,8 +168,8 @@ def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
 
 def seconds_to_wait(header: str | None, milliseconds: str | None = None) -> float | None:
     """Seconds to wait by a Retry-After header, which contains seconds, a date or seconds since 1970, or by
-    retry-after-ms (`milliseconds`), which goes first; 0 for a time that is past. None where neither is there, or it is
-    negative or cannot be read.
+    retry-after-ms (`milliseconds`), which goes first; 0 for a time that is past. None where neither is there, or the
+    number is negative or cannot be read. Where retry-after-ms is no number, only a date in Retry-After counts.
     """
     try:
         seconds = float(header or "") if milliseconds is None else float(milliseconds) / 1000

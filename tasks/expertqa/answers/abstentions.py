@@ -73,8 +73,8 @@ _AND_HOW = re.compile(
 
 
 class Clause(NamedTuple):
-    """A piece of an answer. `start`: its offset in the answer. `joint`: it was cut off at a conjunction (", so …",
-    "but …") and continues the sentence of the clause before.
+    """A piece of an answer. `text`: in the masked form that `_masked` gives. `start`: its offset in the answer.
+    `joint`: it was cut off at a conjunction (", so …", "but …") and continues the sentence of the clause before.
     """
 
     text: str
@@ -166,8 +166,9 @@ def _declines(clause: Clause, *, texts_named: bool) -> Span | None:
     """(start, end) in the answer of the words by which a clause declines; None if there are none, or if the clause
     makes a statement beside them.
 
-    Only the main part of the clause counts: "If I don't know the dose, I ask" does not decline. `texts_named`: whether
-    TEXTS (words such as "the passages") were named up to this clause, or some clause declines plainly.
+    Only the main part of the clause counts, and no words right after "if", "when", "unless", "until" or "who": neither
+    "If I don't know the dose, I ask" nor "I ask if I don't know" declines. `texts_named`: whether TEXTS (words such as
+    "the passages") were named up to this clause, or some clause declines plainly.
     """
     head = (_JOINT if clause.joint else _SUBORDINATE).match(clause.text)
     main = clause.text[head.end() :] if head else clause.text
@@ -208,8 +209,9 @@ def _answers_before(words: str) -> bool:
 
 
 def _answers_after(rest: str) -> bool:
-    """Whether the words after those that decline make a statement: "… do not mention tin, which melts at 232 degrees".
-    A number after a comma, except a year, is one, too.
+    """Whether the words after those that decline make a statement: they have a phrase of the section "answers" of
+    abstentions.txt, a number (but a year) after a comma, or a relative clause that is no reason for declining, as in
+    "… do not mention tin, which melts quickly".
     """
     if _matches_section("answers", rest.lstrip()) or _NUMBER.search(rest.partition(", ")[2]):
         return True
@@ -230,8 +232,8 @@ def _is_a_reason(text: str) -> bool:
 
 def _is_beside(clause: Clause, sections: list[str]) -> bool:
     """Whether a clause may go with one that declines: it has no letters or digits, continues a list of what is not
-    said, gives a reason, or matches a phrase of `beside` or of these sections of abstentions.txt. A clause with a
-    number other than a year may not.
+    said, or has a phrase of `beside` or of these sections of abstentions.txt. A clause with a number other than a year
+    may not. A clause cut off at "because", "since" and the like may only if `_is_a_reason` holds for the rest.
     """
     text = clause.text.strip()
     if not any(map(str.isalnum, text)) or (clause.joint and _continues_a_list(text)):
@@ -248,8 +250,9 @@ def _is_beside(clause: Clause, sections: list[str]) -> bool:
 
 
 def _continues_a_list(text: str) -> bool:
-    """Whether a clause has the form of a further member of a list of things not found: "and" and a few words without a
-    finite verb or number, or "and how, what, where …" without a comma or digit: "…, and how long it is".
+    """Whether a clause has the form of a further member of a list of things not found: "and …" of at most FEW_WORDS
+    words without a finite verb or number, or "and how, what, where …" without a comma or digit: "…, and how long it
+    is".
     """
     short = text.startswith("and ") and len(text.split()) <= FEW_WORDS and not _FINITE.search(text)
     return short or _AND_HOW.match(text) is not None

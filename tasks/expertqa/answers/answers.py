@@ -60,8 +60,8 @@ def write_closed_book(
     """Answers that the model writes from memory, with web addresses as citations: LLM(q) of the paper.
 
     `text` leaves out the list of references at the end; `cited` holds its entries and the sources cited in the text. A
-    Rejected for questions with released answers, for all questions if `systems` lacks gpt4, and for those without a
-    usable reply.
+    Rejected for questions with released answers, for all questions if `systems` lacks gpt4, and for those whose reply
+    is unusable or nothing but references.
     """
     asked = []
     for question in questions:
@@ -147,8 +147,9 @@ def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt
 def _from_passages(
     key: str, system: str, passages: list[Row], answer: Answer | Failure, model: Endpoint, prompt: Prompt
 ) -> Row | Rejected:
-    """The row of ANSWERS of an answer from passages, without the list of references at its end; a Rejected that names
-    the system if the model gave no usable reply. `key`: the question's id. `passages`: those it was asked with.
+    """The row of ANSWERS of an answer from passages, without the list of references at its end, unless it is nothing
+    else; a Rejected that names the system if the model gave no usable reply. `key`: the question's id. `passages`:
+    those it was asked with.
     """
     if isinstance(answer, Failure):
         return _of_system(system, unanswered(key, answer))

@@ -134,8 +134,8 @@ def unseen_spans(text: str) -> Spans:
 
 
 def without_marks(text: str) -> str:
-    """The text without its citations and the blanks before them. Links `[words](https://…)` are replaced by their
-    words, unless these are a number; intervals such as [0, 1] stay.
+    """The text without its citations and the blanks before them. A link `[words](https://…)` is replaced by its words,
+    or left out as a citation if these are a number; intervals such as [0, 1] stay.
     """
     text = _LINK.sub(lambda link: link[0] if _MARK.fullmatch(f"[{link[1]}]") else link[1], text)
     return _CITATION.sub(lambda match: match[0] if _is_interval(match[0]) else "", text)
@@ -166,7 +166,7 @@ class Source(NamedTuple):
 
 def references(text: str) -> tuple[int, dict[int, Source]]:
     """(offset where the list of references at the end of the text begins, number -> source). (len(text), {}) if there
-    is no list.
+    is no list; (offset of the heading, {}) if there is a heading at the end without entries.
     """
     return _one_line(text) or _one_entry_a_line(text)
 
@@ -175,8 +175,8 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
     """(the text without its list of references, the sources of this list and of citations in the text as rows of
     CITED, by number). Without a list the text is unchanged.
 
-    An address in brackets without a number that no source has yet gets the number after the highest that the text
-    lists or cites; cited numbers from HIGHEST on are ignored here.
+    Addresses in brackets or links without a number, as far as no source has them yet, get the numbers after the
+    highest that the text lists or cites; cited numbers from HIGHEST on are ignored here.
     """
     end, sources = references(text)
     body = text[:end].rstrip() if end < len(text) else text
@@ -221,11 +221,12 @@ def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
 
 def _one_entry_a_line(text: str) -> tuple[int, dict[int, Source]]:
     """(offset, number -> source) of a list of references with one entry a line at the end of the text, read from its
-    last line upwards; (len(text), {}) if there is none.
+    last line upwards; (len(text), {}) if there is none. Reading stops at a line that is neither blank, an entry nor an
+    address.
 
-    Under a heading such as "References" every numbered line is an entry; if no line is numbered, addresses on lines of
-    their own are the entries. Without a heading the list is the last lines that are `[1]` with an address, or `1.`
-    with an address alone.
+    Under a heading such as "References" every numbered line is an entry (there may be none); if no line is numbered,
+    addresses on lines of their own are the entries. Without a heading the list is the last lines that are `[1]` with
+    an address, which may be on the line below, or `1.` with an address alone.
     """
     start_of_sure, sure = len(text), 0
     entries: list[tuple[int, Source]] = []

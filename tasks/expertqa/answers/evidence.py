@@ -136,7 +136,7 @@ def find_for_claims(
     sphere or gs (see `find_for_questions`).
 
     The query is the claim without its citation marks. Claims of other systems get an empty list, and so do released
-    claims, which have evidence already.
+    claims, which have evidence already. UsageError for unknown corpora and settings that cannot work together.
     """
     asked: dict[str, list[Query]] = {name: [] for name in systems.values()}
     for claim in claims.as_dicts("claim_id", "system", "text", "original"):
@@ -159,7 +159,8 @@ def find_for_facts(
     crawl: Crawl | None,
 ) -> Iterator[Row]:
     """For each atomic claim the best passages of these corpora, sphere and gs (see `find_for_questions`): at most
-    `search.corpus_k` and `search.pages_k` of them, 3 each for FActScore.
+    `search.corpus_k` and `search.pages_k` of them, 3 each for FActScore. UsageError for unknown corpora and settings
+    that cannot work together.
     """
     queries = [(row["fact_id"], row["text"]) for row in facts.as_dicts("fact_id", "text")]
     retrieval = _Retrieval(corpus, pages, search, embedding, web, crawl)
@@ -292,10 +293,12 @@ def _write_passages(file: Path, held: Iterable[Rows], wanted: pa.Array) -> None:
 def _search_web(
     context: StageContext, asked: Sequence[Query], retrieval: _Retrieval
 ) -> Iterator[tuple[str, list[Row]]]:
-    """(query id, at most `pages_k` best windows of the pages that its web search found), in the order of the queries.
-    Nothing without a web search or queries.
+    """(query id, at most `pages_k` best windows, as rows of PASSAGE, of the pages that its web search found), in the
+    order of the queries. Nothing without a web search or queries.
 
-    Queries whose results have no readable page are left out. All pages are fetched and stored before any is read.
+    Pages that were taken down are left out, and so are queries whose results have no readable page. All pages are
+    fetched and stored before any is read. EndpointError if the search refuses, Incomplete if a search or page failed
+    for a passing reason.
     """
     web, crawl, search = retrieval.web, retrieval.crawl, retrieval.search
     if web is None or crawl is None or not asked:

@@ -72,7 +72,8 @@ def answers_of(question: Row) -> Iterator[Row | Rejected]:
 
 def ill_typed(system: str, answer: Any) -> str | None:
     """The first reason why later stages could not read a released answer of the system; None if they can. The name
-    must not be blank or longer than SYSTEM_CHARS; the answer must be an object with a text `answer_string`.
+    must not be blank or longer than SYSTEM_CHARS; the answer must be an object with a text `answer_string` and, if
+    any, `attribution` as a list of texts and `claims` as a list of claims (see `_is_claim`).
     """
     fields = answer if isinstance(answer, dict) else {}
     claims = fields.get("claims")
@@ -98,8 +99,8 @@ def is_texts(value: Any) -> bool:
 
 
 def _answer(question: str, system: str, answer: dict[str, Any]) -> Row:
-    """A row of ANSWERS of kind `released`. `original` is the released answer as JSON without its claims, `claims` its
-    claims as JSON, None if it has none. `question`: the question's id.
+    """A row of ANSWERS of kind `released`. `original` is the released answer as JSON with null in place of its claims,
+    `claims` its claims as JSON, None if it has none. `question`: the question's id.
     """
     claims = answer.get("claims")
     kept = answer if claims is None else {**answer, "claims": None}
@@ -163,7 +164,8 @@ def read_commercial(
     context: StageContext, files: Shard, questions: AllRows, *, system: str
 ) -> Iterator[Row | Rejected]:
     """Answers of a commercial system, read from its file, in the order of the file. `system`: the name to give it. A
-    Rejected for each ill-formed record, unknown question, or further answer to a question.
+    Rejected for each ill-formed record, unknown question, or further answer to a question. SourceError if the file is
+    one JSON array or cannot be read.
     """
     asked = [(row["question_id"], row["question"]) for row in questions.as_dicts("question_id", "question")]
     yield from parse_commercial(jsonl_records(read_lines(files), files.source.path), asked, system)
@@ -231,7 +233,7 @@ def labels_of(answer: Row, claims: list[Row]) -> tuple[Row, list[Unfit]]:
     it is of). `claims`: the answer's rows of CLAIMS.
 
     An invalid label is null in the row, the others are kept; the JSON in `original` of the answer and of its claims
-    still has it. An answer without an annotator has `unknown`.
+    still has it. An answer without a valid annotator has `unknown`.
     """
     original, key = read_exact(answer["original"]), answer["answer_id"]
     wrong: list[Unfit] = []
@@ -257,7 +259,8 @@ def claim_labels(claim_id: str, original: dict[str, Any], wrong: list[Unfit]) ->
     """An element of LABELS.claims from a released claim, `original`; invalid labels are null, and are added to `wrong`
     as Unfit.
 
-    `source_reliability` replaces a blank `reliability`, and `revised_claim_string` a null `revised_claim`.
+    `source_reliability` replaces a blank `reliability`, and `revised_claim_string` a null `revised_claim`. `said_as` is
+    JSON of the labels that the file spells otherwise or as a blank text: property -> its text; None if none is so.
     """
     words = {name: original.get(name) for name in LABELLED}
     found = {name: collecting_unfit(wrong, label, name, value, claim_id) or NO_LABEL for name, value in words.items()}

@@ -114,7 +114,8 @@ def _requests(
     prompt: Prompt,
 ) -> Iterator[tuple[Row, Request]]:
     """(answer, request to revise it) of each answer. A request has the question, the answer, the answer's claims and,
-    for each, the evidence that AutoAIS read, "" if it read none; long texts are cut.
+    for each, the evidence that AutoAIS read, "" if it read none. Question, answer and evidence are cut to
+    QUESTION_CHARACTERS, ANSWER_CHARACTERS and EVIDENCE_CHARACTERS; claims are not.
 
     `claims`: answer id -> claims.
     """

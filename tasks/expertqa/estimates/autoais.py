@@ -46,9 +46,10 @@ def estimate_attribution(
     """A row of ATTRIBUTIONS for each claim: whether its evidence supports it, as `backend` judges: lexical, nli, model
     (a language model) or released.
 
-    `released` copies the claim's released label (`autoais_label`) and calls no model. A claim with several pieces of
-    evidence is judged once, against all of them in their order; one whose evidence has no text is not scored. A
-    Rejected if a language model gives no usable reply. UsageError if a language model is needed and not set.
+    `released` copies the claim's released label (`autoais_label`), whatever its evidence, and calls no model. The
+    others judge a claim once, against all its evidence in order, and do not score one whose evidence has no text. A
+    Rejected if a language model gives no usable reply. UsageError if a language model is needed and not set, or the
+    `nli` model cannot be loaded.
     """
     rows = list(claims)
     context.count("claims without the text of any evidence", sum(not source_count(claim) for claim in rows))

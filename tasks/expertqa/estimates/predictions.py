@@ -206,7 +206,7 @@ def read_entailments(context: StageContext, files: Shard, claims: AllRows) -> It
     """Imported predictions of entailment models as rows of ENTAILED, in the order of the file.
 
     A Rejected for ill-formed records, claims that are not in `claims` (the published ones), and a model's second
-    prediction for a claim.
+    prediction for a claim. SourceError if the file is one JSON array or cannot be read.
     """
     known = {row["claim_id"] for row in claims.as_dicts("claim_id")}
     seen: set[tuple[str, str]] = set()

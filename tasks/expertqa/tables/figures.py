@@ -63,8 +63,8 @@ class Panel:
 def of_labels(title: str, counts: pd.DataFrame, what: str) -> Panel:
     """A panel of the shares of each group's labels; the number of a group is how many labels it has.
 
-    `counts`: a frame of counts (see label_counts.py); its row TOTAL and its column NO_LABEL are left out. `what`:
-    heading of the numbers.
+    `counts`: a row for each group and one TOTAL, a column for each label and one NO_LABEL; these two are left out.
+    `what`: heading of the numbers.
     """
     labels = counts.drop(columns=NO_LABEL, index=TOTAL)
     return Panel(title, labels, what, labels.sum(axis=1))

@@ -21,9 +21,9 @@ GROUPS = {"system": "system", "field": "field", "question_types": "question type
 
 
 class Labels(NamedTuple):
-    """Counts of one property's labels by group: a frame of counts (see the module). `by`: what the groups are. `what`:
-    what is counted, answers or claims. `which`: the selection of them that is counted, such as cite-worthy claims;
-    empty for all.
+    """Counts of one property's labels by group. `by`: what the groups are. `what`: what is counted, answers or claims.
+    `which`: the selection of them that is counted, such as cite-worthy claims; may be empty if all are. `counts`: the
+    frame that `label_counts` returns.
     """
 
     property: str

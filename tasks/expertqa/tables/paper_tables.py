@@ -322,7 +322,7 @@ def _f1_bounds(
 
 def _bounds(name: str, parts: Any, wholes: Any) -> dict[str, float]:
     """The columns `<name> from` and `<name> to`: the interval (95 %) of sum(parts) / sum(wholes) in percent, by
-    bootstrap; NaN for fewer than two answers. Both have an entry for each answer.
+    bootstrap; NaN for fewer than two answers or if the wholes are 0. Both have an entry for each answer.
     """
     low, high = ratio_interval(parts, wholes)
     return {f"{name} from": 100 * low, f"{name} to": 100 * high}

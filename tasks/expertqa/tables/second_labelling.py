@@ -24,7 +24,8 @@ def agreement_with_second(reference: Iterable[Row], second: Iterable[Row], field
 
     `reference`, `second`: rows of LABELS; each second row is compared with the first reference row of its answer, where
     both have a label. `fields`: question id -> field. `labelled` is the number of labels compared: of claims, or for
-    usefulness of answers. `agreement` (a share) and `kappa` are None if that is 0.
+    usefulness of answers; `agreed` how many are equal. `agreement` (a share, 0 to 1) and `kappa` are None if nothing
+    is compared; `kappa` also if both gave one and the same label throughout.
     """
     compared = both_labelled(reference, second)
     of_field: dict[str | None, list[tuple[Row, Row]]] = {None: compared}
@@ -73,8 +74,8 @@ def agreement_counts(rows: Iterable[Row]) -> dict[str, pd.DataFrame]:
     """Figure 4: field, or "all fields" -> how many labels of each property are the same in two labellings, and how many
     are not.
 
-    `rows`: those of `agreement_with_second`. The frames of counts have a row for each property; properties without
-    labels are left out.
+    `rows`: those of `agreement_with_second`. A frame has a row for each property with labels and a last row TOTAL;
+    its columns are SAME, ANOTHER and NO_LABEL, which is 0. Fields without labels have no key.
     """
     labelled = pd.DataFrame(
         [row for row in rows if row["labelled"]], columns=["field", "property", "labelled", "agreed"]

@@ -111,7 +111,7 @@ def candidate(case: Mapping[str, Any]) -> Row:
 def repeated(rows: Rows, seed: int) -> set[str]:
     """Ids of the cases whose request is that of another case that comes earlier in the draw.
 
-    Requests are compared without letter case and white space.
+    Requests are compared in lower case, with any white space as one blank; a missing request counts as empty.
     """
     first: dict[bytes, str] = {}
     repeats: set[str] = set()
@@ -156,7 +156,8 @@ def check_requests(
     """For each candidate, whether its request asks for a new text, and the kind of text, as a model says.
 
     The verdict is "yes" or "no". Both are null without a model, and for the task hard, whose candidates have no
-    request. A Rejected for a candidate without a usable reply.
+    request. Of a request the first MESSAGE_CHARACTERS characters are sent. A Rejected for a candidate without a usable
+    reply.
     """
     asked = []
     for candidate in candidates:
@@ -181,7 +182,7 @@ def check_requests(
 
 
 def _checked(candidate: Row, verdict: str | None, kind: str | None, origin: Row) -> Row:
-    """The row of CHECKED of a candidate. `verdict`: "yes", "no" or None; `origin`: its columns of MADE_BY."""
+    """The row of CHECKED of a candidate. `verdict`: "yes", "no" or None; `origin`: columns of MADE_BY of the reply."""
     key = candidate["case_id"]
     return {"check_id": f"c_{fingerprint(key)}", "case_id": key, "checked": verdict, "checked_kind": kind, **origin}
 

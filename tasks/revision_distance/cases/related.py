@@ -47,9 +47,10 @@ NAMES_ITSELF = "names its own paper"
 
 @stage(RELATED, revision=1, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
 def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Rejected]:
-    """A row of RELATED for each paragraph of a paper's related-work sections and their sub-sections.
+    """A row of RELATED for each paragraph of a paper whose section has the role `related_work`.
 
-    It has the references that the paragraph cites. A Rejected for a paper that has no such paragraph.
+    Sub-sections of a section on related work have this role, too, unless their own heads say another. A row has the
+    references that the paragraph cites. A Rejected for a paper that has no such paragraph.
     """
     for batch in papers.batches(list(COLUMNS), size=PAPERS_AT_ONCE):
         for paper in batch.to_pylist():
@@ -62,8 +63,9 @@ def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Re
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
     """The rows of RELATED of a paper: its related-work paragraphs, in order; [] if it has none.
 
-    `paper`: a row of PAPERS. Each row has the bibliography entries that the paragraph cites, each once, in the order
-    of the citations; a citation without an entry is left out. Of entries with the same id the first counts.
+    `paper`: a row of PAPERS, with at least the columns COLUMNS. Each row has the bibliography entries that the
+    paragraph cites, each once, in the order of the citations; a citation without an entry is left out. Of entries with
+    the same id the first counts.
     """
     places = {id(paragraph): place for place, paragraph in enumerate(paper["paragraphs"])}
     entries = {entry["ref_id"]: entry for entry in reversed(paper["bibliography"])}
@@ -125,9 +127,9 @@ def hard_case(
     """The row of HARD of a paragraph with its cited papers; or the reason why it is no case.
 
     `paragraph`: a row of RELATED; `cited`: rows of CITED, of which at least `least_cited` need an abstract.
-    `least_words`, `most_words`: of the paragraph. No case are also a paragraph whose own paper has no abstract, and
-    one that names its own paper (`names_itself`). In all texts personal data (mail addresses, phone numbers, handles)
-    is replaced by marks.
+    `least_words`, `most_words`: bounds of the number of words of the paragraph. A paragraph whose own paper has no
+    abstract, or which names its own paper (`names_itself`), is no case either. In all texts of the row personal data
+    (mail addresses, phone numbers, handles) is replaced by marks.
     """
     if not (paragraph["abstract"] or "").strip():
         return NO_ABSTRACT
@@ -161,7 +163,7 @@ def hard_case(
 def _scrubbed(cited: Row) -> tuple[Row, int]:
     """(the cited paper with personal data in title and abstract replaced by marks, number of these marks).
 
-    A missing abstract stays None.
+    A missing abstract stays None; a missing title becomes "".
     """
     title, abstract = scrub(cited["title"] or ""), scrub(cited["abstract"] or "")
     texts = {"title": title.text, "abstract": abstract.text if cited["abstract"] is not None else None}
@@ -261,11 +263,12 @@ Texts = tuple[str | None, str | None]
 
 
 class Cited:
-    """Looks up, with DuckDB, the papers that paragraphs cite (`cited_by`) and titles and abstracts by paper id
-    (`own_texts`). All references are resolved when it is made, by the rules at the top of the module, in tables that
-    it creates in `connection`; these may spill to disk.
+    """Looks up, with DuckDB, the papers that paragraphs cite (`cited_by`) and the papers' own texts (`own_texts`).
 
-    `related`: rows of RELATED. `tables`: where papers are looked up: rows of PAPERS, METADATA or both.
+    `related`: rows of RELATED. `tables`: where papers are looked up: rows of PAPERS, METADATA or both; without any,
+    nothing is found. All references are resolved when the object is made, in temporary tables that it creates in
+    `connection`: by link; by a title that only one paper has (years at most one apart) if the link leads to no paper,
+    or to one without an abstract while the title leads to one with it.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows]) -> None:
@@ -304,7 +307,8 @@ class Cited:
     def own_texts(self, paper_ids: pa.Array) -> dict[str, Row]:
         """paper_id -> {"title", "abstract"} of the papers with these ids; a text is None if no record has it.
 
-        If records of a paper differ, the alphabetically first text is taken. Papers without a record are left out.
+        `paper_ids`: ids of papers that paragraphs of `related` are from. If records of a paper differ, the
+        alphabetically first text is taken. Papers without a record are left out.
         """
         query = """
             select paper_id, min(title), min(abstract) from known semi join wanted using (paper_id) group by paper_id

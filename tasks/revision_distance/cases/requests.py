@@ -139,7 +139,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def asked(message: str, language: str = "English") -> Asked | None:
-    """The first writing that a message asks for; None if it asks for none.
+    """The first writing that a message asks for, by a verb or, at its beginning, by a name alone; None without any.
 
     None, too, if it first asks for a change of an existing text. Of a long message only the first HEAD_CHARACTERS and
     the last TAIL_CHARACTERS are read. UsageError for an unknown language.
@@ -161,7 +161,10 @@ def asked(message: str, language: str = "English") -> Asked | None:
 
 
 def _sentences(parts: list[str]) -> Iterator[str]:
-    """The sentences of the texts that are not blank, in order, without code blocks and long quotations."""
+    """The sentences of the texts in order, those that are blank left out; a line break ends a sentence, too.
+
+    Code blocks, and quotations of at least LONGEST_QUOTE characters, are removed first.
+    """
     texts = (_QUOTED.sub('""', _CODE.sub("\n", part)) for part in parts)
     return (sentence for text in texts for sentence in _SENTENCES.split(text) if sentence.strip())
 
@@ -190,8 +193,8 @@ def _of_sentence(tokens: list[str], words: Words) -> Found:
 def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
     """What the verb at this place asks for, as an Asked, EXISTING_TEXT or "other" (see `_object`).
 
-    None if the word is no such verb, if it is neither an order nor the author's wish, or if its object does not fit
-    it.
+    None if the word is in no list of ACTS, if it is neither an order nor the author's wish, or if its object does not
+    fit it. A verb of the list `verbs` ("write") with no object at all gives "other", not None.
     """
     act = next((act for act in ACTS if words.has(act, tokens[place])), None)
     if act == "wants":
@@ -211,7 +214,10 @@ def _by_verb(tokens: list[str], place: int, words: Words) -> Found:
 
 
 def _is_question(tokens: list[str], words: Words) -> bool:
-    """Whether a sentence begins with a question word ("how"), apart from fillers and punctuation."""
+    """Whether a sentence begins with a question word ("how"), apart from fillers and punctuation.
+
+    Only its first six tokens are looked at.
+    """
     opening = [token for token in tokens[:6] if token not in _STARTS and not words.has("fillers", token)]
     return bool(opening) and words.has("questions", opening[0])
 
@@ -382,7 +388,8 @@ def _kind_answered(tokens: list[str], at: int, rule: str, words: Words) -> Asked
 def _name_alone(tokens: list[str], words: Words) -> Asked | None:
     """The writing that a sentence asks for only by its name: "Cover letter for a nurse"; None for other sentences.
 
-    The name must be among the first words, and a word like "for" must follow it; a question is none.
+    The name must begin within the first five tokens after fillers, without a word of the lists NOT_IN_NAMES before it,
+    and a word like "for" must follow. None, too, for a question, or if the name or what follows means something else.
     """
     at = 0
     while at < len(tokens) and (words.has("fillers", tokens[at]) or tokens[at] in _STARTS):

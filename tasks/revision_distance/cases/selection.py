@@ -148,9 +148,9 @@ def _length(text: str, least: int, most: int, short: str = SHORT, long: str = LO
 def refusal(reply: str, language: str = ENGLISH) -> str | None:
     """REFUSES for a reply that refuses, ASKS_BACK for one that only asks for details; None for one that writes.
 
-    A reply that begins with what a model cannot do counts as a refusal even if a text follows. One that asks back has
-    at most MOST_ASKING_WORDS words and no line that begins with a subject or a salutation. UsageError for an unknown
-    `language`.
+    A reply that begins with what a model cannot do counts as a refusal even if a text follows. One that asks back does
+    so in its first ASKING_CHARACTERS characters, has at most MOST_ASKING_WORDS words, and no line that begins with a
+    subject or a salutation. UsageError for an unknown `language`.
     """
     phrases, opening = words_of(language).phrases, plain(reply[: 2 * ASKING_CHARACTERS]).lstrip("*#> \"'\n\r\t")
     if opening.startswith(phrases["refusals"]):

@@ -38,10 +38,11 @@ OTHER_WORDS, SAME, REPEATED = "not the same words", "the same order", "repeated 
 
 
 def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) -> list[Source]:
-    """A source for each file of pairs, in order.
+    """A source for each file of pairs that `paths` names, or that is in a folder it names, in order.
 
-    Each file after the first carries its number (2, 3, …), which is part of its case ids. SourceError for a file with
-    another ending than ENDINGS, besides those of `open_files`. `digest`: gives the hash of a file.
+    Of files with equal contents the first is taken. Each source after the first carries its number (2, 3, …), which is
+    part of its case ids. SourceError for a file that is missing, empty or has another ending than ENDINGS, and for a
+    folder without such a file; UsageError if `paths` is empty. `digest`: gives the hash of a file.
     """
     files = [Path(path) for path in paths]
     for path in files:
@@ -61,7 +62,8 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
 def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """The pairs of a text and its reordering in a file of JSON lines, in their order, as rows of STRUCTURE.
 
-    A Rejected for each line that holds no such pair or repeats one.
+    A Rejected for each line, if not blank, that holds no such pair or repeats one. SourceError for a damaged packed
+    file.
     """
     facts = dict(files.source.facts)
     when = facts.get("retrieved_at")

@@ -58,8 +58,9 @@ def category(edit: ProposedEdit | Mapping[str, Any]) -> Category:
 def unquoted(text: str) -> str:
     """The text without its quotations, which hold words of the draft, not the editor's.
 
-    Passages in straight double quotes may be nested; an unclosed one ends at the last closing quote, and stays if
-    there is none. In place of passages in other quotes there is a blank.
+    Quotes are straight double ones, which may be nested, “…”, ‘…’, «…», `…`, and '…' apart from apostrophes in words.
+    A blank takes the place of each quotation. An unclosed straight one ends at the last closing quote, and stays if
+    there is none.
     """
     kept: list[str] = []
     at = begins = depth = ends = 0
@@ -82,7 +83,8 @@ def _named_category(text: str, where: str) -> Category | None:
     """The category that words of the text name; None if they name none.
 
     If they name several, order and comparison win over description and other; among equals the one whose word comes
-    first. `where`: the list of the lexicon that is searched besides `anywhere`.
+    first (the longer one if both begin there). `where`: the list of the lexicon that is searched besides `anywhere`.
+    Letter case counts for nothing, and phrases in the lexicon's list `ignored` are removed first.
     """
     folded = _phrases("ignored").sub(" ", " ".join(text.casefold().replace("_", " ").split()))
     matches = {name: match for name in CATEGORIES if (match := _words(name, where).search(folded))}

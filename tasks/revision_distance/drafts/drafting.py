@@ -330,10 +330,10 @@ def paper_text(paper: Row) -> str:
 
 
 def request_of(case: Row) -> str:
-    """The request that the writer of a case answers, "" if the case has none.
+    """The request that the writer of a case answers: the case's own, "" if it has none.
 
-    For a hard case, which has none, a request in our own words with title and abstract of the paper and the titles of
-    the cited papers.
+    For a hard case instead a request in our own words, with title and abstract of the paper and the titles of at most
+    CITED_PAPERS cited papers.
     """
     if case["task"] != "hard":
         return case["request"] or ""

@@ -87,7 +87,8 @@ def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list
 def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | str:
     """(the span that an edit removes, the offset where it inserts); or the reason why it has no place.
 
-    The reason is NO_PLACE, NO_ORIGINAL or NO_PRECEDING.
+    The span is empty for an edit that only adds text. The reason is NO_PLACE (neither snippet is given, and the draft
+    is not empty), NO_ORIGINAL or NO_PRECEDING.
     """
     original, preceding = edit.original_snippet, edit.preceding_snippet
     if preceding is None:
@@ -106,8 +107,9 @@ def _find(searched: SearchedDraft, edit: ProposedEdit) -> tuple[Found, int] | st
 def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[Found, int] | str:
     """(span to remove, offset to insert at) of an edit that gives both snippets; NO_ORIGINAL without a place.
 
-    `before`: where its preceding snippet is. `original` is replaced in place if it is right after that snippet, but
-    for white space, or reaches across its end; else it is moved to its end. The span's `how` is the worse one of both.
+    `before`: the place of the preceding snippet. If `original` is right after it, but for white space, or reaches
+    across its end, the insertion is where `original` begins; else it is at the end of the preceding snippet (text is
+    moved). The span's `how` is the worse one of both snippets.
     """
     at = before.end
     found = searched.free(original, at=at)
@@ -128,7 +130,8 @@ class AppliedEdits:
     def add(self, start: int, end: int, at: int) -> bool:
         """Add an edit that removes the span from `start` to `end` (nothing if equal) and inserts at `at`.
 
-        Returns True. If the edit overlaps with one added before, adds nothing and returns False.
+        Returns True. If the edit overlaps with one added before, adds nothing and returns False. An overlap is a
+        common removed character, or an insertion strictly inside a removed span; spans may touch.
         """
         if self._removed.around(at):
             return False
@@ -241,9 +244,10 @@ def _may_have_blank(before: str, after: str, edge: str) -> bool:
 
 
 def _joins_words(before: str, after: str) -> bool:
-    """Whether `before` ends with a word or the end of a sentence and `after` goes on with a word, without a blank.
+    """Whether `before` ends with a word and `after` goes on with one, or with a letter after a sign like `.` or `,`.
 
-    Quotes and brackets between them are ignored. Only for words of scripts that are written with blanks.
+    Quotes and brackets between them are ignored; a blank between them means no. Only for words of scripts that are
+    written with blanks.
     """
     last = (before.rstrip(_CLOSING) or before)[-1:]
     first = (after.lstrip(_OPENING) or after)[:1]

@@ -32,7 +32,8 @@ UNSCORED: Row = dict.fromkeys((*KINDS, "bertscore", "bertscore_model")) | {"bert
 def score_drafts(context: StageContext, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
     """ROUGE and BERTScore of each draft against the reference of its case; nulls if the case has no reference.
 
-    `bertscore`: name of the BERTScore model; None for no BERTScore.
+    `bertscore`: name of the BERTScore model; None for no BERTScore. It is loaded when a draft with a reference comes;
+    UsageError if it cannot be.
     """
     references = {row["case_id"]: row["reference"] for row in cases.as_dicts("case_id", "reference")}
     load = (lambda: load_bertscore(bertscore)) if bertscore else None

@@ -64,7 +64,10 @@ class Spans:
 
 
 class SearchedDraft:
-    """A draft to be searched for snippets. It remembers the spans that edits use, which `take` marks."""
+    """A draft to be searched for snippets: `first` finds the first occurrence, `free` rather one that no edit uses.
+
+    `take` marks the spans that edits use; `draft` is the text.
+    """
 
     def __init__(self, draft: str) -> None:
         self.draft = draft
@@ -79,22 +82,24 @@ class SearchedDraft:
             self._taken.add(start, end)
 
     def first(self, snippet: str) -> Found | None:
-        """The first occurrence of a non-empty snippet; None if there is none.
+        """The first exact occurrence of a non-empty snippet, else the first in normalised form; None if there is none.
 
-        An exact one if possible, else one in normalised form, else one with small differences.
+        If there is neither, the likeliest one with small differences, for a snippet of the lengths that
+        `FuzzySearch.find` takes.
         """
         return self._find(snippet, free=False)
 
     def free(self, snippet: str, *, at: int | None = None) -> Found | None:
         """The first occurrence of a snippet that `take` has not marked, else its first one; None if there is none.
 
-        An exact one if possible, even if marked, else one in normalised form, else one with small differences. If `at`
-        is given, an exact or normalised one at this offset, or after white space there, is preferred, marked or not.
+        An exact one if possible, even if marked, else one in normalised form, else the likeliest one with small
+        differences (see `FuzzySearch.find`). If `at` is given, an exact or normalised one at this offset, or after
+        white space there, is preferred, marked or not.
         """
         return self._find(snippet, free=True, at=at)
 
     def after_white_space(self, at: int) -> int:
-        """The offset of the first character from `at` on that is not white space."""
+        """The offset of the first character from `at` on that is not white space; the draft's length without one."""
         return len(self.draft) - len(self.draft[at:].lstrip())
 
     def _find(self, snippet: str, *, free: bool, at: int | None = None) -> Found | None:

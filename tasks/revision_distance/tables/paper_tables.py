@@ -71,7 +71,10 @@ def outcomes(one: pd.Series[float], other: pd.Series[float], metric: Metric) -> 
 
 
 def mean_with_bounds(name: str, values: pd.Series[float]) -> dict[str, float]:
-    """`name`: the mean; `name from`, `name to`: its 95 % interval by bootstrap. NaN without values."""
+    """`name`: the mean; `name from`, `name to`: its 95 % interval by bootstrap.
+
+    The mean is NaN without values, the bounds also for one value.
+    """
     low, high = mean_interval(values)
     return {name: values.mean(), f"{name} from": low, f"{name} to": high}
 

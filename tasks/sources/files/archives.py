@@ -49,7 +49,8 @@ _NO_CONTENT = {tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYP
 
 def check(path: Path, member: str) -> None:
     """SourceError unless `path` is a complete, unencrypted .7z that has one file called `member`, not empty, or one .7z
-    inside that may have it (which is not opened). Only the list of members is read, no content.
+    inside that may have it (which is not opened), or if it states far more unpacked bytes than text has
+    (`refuse_bomb`). Only the list of members is read, no content.
     """
     with path.open("rb") as file:
         _choose(file, member, subject=str(path))
@@ -64,9 +65,9 @@ def holds(path: Path, member: str) -> bool:
 
 
 def unpacked_bytes(path: Path, member: str) -> float:
-    """Unpacked bytes of the file called `member`, as the .7z states them; an upper bound if only an archive inside the
-    archive may have it. SourceError if there is no such file or more than one, if it is empty, or if the archive is
-    damaged or encrypted.
+    """Unpacked bytes of the file called `member`, as the .7z states them; if only a .7z inside may have it, the most
+    that this one may unpack to (LARGEST_RATIO times its size, at least RATIO_FROM_BYTES). SourceError in the cases of
+    `check`.
     """
     with path.open("rb") as file:
         name = _choose(file, member, subject=str(path))
@@ -146,7 +147,7 @@ def _is_called(name: str, member: str) -> bool:
 
 def _sizes(file: IO[bytes], subject: str) -> dict[str, int]:
     """Full name -> unpacked bytes, as stated, of each file in the .7z, in the archive's order. SourceError if the
-    archive is damaged, encrypted or no .7z.
+    archive is damaged, encrypted or no .7z, or lists more than MOST_FILES entries.
     """
     py7zr = _py7zr()
     _check_header(file, subject)
@@ -266,8 +267,9 @@ def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
     """(name as written, unpacked bytes, content in blocks) of each plain file of a tar, in the archive's order; the tar
     may be packed as gzip, zstd, bzip2 or xz.
 
-    The content must be read before the next file is asked for; what is not read of it is skipped. SourceError if the
-    archive is damaged or ends within a file.
+    The content must be read before the next file is asked for; what is not read of it is skipped. A long name of more
+    than MAX_NAME_BYTES is ignored: the file then has the short one of its header. SourceError if the archive is
+    damaged, ends before its closing block of zeros, or unpacks to far more than text does (`refuse_bomb`).
     """
     stream, name = _Stream(unpacked(path), path), ""
     while header := _tar_header(stream):

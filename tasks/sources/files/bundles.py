@@ -54,8 +54,10 @@ class Bundle(Source):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One file of a bundle or archive. `content`: unpacked. `retrieved_at`: ISO 8601; None if unknown. `fault`: why the
-    file must not be used (empty file, too large, repeated file), or None; with a fault `content` is b"".
+    """One file of a bundle or archive. `name`: without folders in a bundle, as written in an archive. `content`:
+    unpacked; `sha256`: of the content, but another hash if that is too large. `retrieved_at`: ISO 8601; None if
+    unknown. `fault`: why the file must not be used (empty file, too large, repeated file), or None; with a fault
+    `content` is b"".
     """
 
     name: str
@@ -82,8 +84,9 @@ def open_bundles(
     name, as a source of its own. Empty if there are no such files.
 
     `paths` are files and folders; the files are taken in the order of their paths. Of files with equal contents only
-    the first is used. `digest` gives the SHA-256 of an archive. `facts` are added to each source. SourceError for a
-    path that does not exist, a file that may not be read, or a damaged archive.
+    the first is used, of equal archives the last. `digest` gives the SHA-256 of an archive. `facts` are added to each
+    source. SourceError for a path that does not exist, a file that may not be read, or a damaged archive; UsageError if
+    the fetch time noted beside a file is ill-formed.
     """
     found = sorted({file for path in paths for file in files_in(Path(path))})
     for file in found:
@@ -169,7 +172,8 @@ def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator
     (of a .zip, of the piece's range) whose names end in one of `endings`.
 
     A file of more than `max_bytes` unpacked bytes, an empty one, and one with the content of an earlier member of the
-    same piece of an archive come with a `fault`. SourceError if a file is damaged, or if a file of a bundle changed.
+    same piece of an archive come with a `fault`. SourceError if a file is damaged or encrypted, if it unpacks to far
+    more than text does (`refuse_bomb`), or if a file of a bundle changed (packed ones are not compared).
     """
     if isinstance(piece.source, Bundle):
         yield from (_listed_member(file, max_bytes) for file in piece.source.files)
@@ -195,7 +199,7 @@ def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[
 
 def _listed_member(file: Listed, max_bytes: int) -> Member:
     """The file of a bundle, read and unpacked, with a fault if it is empty or too large. SourceError if its hash is not
-    the listed one; a packed file (.gz, .zst, .bz2, .xz) is not compared.
+    the listed one; a packed file (.gz, .zst, .bz2, .xz) and one that is too large are not compared.
     """
     path = Path(file.path)
     content = _bounded(unpacked(path), max_bytes)
@@ -229,7 +233,9 @@ def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
 
 @contextmanager
 def _zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The opened .zip. In this context, errors of damaged or encrypted archives become a SourceError on `path`."""
+    """A context with the opened .zip, in which errors of damaged or encrypted archives become a SourceError on `path`.
+    SourceError at once if the list of members is missing or too long (`_check_directory`).
+    """
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as archive:

@@ -15,7 +15,8 @@ BLOCK_BYTES = 1 << 20
 
 class WorkerProcess:
     """Runs `command` and sends requests to it, each a line of JSON to which it answers with a line of JSON. The process
-    starts with the first request. It is killed when it fails a request, and the next request starts another.
+    starts with the first request (`ask`). It is killed when its answer is late or too long, or its output ends, and by
+    `close`; the next request then starts another.
 
     An answer has at most `max_bytes` bytes. The terminal's Ctrl-C does not reach the process, as its end would look
     like a failure.
@@ -28,7 +29,7 @@ class WorkerProcess:
     def ask(self, request: Any, seconds: float) -> Any:
         """Send the request, wait for the answer, and return it; both are JSON values. TimeoutError if there is none
         after `seconds`, EOFError if the process ends or its answer is too long; in both cases the process is killed.
-        ValueError if the answer is no JSON.
+        ValueError if the answer is no JSON; the process then runs on.
         """
         pipe = subprocess.PIPE
         process = self._process = self._process or subprocess.Popen(

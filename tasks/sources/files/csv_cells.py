@@ -24,8 +24,8 @@ _MARKED = re.compile(rf"'+{_FORMULA}")
 
 def harmless(text: str) -> str:
     """A cell that no spreadsheet takes for a formula: the text, with an apostrophe before it if it begins as a formula
-    does, or with apostrophes and then so. A formula begins with = + - or @ (also full-width, and after white space),
-    or with a tab or carriage return.
+    does, or has only apostrophes before such a beginning. A formula begins with = + - or @ (also full-width, and after
+    white space), or with a tab or carriage return.
     """
     return f"'{text}" if _RUNS.match(text) else text
 
@@ -41,8 +41,9 @@ def csv_rows(lines: Iterable[bytes], subject: str, most_broken: int = MOST_BROKE
     """The cells of each CSV record, in order, beginning with the headers. Empty records are left out.
 
     `lines` come without line feeds; a quoted cell may extend over several. The separator is the most frequent of , ;
-    and tab in the first line. Bytes that are no UTF-8 become lone surrogates. A line at which no record of at most
-    RECORD_CHARS characters can be parsed becomes a Rejected (a defect), and reading goes on with the next line.
+    and tab in the first line, of equally frequent ones the first of these. Bytes that are no UTF-8 become lone
+    surrogates. A line at which no record of at most RECORD_CHARS characters can be parsed becomes a Rejected (a defect,
+    its key always "record 0"), and reading goes on with the next line.
     SourceError, which names `subject`, for more than `most_broken` such lines.
     """
     texts = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)

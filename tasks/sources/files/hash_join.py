@@ -19,7 +19,7 @@ BATCH_ROWS = 2_000
 def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
     """Into how many ranges of the hash to split the rows of these Parquet files so that a range can be sorted within
     the memory limit (in MB): one for each ROWS_PER_MB rows a MB, or for a quarter of the limit in unpacked bytes,
-    whichever gives more. 0 if the rows are fewer than that.
+    whichever gives more. Rounded down: 0 if there are fewer rows and bytes than one range takes.
     """
     from pyarrow import parquet
 
@@ -30,9 +30,9 @@ def number_of_ranges(paths: list[str], memory_limit_mb: int) -> int:
 
 
 class Ranges:
-    """Splits rows by the leading bits of their column `question_hash` into ranges, whose number is the smallest power
-    of two above `number` and above 1. Up to `max_bytes` bytes of rows are kept in memory; with more, all are written to
-    files in `folder`.
+    """Splits the rows that `add` takes by the leading bits of their column `question_hash` into ranges, which `tables`
+    gives. Their number is the smallest power of two above `number` and above 1. Up to `max_bytes` bytes of rows are
+    kept in memory; with more, all are written to files in `folder`.
     """
 
     def __init__(self, schema: pa.Schema, folder: Path, number: int, max_bytes: int) -> None:
@@ -153,7 +153,7 @@ def joined(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions joined with their answers: the batches that `nest(questions, answers, number of answers of each
     question)` makes of up to BATCH_ROWS questions, in order of (question_hash, question_id); the answers to a question
-    by votes, most first, then by number. In between the Rejecteds of `leave_out`.
+    by votes, most first and unknown last, then by number. In between the Rejecteds of `leave_out`.
 
     `paths`: Parquet files with rows of `schema` in any order. `kind`: what the column kind says in questions.
     `leave_out(rows, reason)` makes the Rejecteds of rows that are not used, each for one reason: "duplicate id" (for

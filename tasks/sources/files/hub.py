@@ -68,8 +68,9 @@ def fetch_hub(
     also match /), into `folder/<commit>` under their paths in the repository. Return where they are, sorted by path in
     the repository. Each is complete, and its hash is checked.
 
-    Files that are there already are not downloaded again. UsageError if `revision` is no full hash of a commit or
-    `repo` not owner/name; SourceError if a pattern matches no file or a hash differs; HttpError if the hub refuses.
+    Files that are there already are not downloaded again. UsageError if `revision` is no full hash of a commit, `repo`
+    not owner/name, or a file that is there another than the hub's; SourceError if a pattern matches no file or a hash
+    differs; HttpError if the hub refuses; Incomplete if it does not answer in the end.
     """
     check_commit(repo, revision, base_url)
     files = chosen(list_hub(http, repo, revision, base_url=base_url), paths, f"{repo} at {revision}")
@@ -120,7 +121,8 @@ def origin_of(source: Source) -> dict[str, str | None]:
 
 def list_hub(http: Downloader, repo: str, revision: str, *, base_url: str = HUB) -> Iterator[HubFile]:
     """All files of the repository at this commit, listed page by page. SourceError if the listing has more than
-    MOST_PAGES pages or another form; HttpError, with advice, if the hub refuses or knows no such commit.
+    MOST_PAGES pages or another form, or goes on at another host; HttpError, with advice, if the hub refuses or knows no
+    such commit.
     """
     url: str | None = f"{base_url}/api/datasets/{repo}/tree/{revision}?recursive=true"
     for _ in range(MOST_PAGES):
@@ -145,7 +147,7 @@ def _files(entries: Any, repo: str) -> Iterator[HubFile]:
 
 def hub_file(entry: Mapping[str, Any]) -> HubFile:
     """The file that an entry of a listing describes. ValueError if its path could lead out of a folder, or is not of
-    the plain form a/b/c; KeyError if a field is missing.
+    the plain form a/b/c, or if its size is no number; KeyError if a field is missing.
     """
     path = str(entry["path"])
     pieces = path.split("/")

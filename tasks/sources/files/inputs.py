@@ -33,10 +33,10 @@ def open_files(
     case) in a folder that `paths` names; in this order, within a folder by path. Of files with equal contents the
     first.
 
-    A plain file is cut into pieces of `piece_bytes` bytes, if given; a packed one (PACKED) is one piece. Facts of a
-    source: `name`, the file's; `retrieved_at`, from <name>.fetch.json beside the file, else the argument; and `facts`.
-    SourceError for a file that is missing, empty or may not be read, and for a folder without such a file; UsageError
-    if `paths` is empty.
+    A file is cut into pieces of `piece_bytes` bytes, if given; one that is packed, by its name (PACKED), is one piece.
+    Facts of a source: `name`, the file's; `retrieved_at`, from <name>.fetch.json beside the file, else the argument;
+    and `facts`. SourceError for a file that is missing, empty or may not be read, and for a folder without such a file;
+    UsageError if `paths` is empty, or a `retrieved_at` is no ISO 8601 date.
     """
     found: dict[str, Source] = {}
     for path in map(Path, paths):

@@ -52,7 +52,8 @@ def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterato
 
     A line of more than `max_line_bytes` bytes (which should be no less than BLOCK_BYTES) is cut to its first
     `max_line_bytes`. A byte order mark at the file's beginning is left out. SourceError if a packed file is damaged or
-    truncated, or if the file unpacks to far more than text does or is nearly nothing but line feeds.
+    truncated, or packed by its name only, or if the file unpacks to far more than text does or is nearly nothing but
+    line feeds. A piece that is a byte range is read as it is, not unpacked.
     """
     lines = _lines(piece, max_line_bytes)
     if piece.start == 0:
@@ -199,7 +200,7 @@ def block_rows(path: Path) -> Iterator[bytes]:
 
 def _read_block(file: IO[bytes], head: bytes, path: Path) -> bytes:
     """The packed bytes of a block. `head`: the 4 bytes before it, already read, which state its size. SourceError if
-    the file ends before the block does, or the size is above MAX_BLOCK_BYTES.
+    the file ends before the block does (or within `head`), or the size is above MAX_BLOCK_BYTES.
     """
     size = _SIZE.unpack(head)[0] if len(head) == _SIZE.size else -1
     if size > MAX_BLOCK_BYTES:

@@ -24,7 +24,8 @@ TAR_BYTES = 1_024  # of a member: its header and a block of what it holds
 
 def unpacked_at_most(piece: Shard) -> float:
     """Upper bound of the unpacked bytes of a piece: for a byte range of a plain file the length of the range, for a
-    bundle that of its files together, else that of the whole file, also for a piece of a .zip or Parquet file.
+    bundle that of its files together, else that of the whole file, also for a piece of a .zip or Parquet file. Not for
+    .7z and .zst_blocks files, which count as plain.
     """
     if isinstance(piece.source, Bundle):
         return sum(_unpacked(Path(file.path)) for file in piece.source.files)
@@ -67,7 +68,8 @@ def most_records(name: str, least: str) -> Callable[[Sizes], float]:
 
 def _unpacked(path: Path) -> float:
     """Upper bound of the unpacked bytes of a file: its size if it is plain; else LARGEST_RATIO times its size, or
-    RATIO_FROM_BYTES if that is more, and for gzip at most DEFLATE_RATIO times its size.
+    RATIO_FROM_BYTES if that is more, and for gzip at most DEFLATE_RATIO times its size. A file is plain unless it is a
+    .zip by its name, or begins as Parquet, gzip, zstd, bzip2 or xz: a .7z or .zst_blocks file counts as plain.
     """
     size = path.stat().st_size
     kind = None if is_parquet(path) else packing(path)

@@ -73,7 +73,8 @@ class Api:
 
     def notes(self, params: Mapping[str, str | int]) -> list[dict[str, Any]]:
         """The notes that one request with these parameters returns, as JSON objects that have an id. SourceError if the
-        reply is no list of notes; HttpError, with advice, if the API refuses.
+        reply is no list of notes, or the login gives no token; HttpError if the API refuses (of 401 and 403 it says
+        what to do).
         """
         url = f"{self.base_url}/notes"
         reply = self.asked(lambda token: self._page(url, params, token))
@@ -84,7 +85,8 @@ class Api:
 
     def asked(self, ask: Callable[[dict[str, str] | None], T]) -> T:
         """What `ask` returns for this API's login headers (None without an account); if it raises HttpError 401 despite
-        a login, it is called once more with new headers. An HttpError 401 or 403 says what to do.
+        a login, it is called once more with new headers. An HttpError 401 or 403 says what to do; other errors of
+        `ask` are passed on. SourceError if the login gives no token.
         """
         try:
             return self.login.use(ask)
@@ -97,12 +99,14 @@ class Api:
             raise HttpError(problem, status=error.status, body=error.body) from error
 
     def _credentials(self) -> dict[str, str] | None:
-        """The Authorization header with a new token; None if the user has set no account."""
+        """The Authorization header with a new token; None if the user has set no account. SourceError if the API gives
+        no token.
+        """
         login = openreview_login()
         return {"Authorization": f"Bearer {self._log_in(*login)}"} if login else None
 
     def _page(self, url: str, params: Mapping[str, str | int], credentials: dict[str, str] | None) -> Any:
-        """The reply to a GET of `url`, as a JSON value. SourceError if it is an HTML page."""
+        """The reply to a GET of `url`, as a JSON value. SourceError if it is an HTML page, or no JSON."""
         reply = self.http.get(url, params=params, credentials=credentials, retry_after=limit_reset)
         if reply.content.lstrip()[:1] == b"<":
             raise SourceError(
@@ -219,7 +223,8 @@ def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
 def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: Progress) -> list[Path]:
     """Fetch the year's files of notes (JSON lines) into `folder`, and return those that exist: submissions, withdrawn
     and desk-rejected ones (without those among the submissions), and 2018's decisions. Complete files are not fetched
-    again; a query without notes leaves no file. `apis`: version -> API. SourceError if no API has the year.
+    again; a query without notes leaves no file. `apis`: version -> API. HttpError if an API refuses, SourceError if
+    none has the year.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{wanted.year}-submissions.jsonl"
@@ -234,7 +239,8 @@ def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: 
 
 def probe(apis: Mapping[int, Api], wanted: Wanted) -> Query:
     """The first of the queries for the year's submissions that finds a note, asked one after another. If none does:
-    the last HttpError by which an API refused, else SourceError. `apis`: version -> API.
+    the last HttpError by which an API refused (401 or 403), else SourceError. An HttpError with another status than
+    these, 400 and 404 is passed on at once. `apis`: version -> API.
     """
     refused: HttpError | None = None
     for query in submissions_queries(wanted):
@@ -293,8 +299,8 @@ def fetch_listing(
 
 def pages(api: Api, query: Query, seen: list[str]) -> Iterator[list[dict[str, Any]]]:
     """The notes that the query finds, page after page, one request each, up to `query.at_most` in all. `seen`: the ids
-    of notes fetched before, in order; these count, but are not yielded. If a page after the last id brings nothing new,
-    as from a server that does not know `after`, offsets are used from there on.
+    of notes fetched before, in order; these count, but are not yielded. An empty page ends the listing. If a page after
+    the last id has notes, but no new ones, as from a server that does not know `after`, offsets are used from there on.
     """
     known, by_offset = dict.fromkeys(seen), False
     while query.at_most is None or len(known) < query.at_most:
@@ -361,7 +367,7 @@ def _finish(api: Api, query: Query, part: Path, place: Path) -> None:
 
 def years(what: list[str]) -> list[int]:
     """The years that texts such as `2019` and `2018-2021` name, each once, sorted. UsageError for any other text, for a
-    year before FIRST_YEAR, and if no year is named.
+    year before FIRST_YEAR, and if no year is named; `2021-2018` names none.
     """
     found: set[int] = set()
     for words in what:

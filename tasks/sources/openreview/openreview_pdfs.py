@@ -78,9 +78,9 @@ def fetch_pdfs(
     api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress, *, max_pdf_bytes: int = MAX_PDF_BYTES
 ) -> list[Path]:
     """Download the PDFs of these submissions that are not in `folder`/pdfs yet; return the files of all that are there
-    then, in the order of `wanted`. Submissions without a PDF of at most `max_pdf_bytes` bytes are listed in
-    pdfs/without_pdf.json and not asked for again. SourceError at the end if the server refused some, which the next run
-    asks for again.
+    then, in the order of `wanted`. Submissions without a PDF are listed in pdfs/without_pdf.json and not asked
+    for again. SourceError at the end if the server refused some, or sent more than `max_pdf_bytes` bytes for them: the
+    next run asks for these again.
     """
     fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
@@ -89,8 +89,9 @@ def fetch_pdfs(
 
 
 class _Fetch:
-    """Downloads the PDFs of one call of `fetch_pdfs` into `folder`. `without`: note id -> why it has no PDF, as in
-    without_pdf.json; `batches_failed`: how many zips in a row brought no PDF.
+    """Downloads the PDFs of one call of `fetch_pdfs` into `folder`: `all` fetches, `is_open` says whether a paper is
+    still to be asked for, `place` where its PDF is. `without`: note id -> why it has no PDF, as in without_pdf.json;
+    `batches_failed`: how many zips in a row brought no PDF.
     """
 
     def __init__(self, api: Api, folder: Path, progress: Progress, max_pdf_bytes: int) -> None:
@@ -139,7 +140,7 @@ class _Fetch:
 
     def _batch(self, batch: list[Paper]) -> int:
         """Ask for the PDFs of the batch as one zip, and put those that come into their places; return how many. 0 if
-        the server refuses, or does not give several at once; other HttpErrors are passed on.
+        the server refuses, does not give several at once, or the zip is too large; other HttpErrors are passed on.
         """
         ids = ",".join(paper.id for paper in batch)
         place = self.folder / f".{hashlib.sha256(ids.encode()).hexdigest()[:16]}.zip"
@@ -173,7 +174,7 @@ class _Fetch:
 
     def _single(self, paper: Paper) -> bool:
         """Ask for one PDF, by the note's id and then by its path. False if the server refuses it; True if it came, or
-        if there is none, which is then noted in without_pdf.json.
+        if there is none or what comes is no PDF, which is then noted in without_pdf.json.
         """
         incoming = self._incoming(paper)
         for address in (f"/pdf?id={paper.id}", paper.path or ""):
@@ -188,8 +189,8 @@ class _Fetch:
 
     def _asked(self, address: str, incoming: Path) -> int | None:
         """Download the file at `address` of the API to `incoming`. None if a file came; else the HTTP status of a
-        refusal or of a missing file (400, 401, 403, 404, 410, 451), and 401 also if a web page came, or a file larger
-        than a PDF may be. Other HttpErrors are passed on.
+        refusal or of a missing file (400, 401, 403, 404, 410, 451), and 401 for any SourceError without a status, as
+        for a file that is larger than a PDF may be. Other HttpErrors are passed on.
         """
         try:
             self._download(address, incoming, self.max_pdf_bytes)

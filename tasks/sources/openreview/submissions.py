@@ -206,7 +206,7 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
 def read_decision(words: str) -> str:
     """The decision named in the text of a decision note or recommendation: "Accept: notable-top-25%" is
     `accept_spotlight`, "Accept (Talk)" `accept_oral`, "Accept" alone `accept`, "Reject" `reject`; `unknown` if none is
-    named.
+    named. A text that says workshop, withdrawn, desk-rejected or rejected is that, even if it also says accept.
     """
     accepted = re.search(r"(?<!not )\baccept", words.lower())
     return _read(words, (*_DECISIONS, *_KINDS_OF_ACCEPTANCE, ("", "accept")) if accepted else _DECISIONS)
@@ -281,7 +281,7 @@ def _to_itself(note: Note, kinds: Mapping[str, list[Note]], *names: str) -> list
 
 def _agreed(texts: Iterable[str | None], source: str) -> Decision | None:
     """The decision that the texts name, with the first as `raw`; None if there are no texts. If they name different
-    ones, `unknown` from the source "disagreement", with all texts as `raw`.
+    ones, or only some of them name one, `unknown` from the source "disagreement", with all texts as `raw`.
     """
     raws = list(dict.fromkeys(one for one in texts if one))
     if len({read_decision(one) for one in raws}) > 1:
@@ -318,9 +318,9 @@ def _by_venueid(note: Note, _: Mapping[str, list[Note]]) -> Decision | None:
 
 
 def _of_conference(note: Note, venueid: str) -> Decision:
-    """The decision on a submission with the conference's own venueid, which in API v2 means accepted: `accept`, or
-    what the venue says more exactly (oral, spotlight, poster). If the venue says rejected, desk-rejected or withdrawn,
-    `unknown` from the source "disagreement".
+    """The decision on a submission with the conference's own venueid, which in API v2 means accepted: `accept`, or what
+    the venue says more exactly (oral, spotlight, poster, invited to a workshop). If the venue says rejected,
+    desk-rejected or withdrawn, `unknown` from the source "disagreement".
     """
     venue = text(note.get("content"), "venue")
     read = read_venue(venue) if venue else "accept"
@@ -461,7 +461,7 @@ def _row(
     line: bytes, position: int, replies: Replies, retrieved: int | None, seen: set[str]
 ) -> tuple[Any, ...] | Rejected:
     """The row of SUBMISSIONS of a line, or a Rejected that says why there is none. `position`: the line's number, from
-    1. `seen`: the keys of the submissions so far, to which this one's is added.
+    1. `seen`: the keys of the notes so far that are no replies, to which this one's is added.
     """
     try:
         note = orjson.loads(line)

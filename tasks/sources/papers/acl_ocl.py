@@ -182,7 +182,8 @@ def _number(value: Any) -> int | None:
 @stage(METADATA, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", "")))
 def read_acl_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A row of METADATA for each paper of the table, in its order; a Rejected for front matter, for a record without a
-    valid id, and for one that repeats an id. Counts records with and without a full text.
+    valid id, and for one that repeats an id. Counts records with and without a full text. SourceError if a column is
+    missing or the file is damaged.
     """
     when = retrieved_at(files.source)
     seen: set[str] = set()
@@ -234,7 +235,8 @@ def _count_texts(context: StageContext, batch: pa.RecordBatch) -> None:
 
 def paper_row(member: Member, retrieved: int | None) -> Row | Rejected:
     """The row of PAPERS for the JSON file of a paper, or a Rejected: filtered for front matter, a defect for a file
-    that cannot be used or has no id in its name. `retrieved`: milliseconds since 1970.
+    that has a fault (also a repeated one), is no usable record, or has no id in its name. `retrieved`: milliseconds
+    since 1970.
     """
     acl_id = acl_id_of(member.name)
     key = f"{GROUP}/{acl_id or member.name}"

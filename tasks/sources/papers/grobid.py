@@ -116,7 +116,7 @@ def connect(
     pause_seconds: float = PAUSE_SECONDS,
 ) -> Grobid:
     """The GROBID server at this address, after waiting up to `ready_seconds` until it is ready. SourceError if no
-    server answers, or another than GROBID; Incomplete if it is not ready by then.
+    server answers, or another than GROBID, or `url` is no http address; Incomplete if it is not ready by then.
 
     `concurrency` PDFs are sent at once, fewer if the server has fewer engines. A PDF may take `seconds`, and wait
     `patience_seconds` while the server is busy; between two attempts it waits about `pause_seconds`. `connect_seconds`
@@ -180,8 +180,8 @@ def _engines(ask: Ask) -> int | None:
 
 
 class Grobid:
-    """A parser of PDFs: a GROBID server that was ready. `concurrency`: how many PDFs are sent at once; for the times
-    see `connect`.
+    """A parser of PDFs: a GROBID server that was ready; `papers` sends PDFs to it. `concurrency`: how many at once; for
+    the times see `connect`.
     """
 
     def __init__(
@@ -201,9 +201,10 @@ class Grobid:
         return {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
-        """(PDF, the row of PAPERS or the error that says why there is none) for each PDF, in their order.
-        `self.concurrency` are sent at once, by all processes of `home` together (its folder `locks`), and at most one
-        more is in memory. Incomplete if the server stays busy or is gone; SourceError if it answers as no GROBID does.
+        """(PDF, the row of PAPERS, without paper_id and retrieved_at, or the error that says why there is none) for
+        each PDF, in their order. `self.concurrency` are sent at once, by all processes of `home` together (its folder
+        `locks`), and at most one more is in memory. Incomplete if the server stays busy or is gone; SourceError if it
+        answers as no GROBID does.
         """
         asking = _Asking(self, home / "locks")
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
@@ -227,8 +228,8 @@ class _Asking:
         self.connections = Wire(user_agent())
 
     def paper(self, member: Member) -> Row | UnreadableError:
-        """The row of PAPERS made from a PDF, or the UnreadableError (returned) that says why there is none. Incomplete
-        and SourceError are raised, as by `tei`.
+        """The row of PAPERS made from a PDF, without paper_id and retrieved_at, or the UnreadableError (returned) that
+        says why there is none. Incomplete and SourceError are raised, as by `tei`.
         """
         try:
             check(member)
@@ -238,8 +239,9 @@ class _Asking:
         return {**row, "source": "pdf", "pdf_sha": hashlib.md5(member.content, usedforsecurity=False).hexdigest()}
 
     def tei(self, member: Member) -> bytes:
-        """The TEI of a PDF, as bytes; waits and tries again while the server is busy, and up to LOST_TRIES times in all
-        if the connection fails. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
+        """The TEI of a PDF, as bytes. Waits and tries again for `patience_seconds` while the server is busy (429, 503),
+        up to LOST_TRIES times in all if the connection fails (also 502, 504), and once more after a failure in
+        ONCE_MORE. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
         SourceError if the server answers as no GROBID does.
         """
         tries = lost = 0

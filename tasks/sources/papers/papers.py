@@ -103,7 +103,7 @@ def resolve_citations(
     context: StageContext, paragraphs: Rows, papers: AllRows, metadata: AllRows
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each paper that a paragraph cites, with title and abstract, null if neither `papers` nor `metadata` has
-    them; a Rejected for a paragraph that cites none. The join is out of core.
+    them, the smallest of several; a Rejected for a paragraph that cites none. The join is out of core.
     """
     asked = f"select unnest(cited) as paper_id from {read_parquet(paragraphs.paths)}"
     tables, columns = [papers, metadata], ("title", "abstract")

@@ -98,8 +98,8 @@ class Line:
 
 class Parser(Protocol):
     """What turns PDFs into rows of PAPERS. `identity` is its part of the recipe of the stage `read_pdfs`. `papers`
-    yields for each PDF, in their order, (PDF, its row, or the error that says why there is none); `home` is the folder
-    of the build.
+    yields for each PDF, in their order, (PDF, its row without paper_id and retrieved_at, or the error that says why
+    there is none); `home` is the folder of the build.
     """
 
     def identity(self) -> Any: ...
@@ -120,8 +120,8 @@ def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterato
 
 
 class Pdfium:
-    """The parser that needs no server: PDFium in a process of its own. `pages`: how many a PDF may have; `seconds`: how
-    long one may take.
+    """The parser that needs no server: PDFium in a process of its own, through which `papers` reads PDFs. `pages`: how
+    many a PDF may have; `seconds`: how long one may take.
     """
 
     def __init__(self, *, pages: int = PAGES, seconds: float = SECONDS) -> None:
@@ -137,8 +137,8 @@ class Pdfium:
         return {"parser": self.name, "pages": self.pages}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
-        """(PDF, the row of PAPERS or the error that says why there is none) for each PDF, in their order. `home` is not
-        used.
+        """(PDF, the row of PAPERS, without paper_id and retrieved_at, or the error that says why there is none) for
+        each PDF, in their order. `home` is not used.
         """
         with TemporaryDirectory(prefix="pdf-") as folder, closing(Reader(self, Path(folder))) as reader:
             for member in members:
@@ -212,8 +212,8 @@ def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
 
 def paper_of(lines: Sequence[Line]) -> Row:
     """A row of PAPERS made from the lines of a PDF, without paper_id, parser, pdf_sha and retrieved_at: title,
-    abstract, sections, paragraphs and the texts of references; what this parser does not read is null or empty.
-    UnreadableError if no line has a letter.
+    abstract, sections, paragraphs and the texts of references; what this parser does not read is null or empty. `notes`
+    says if no head was found. UnreadableError if no line has a letter.
     """
     clean = _without_running_heads(lines)
     if not any(character.isalpha() for line in clean for character in line.text):
@@ -269,7 +269,8 @@ def _is_running(text: str, seen: Counter[str]) -> bool:
 
 
 class _Layout:
-    """Sorts the lines of a paper: `title` is its text; `abstract`, `body`, `references` and `appendix` are lines. The
+    """Sorts the lines of a paper: `title` is its text; `abstract`, `body`, `references` and `appendix` are lines, from
+    which `sections`, `bibliography` and `joined` make sections, entries and text. The
     references begin below the last head of that name and end at a head Appendix or the like, where the appendix begins.
 
     `outside`: captions and small print, which `sections` collects. `size`: the font size of the body's text; `leading`:
@@ -297,8 +298,9 @@ class _Layout:
         lines that are heads.
 
         The abstract goes from a line on the first two pages that begins with Abstract or Summary to the next head,
-        where the body begins. Without such a line or head it is empty, and the body begins at the first head if that
-        is Introduction or Related work, else at the first line.
+        where the body begins. Without such a line it is empty, and the body begins at the first head if that is
+        Introduction or Related work, else at the first line, as it does if no head follows the abstract. The title is
+        looked for on the first page, above the abstract, else above the first head.
         """
         begins = next((p for p, line in enumerate(lines) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
         first = next((p for p in heads if begins is None or p > begins), None)
@@ -330,10 +332,10 @@ class _Layout:
     def is_head(self, line: Line, following: Line | None) -> bool:
         """Whether a line is the head of a section: short, no caption, not ending in `.`, `,` or `;`, and one of these.
 
-        A usual head (Methods, References ...) of any size that is bold, larger, numbered, or in capitals or title
-        case. Else, not smaller than the text and without a colon at the end: one with a number that is bold, larger or
-        in capitals; or, in a paper that does not number its heads, a bold or larger one that begins with a capital and
-        is mostly letters, with plain text in the line `following`.
+        A usual head (Methods, References ...) of any size that is bold, larger, numbered, or in capitals or title case.
+        Else, at most _SMALLER points smaller than the text and without a colon at the end: one with a number that is
+        bold, larger or in capitals; or, in a paper that does not number its heads, a bold or larger one that begins
+        with a capital and is mostly letters, with plain text in the line `following`.
         """
         text = line.text
         if len(text) > _MAX_HEAD_CHARS or len(text.split()) > _MAX_HEAD_WORDS or _CAPTION.match(text):
@@ -381,7 +383,8 @@ class _Layout:
 
     def _head(self, line: Line, found: list[Section]) -> None:
         """Append a section with this head to `found`; or add the line to the head of the last section, if that has no
-        text yet and the line, bold or larger, has no number, and neither is a usual head by itself.
+        text yet and the line, bold or larger, has no number, and neither is a usual head by itself (Related work is one
+        only as the line, not as the head before it).
         """
         number, printed = split_number(line.text)
         head, before = self.rejoined(printed or line.text), found[-1]
@@ -409,9 +412,10 @@ class _Layout:
         lines.clear()
 
     def _begins(self, before: Line, line: Line, following: Line | None) -> bool:
-        """Whether a line begins a paragraph. On the same page: there is a gap above it, and the line before ends a
-        sentence or this one does not begin in lower case; or it is indented against the line before and the one
-        following, if any. At the top of a page or column: it is indented, and the line before ends a sentence.
+        """Whether a line begins a paragraph. Below a gap: the line before ends a sentence, or this one does not begin
+        in lower case. Without a gap: it is indented against the line before and the one following, if that is on the
+        same page. At the top of a page or column: the line before ends a sentence, and this one is indented against the
+        one following, which must exist (one on another page always counts as less indented).
         """
         indent = line.left - following.left if following and following.page == line.page else self.size
         indented, ends = 0.4 * self.size < indent < 4 * self.size, before.text.rstrip(_QUOTES)[-1:] in _ENDS
@@ -443,7 +447,7 @@ class _Layout:
         """Whether a line begins a reference, by its indentation: it is further left than the line before, if `held`,
         the lines of the reference so far, are more than one; at the top of a page or column, or after a first line,
         further left than the line following. Without a line to compare with: if it is as far left as the first of
-        `held`.
+        `held`, and they are more than one.
         """
         before = held[-1]
         if line.page == before.page and before.top > line.top and len(held) > 1:

@@ -123,7 +123,7 @@ class _Measure:
     def line(self, place: int, length: int) -> tuple[float, bool, float, float, float]:
         """(size, bold, left, right, top), in points, of the line of `length` characters that begins at index `place` of
         the page's text. The size is the larger of its first and its middle character; it is bold if the first, the
-        middle and the last are; `top` is that of the first.
+        middle and the last are; `left` and `top` are those of the first, `right` that of the last.
         """
         index_of = self.raw.FPDFText_GetCharIndexFromTextIndex
         first, last = index_of(self.page, place), index_of(self.page, place + length - 1)

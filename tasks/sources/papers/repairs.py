@@ -56,10 +56,10 @@ _NEXT_TOPIC = re.compile(
 
 
 def repaired(sections: list[Section], title: str | None, notes: list[str]) -> list[Section]:
-    """The sections of a body as they were printed: heads that are none become text, merged heads become two sections,
-    repeated ones one, and heads that begin a paragraph sections of their own; an introduction without a head gets this
-    role. `title`: the paper's, which is no head. Changes the sections given; a fixed phrase for each repair is appended
-    to `notes`.
+    """The sections of a body as they were printed: heads that are none become text (labels of figures are dropped),
+    merged heads become two sections, repeated ones one, and heads that begin a paragraph sections of their own; an
+    introduction without a head gets this role. `title`: the paper's, which is dropped as the head of the first section.
+    Changes the sections given; a fixed phrase for each repair is appended to `notes`.
     """
     found: list[Section] = []
     for section in sections:
@@ -119,8 +119,9 @@ def _continue(section: Section, found: list[Section], notes: list[str]) -> None:
 
 def _unmerged(section: Section, notes: list[str]) -> list[Section]:
     """The section with its number split off its head; two sections if GROBID merged two heads ("Model 2.1 Overview",
-    "Methods (a) Data"). If the head is Introduction with the beginning of the first paragraph, that goes back to the
-    paragraph. Changes the section; repairs are appended to `notes`, the number is none.
+    "Methods (a) Data"). If the head is Introduction with the beginning of the first paragraph, which then goes on in
+    lower case, that goes back to the paragraph. Changes the section; each repair is appended to `notes`, but not that a
+    number was split off.
     """
     if section.head is None:
         return [section]
@@ -190,9 +191,9 @@ def _says_introduction(sections: list[Section]) -> bool:
 
 
 def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list[Section]:
-    """The sections; if no head says Introduction, but a paragraph before the first proper head begins with this word, a
-    section with this head begins at the first such paragraph, and has the paragraphs that follow in its section.
-    (Front matter such as Keywords is no proper head.) Changes the sections given.
+    """The sections as they are; but if no head says Introduction and a paragraph before the first proper head begins
+    with this word, a section with this head begins at the first such paragraph, and has the paragraphs that follow in
+    its section. (Front matter such as Keywords is no proper head.) Changes the sections given.
     """
     front = takewhile(lambda section: section.head is None or is_front(section.head), sections)
     places = ((n, at, paragraph) for n, section in enumerate(front) for at, paragraph in enumerate(section.paragraphs))
@@ -212,7 +213,8 @@ def _with_run_in_introduction(sections: list[Section], notes: list[str]) -> list
 def _with_run_in_related(section: Section, notes: list[str]) -> list[Section]:
     """The section, split in two at each paragraph that begins with a head such as "Related work.", which becomes the
     head; and again at a later paragraph that begins the next topic, in a section without head and with the first one's
-    role. Parts without head and text are left out. Unchanged if the section's own head says related work.
+    role. Parts with neither head nor text are left out. Unchanged if the section's own head says related work; else the
+    section given is changed, and each split at a head is appended to `notes`.
     """
     if role_of(section.head) == RELATED_WORK:
         return [section]
@@ -258,9 +260,9 @@ def introduced(abstract: list[Paragraph], body: list[Section], notes: list[str])
 
 def _holds_introduction(abstract: list[Paragraph], body: list[Section]) -> bool:
     """Whether the abstract seems to contain the introduction: a paragraph begins with a numbered head Introduction, or
-    it has more than CITED_ABSTRACT citations, or one and more than LONG_ABSTRACT_CHARS characters. False if a head of
-    `body` says Introduction; by citations alone only if the body begins without a head, or its first head is one that
-    follows an introduction, such as Methods.
+    it has more than CITED_ABSTRACT citations, or at least one and more than LONG_ABSTRACT_CHARS characters. False if a
+    head of `body` says Introduction; by citations alone only if the body begins without a head, or its first head is
+    one that follows an introduction, such as Methods.
     """
     cited = sum(len(paragraph.citations) for paragraph in abstract)
     chars = sum(len(paragraph.text) for paragraph in abstract)

@@ -130,8 +130,8 @@ def _paper(root: etree._Element) -> Row:
 
 
 def parse(content: bytes) -> etree._Element:
-    """The root element of a TEI document. UnreadableError if it is ill-formed, no TEI, declares entities or has more
-    than MAX_TAGS tags. Never uses the network.
+    """The root element of a TEI document. UnreadableError if it is ill-formed, no TEI, has a DOCTYPE with
+    declarations in it, or more than MAX_TAGS tags. Never uses the network.
     """
     if b"<!DOCTYPE" in content and _SUBSET.search(content):
         raise UnreadableError("document type declaration")
@@ -250,8 +250,9 @@ class _Flow:
 
 
 class _Reader:
-    """Reads sections and paragraphs of one TEI document. `entries`: the ids in its bibliography, by which citations are
-    resolved. Reading appends captions and footnotes to `outside`, and a fixed phrase for each repair to `notes`.
+    """Reads `sections`, `back` (matter) and `paragraphs` of one TEI document. `entries`: the ids in its bibliography,
+    by which citations are resolved. Reading appends captions and footnotes to `outside`, and a fixed phrase for each
+    repair to `notes`.
     """
 
     def __init__(self, entries: set[str]) -> None:
@@ -269,8 +270,9 @@ class _Reader:
         return [section for section in found if section.head or section.paragraphs]
 
     def back(self, element: etree._Element | None) -> list[Section]:
-        """The sections of the back matter, in order, without the references. Each division is read separately, so that
-        text without a head never continues the division before. Empty for None.
+        """The sections of the divisions directly below the back matter, in order, without the references; its notes go
+        to `outside`. Each division is read separately, so that text without a head never continues the division before.
+        Empty for None.
         """
         found: list[Section] = []
         for child in element if element is not None else ():
@@ -311,7 +313,7 @@ class _Reader:
 
     def _unheaded(self, found: list[Section]) -> None:
         """Prepare for a division without a head. It continues the last section of `found`, which is noted if that has
-        no head either; after front matter such as Keywords, a section without head is appended for it.
+        text, but no head either; after front matter such as Keywords, a section without head is appended for it.
         """
         last = found[-1]
         if last.head and is_front(last.head):

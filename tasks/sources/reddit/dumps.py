@@ -78,7 +78,7 @@ def open_dumps(
     """The dumps as sources of the group `reddit`: each file that `paths` names, and each in a folder of `paths` with
     one of ENDINGS; a plain file in pieces of PIECE_BYTES. `digest`: the SHA-256 of a file. `retrieved_at`: ISO 8601,
     for files without a record of their fetch beside them. SourceError for a file that is missing, empty or unreadable,
-    and for a folder without dumps; UsageError if `paths` is empty.
+    and for a folder without dumps; UsageError if `paths` is empty, or a time is no ISO 8601 date.
     """
     return open_files(
         paths, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
@@ -89,7 +89,9 @@ def open_dumps(
 
 
 def dump_lines(piece: Shard) -> Iterator[bytes]:
-    """The lines of a piece of a dump, unpacked; in a .zst_blocks file its rows. Each should be one JSON object."""
+    """The lines of a piece of a dump, unpacked; in a .zst_blocks file its rows. Each should be one JSON object.
+    SourceError if the file is damaged or truncated.
+    """
     path = Path(piece.source.path)
     return block_rows(path) if path.name.lower().endswith(".zst_blocks") else read_lines(piece)
 
@@ -275,9 +277,10 @@ def item_of(
     record: Record, pseudonym: Pseudonym, wanted: frozenset[str], retrieved: int | None, *, repairs: int
 ) -> Item | Rejected | None:
     """The record's values for the columns of ITEMS. None for a record of a subreddit that is not wanted (`wanted`:
-    names in lower case; empty: all are). A Rejected without raw text: filtered for what was deleted or removed, an
-    advertisement, or on a user's own page (unless that is wanted); a defect for a record with an ill-formed field.
-    `retrieved`: milliseconds since 1970; `repairs`: how many of its characters were replaced.
+    names in lower case; empty: all are). A Rejected without raw text, its key "" if kind or id is unknown:
+    filtered for what was deleted or removed, an advertisement (promoted, in no subreddit), or on a user's own page
+    (unless that is wanted); a defect for a record with an ill-formed field. `pseudonym`: name of an author ->
+    pseudonym; `retrieved`: milliseconds since 1970; `repairs`: how many of its characters were replaced.
 
     Each line is turned into values at once: 2,000 parsed records held for a batch would cost more than all else.
     """
@@ -316,9 +319,9 @@ def _defect(post_id: str, reason: str) -> Rejected:
 def _submission(
     record: Record, post_id: str, own: str, community: str, created: int, pseudonym: Pseudonym, last: tuple[Any, ...]
 ) -> Item | Rejected:
-    """The values of a submission for the columns of ITEMS; a Rejected (a defect) if it has no title, or another value
-    than a text as its text. `own`: its id without prefix; `created`: seconds since 1970; `last`: the values of the last
-    columns (licence, retrieved_at, repairs).
+    """The values of a submission for the columns of ITEMS; a Rejected (a defect) if it has no title, or its `selftext`
+    is neither text nor null. `own`: its id without prefix; `created`: seconds since 1970; `last`: the values of the
+    last columns (licence, retrieved_at, repairs).
     """
     title, text = record.get("title"), record.get("selftext")
     title = " ".join(unescaped(title).split()) if isinstance(title, str) else ""
@@ -445,9 +448,9 @@ COUNTED = ("read", "of other subreddits", "blank lines", "repaired")
 def parse_items(
     lines: Iterable[bytes], wanted: Iterable[str], pseudonym: Pseudonym, retrieved: int | None, counts: Counter[str]
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of ITEMS in the lines' order, and a Rejected for each item that was deleted or removed or cannot
-    be read. `wanted`: names of subreddits, in any case; all if empty. `pseudonym`: name of an author -> pseudonym;
-    `retrieved`: milliseconds since 1970.
+    """Record batches of ITEMS in the lines' order, and a Rejected for each item that was deleted or removed, is an
+    advertisement or on a user's own page, or cannot be read. `wanted`: names of subreddits, in any case; all if empty.
+    `pseudonym`: name of an author -> pseudonym; `retrieved`: milliseconds since 1970.
 
     `counts` is increased under the names of COUNTED: lines read, of other subreddits, blank, and items with repaired
     characters.
@@ -500,7 +503,8 @@ def read_items(
     context: StageContext, dumps: Shard, *, subreddits: list[str], authors: Pseudonyms
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions and comments of these subreddits (none named: of all), in the order of the dump; a Rejected for what
-    was deleted or removed, and for what cannot be read.
+    was deleted or removed, is an advertisement or on a user's own page, or cannot be read. SourceError if the dump is
+    damaged.
 
     Lines of other subreddits and blank ones are only counted. `authors`: makes the pseudonyms of authors.
     """

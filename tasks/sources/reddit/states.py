@@ -122,7 +122,8 @@ def state_of(kind: str, data: Record, checked_at: str) -> Record | None:
 
 
 class RedditApi:
-    """Reddit's Data API, with the token of an app, which is requested at first use and again when it has expired.
+    """Reddit's Data API (`states` of items, `get` for any path), with the token of an app, which is requested at first
+    use and again when it has expired.
     `client`: (the app's id, its secret); `account`: the Reddit user named to the API in the header User-Agent. Sets the
     rate of requests to the API's host on `http`.
     """
@@ -145,7 +146,7 @@ class RedditApi:
     def states(self, names: Sequence[str], checked_at: str) -> list[Record]:
         """The state (in the form that `state_of` gives) of each item in `names`, up to IDS_A_REQUEST full names, in
         their order, by one request. An item that Reddit does not return is `missing`. SourceError if the reply is no
-        listing. `checked_at`: ISO 8601.
+        listing, HttpError if the API refuses. `checked_at`: ISO 8601.
         """
         listing = self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
         if not (isinstance(listing, dict) and listing.get("kind") == "Listing"):
@@ -197,7 +198,8 @@ class RedditApi:
 
 def fullnames_in(what: Iterable[str]) -> list[str]:
     """The full names (t1_x, t3_x), each once, in order, of ids, permalinks, and files of ids. UsageError for any other
-    text, and for a file without ids.
+    text, for a line of a file that holds no id (blank lines are skipped), and for a Parquet file without a column of
+    ids; in that column other values are skipped.
 
     A file is Parquet (of posts, or of threads with their answers), JSON lines with an id, or text with an id a line.
     """
@@ -206,7 +208,7 @@ def fullnames_in(what: Iterable[str]) -> list[str]:
 
 def _names(text: str) -> Iterator[str]:
     """The full names that one text means: an id, a permalink, or the name of a file of ids (Parquet if it ends in
-    .parquet, else lines). UsageError if it is none of these.
+    .parquet, else lines). UsageError if it is none of these, or a line of the file, if not blank, holds no id.
     """
     path = Path(text)
     if name := fullname(text):
@@ -274,7 +276,7 @@ def refresh_states(
 
     Only states that are missing or older are asked for, with `ask(names, time)`, IDS_A_REQUEST at once. These are on
     the disk (in <name>.partial) before the next are asked for: an interrupted check continues there. States of other
-    items are kept.
+    items are kept. StoreError if the files cannot be written; errors of `ask` are passed on.
     """
     partial = place.with_name(f"{place.name}.partial")
     known = _carried_over(place, partial, {f"{GROUP}/{name}" for name in names}, now() - max_age)
@@ -347,8 +349,8 @@ def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
 
 
 class States:
-    """A file of states as an argument of a stage, identified in its recipe by the hash of its content. UsageError if
-    there is no such file. `digest`: the SHA-256 of a file.
+    """A file of states as an argument of a stage, identified in its recipe by the hash of its content; `by_id` reads
+    it. UsageError if there is no such file. `digest`: the SHA-256 of a file.
     """
 
     def __init__(self, path: Path, digest: Callable[[Path], str]) -> None:
@@ -379,7 +381,7 @@ def refresh_threads(context: StageContext, threads: Rows, *, states: States) -> 
     votes, most first. A Rejected for a thread whose submission was gone by then; answers that were gone are left out
     and counted.
 
-    Items without a state stay as they are.
+    Items without a state stay as they are. SourceError if the file of states has a line that is no state.
     """
     known = states.by_id()
     for thread in threads:

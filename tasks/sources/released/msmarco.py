@@ -368,8 +368,8 @@ def queries(lines: Iterable[bytes], split: str, retrieved: int | None) -> Iterat
 
 def qrels(lines: Iterable[bytes], split: str) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of QREL_LINES from the lines of a file of judgements, and a Rejected (a defect) for every line
-    that is no judgement: four columns, separated by tabs or, in TREC's own files, spaces. `split`: of the file, as from
-    `split_of`.
+    that is no judgement: four columns (query id, filler, passage id, grade), separated by tabs or, in TREC's own files,
+    spaces. `split`: of the file, as from `split_of`.
     """
 
     def parse(line: bytes) -> Values:

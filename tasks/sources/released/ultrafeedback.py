@@ -208,7 +208,7 @@ def _float(value: Any) -> float | None:
 def records(piece: Shard) -> Iterator[Any]:
     """The records of a Parquet or JSON Lines file, in order. Of JSON, NaN becomes null, infinite numbers strings.
 
-    A line that is not JSON comes as its bytes.
+    A line that is not JSON is yielded as its bytes. Raises SourceError if the file is damaged.
     """
     if is_parquet(Path(piece.source.path)):
         with readable(piece):

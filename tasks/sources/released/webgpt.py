@@ -40,8 +40,8 @@ _CITATION = re.compile(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]")
 def comparison(record: Any) -> Row:
     """The row of COMPARISONS for one record, without retrieved_at.
 
-    Raises ValueError, with what is wrong, if question, answers, quotes or scores are missing or ill-formed, or the two
-    scores do not add up to 0.
+    Raises ValueError, with what is wrong, if question, answers, quotes or scores are missing or ill-formed, the two
+    scores do not add up to 0, or the record is nested too deep.
     """
     if not isinstance(record, dict) or not isinstance(record.get("question"), dict):
         raise ValueError("no question")

@@ -59,7 +59,7 @@ LEAST = '{"conversation_id":"a","conversation":[{"role":"","content":"a"}]}'
 def conversation(record: Any, origin: Mapping[str, Any]) -> Row:
     """The row of CONVERSATIONS for one record; it is toxic or redacted if the record or one of its turns is.
 
-    Raises ValueError, with what is wrong, for a record without an id or a turn that is not blank, or with an
+    Raises ValueError, with what is wrong, if the record is no dict, has no id, has only blank turns or none, or has an
     ill-formed turn or time. `origin`: columns of the file (licence, revision, url, retrieved_at), added to the row.
     """
     if not isinstance(record, dict):
@@ -141,10 +141,11 @@ Item: TypeAlias = pa.RecordBatch | Row | Rejected
 
 
 def conversations(piece: Shard, repeated_positions: np.ndarray, *, toxic: bool) -> Iterator[Item]:
-    """Record batches of CONVERSATIONS from a shard, in order, and a Rejected for every record that is left out.
+    """Record batches of CONVERSATIONS from a shard, and a Rejected for every record that is left out.
 
-    A broken record is a defect. Filtered are toxic ones, unless `toxic` is true, and those at the `repeated_positions`
-    (from 0 in the shard), of whose conversation another record is kept. A batch may be empty.
+    A broken record is a defect. Filtered are toxic ones, unless `toxic` is true, and those at `repeated_positions`
+    (from 0 in the shard), which log a conversation again. In the order of the shard, except that of each batch of a
+    Parquet file the records that must be converted one by one come last. A batch may be empty.
     """
     origin = {"licence": LICENCE, **origin_of(piece.source), "retrieved_at": retrieved_at(piece.source)}
     for places, item in _read(piece, origin):
@@ -180,7 +181,7 @@ def _read(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
 
 
 def _document(line: bytes) -> Any:
-    """The JSON value of a line; None if the line is not JSON."""
+    """The JSON value of a line; None if the line is not JSON, or is null."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -237,8 +238,8 @@ _COLUMNS = {
 def _of_parquet(piece: Shard, origin: dict[str, Any]) -> Iterator[Placed]:
     """(positions, item) as `_read` yields them, for a Parquet file.
 
-    Sound records become batches; each of the others is converted by itself, to a row or a Rejected. So are all records
-    of a batch whose timestamps have no timestamp type.
+    Records that `_rows` says are sound become batches; each of the others is converted by itself, to a row or a
+    Rejected. So are all records of a batch without a column `timestamp` of a timestamp type.
     """
     start = 0
     for batch in parquet_batches(piece, _is_read, BATCH_ROWS):
@@ -374,11 +375,12 @@ def _logged(record: Any) -> Row:
 def read_conversations(
     context: StageContext, files: Shard, logged: AllRows, *, toxic: bool
 ) -> Iterator[pa.RecordBatch | Rejected]:
-    """Conversations in the order of the file, without personal fields. Of records with one id only the earliest stays.
+    """Conversations of the file, without personal fields. Of records with one id only the earliest may stay.
 
     Of equally early ones it is the first by file and position; the others are Rejected (filtered), as are toxic ones
-    unless `toxic` is true. `logged`: the rows of `list_conversations` for all files, of which ids and times are
-    compared, on disk if they do not fit into memory.
+    unless `toxic` is true; broken ones are Rejected (defects). If the earliest is toxic or broken, none stays.
+    `logged`: the rows of `list_conversations` for all files, of which ids and times are compared, on disk if they do
+    not fit into memory.
     """
     again = duplicate_positions(
         logged.paths, context.scratch(), same="logged_id", keep_order="created", memory_limit_mb=512

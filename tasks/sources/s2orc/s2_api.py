@@ -68,7 +68,10 @@ class Listing:
 
 
 class DatasetsApi:
-    """A client of the Datasets API: sends the key (None: no key), and at most `per_second` requests a second."""
+    """A client of the Datasets API: sends the key (None: no key), and at most `per_second` requests a second.
+
+    `release` gives the id of a release, `files` the links of its files, `differences` those between two releases.
+    """
 
     def __init__(
         self, http: Downloader, base_url: str = BASE_URL, *, key: str | None, per_second: float = PER_SECOND
@@ -79,7 +82,8 @@ class DatasetsApi:
     def release(self, name: str) -> str:
         """The id (a date) of the release `name`; for `latest`, the id of the newest release.
 
-        Raises UsageError if `name` is neither `latest` nor a date, SourceError if there is no such release.
+        Raises UsageError if `name` is neither `latest` nor a date, or the API refuses the key; SourceError if there is
+        no such release, or the reply names no date.
         """
         if name != "latest" and not _RELEASE.fullmatch(name):
             raise UsageError(f'release "{name}" is none: write latest, or a date as 2025-01-07.')
@@ -88,7 +92,8 @@ class DatasetsApi:
     def files(self, release: str, dataset: str) -> list[Listing]:
         """A list of one Listing, which has all files of a dataset in a release. Its links are valid for some days.
 
-        Raises UsageError if the API wants a key or refuses it, SourceError if it lists no files.
+        Raises UsageError if the API wants a key or refuses it; SourceError if it has no such release or dataset, or
+        its reply has no list of files (an empty list is none).
         """
         found = self._get(f"release/{release}/dataset/{dataset}")
         links, readme = _by_path(found.get("files"), f"{dataset} of {release}"), string(found.get("README")) or ""
@@ -99,7 +104,8 @@ class DatasetsApi:
     def differences(self, since: str, until: str, dataset: str) -> list[Listing]:
         """For each step from one release to the next two listings: files to put in (update), and files to delete.
 
-        Raises UsageError if the API wants a key or refuses it, SourceError if it lists no files.
+        [] if the reply has no steps. Raises UsageError if the API wants a key or refuses it; SourceError if it has no
+        such releases or dataset, or a step has no list of files.
         """
         found = self._get(f"diffs/{since}/to/{until}/{dataset}")
         return [_side(step, side, dataset) for step in found.get("diffs") or [] for side in ("update", "delete")]
@@ -171,7 +177,8 @@ def fetch_release(
     """Download the files of the datasets `names` into <folder>/<release>/<dataset>/; returns their paths.
 
     `files_wanted`: how many files of each dataset, or the positions (from 0) of those wanted; None: all. Raises
-    UsageError if these name no file. The files of the release are also noted in its manifest.
+    UsageError if these name no file, and what `DatasetsApi` raises. The manifest of the release notes all files of
+    these datasets, also those that are not wanted.
     """
     release = api.release(release)
     return _fetched(api.http, lambda name: api.files(release, name), names, folder, files_wanted, progress)
@@ -189,7 +196,8 @@ def fetch_differences(
     """Download the differences between the releases `since` and `until`; returns the paths of the files.
 
     They go to <folder>/<from>-to-<to>/<dataset>/update and delete, and are noted in a manifest for each step. Raises
-    UsageError if `since` is no date, or `files_wanted` is not None: only whole differences can be fetched.
+    UsageError if `since` is no date, `until` neither a date nor `latest`, or `files_wanted` is not None, as only whole
+    differences can be fetched; and what `DatasetsApi` raises.
     """
     if not _RELEASE.fullmatch(since):
         raise UsageError(f'since "{since}" is no release: write a date as 2025-01-07.')
@@ -209,8 +217,9 @@ def _fetched(
 ) -> list[Path]:
     """Download the files of all listings of the datasets `names`; returns their paths.
 
-    Each listing is noted in a manifest. `listings`: returns the listings of a dataset; `files_wanted`: how many files
-    of each listing, or the positions (from 0) of those wanted; None: all.
+    All files of a listing are noted in the manifest of its step first. `listings`: returns the listings of a dataset;
+    `files_wanted`: how many files of each listing, or the positions (from 0) of those wanted; None: all. Raises
+    UsageError if these name no file.
     """
     found: list[Path] = []
     for name in names:

@@ -65,9 +65,9 @@ def heading_of(printed: str, number: Any) -> tuple[str | None, str | None]:
 
 
 def corpus_id_of(value: Any) -> int:
-    """The corpus id as an int, from an int or digits in a string.
+    """The corpus id as an int, from an int or digits in a string (only its first 18).
 
-    Raises Unusable for anything else, or if it is negative.
+    Raises Unusable for anything else, or if it is negative or 2**63 or more.
     """
     number = whole_number(value)
     if number < 0 or isinstance(value, float):
@@ -288,8 +288,8 @@ def from_doc2json(
     """The row of PAPERS for an output of s2orc-doc2json, in any of its variants.
 
     The text is the `pdf_parse`, the `latex_parse` or the record itself, the first that exists. Fields that describe
-    the paper are those of the record, else of its `metadata`. `paper_id`, `licence` and `url` are columns that the
-    caller knows.
+    the paper are those of the record, else of its `metadata`; the abstract is that of the text, else of these fields.
+    `paper_id`, `licence` and `url` are columns that the caller knows.
     """
     parse = next((record[key] for key in ("pdf_parse", "latex_parse") if isinstance(record.get(key), dict)), record)
     fields = {**mapping(record.get("metadata")), **{k: v for k, v in record.items() if k in _DESCRIBED and v}}
@@ -330,8 +330,8 @@ def described(fields: Mapping[str, Any]) -> Row:
 def _assembled(parse: Mapping[str, Any], *, link: str | None) -> Row:
     """The columns abstract, text, sections, paragraphs, bibliography and notes, of a parse that lists paragraphs.
 
-    `notes` tells what was dropped or repaired, each with a count. `link`: the field of a bibliography entry with the
-    corpus id of the cited paper; None: entries have no such field.
+    `notes` tells what was dropped or repaired, and how many citations name no entry. `link`: the field of a
+    bibliography entry with the corpus id of the cited paper; None: entries have no such field.
     """
     notes: Counter[str] = Counter()
     laid = laid_out(_sections(parse, notes), (), ())

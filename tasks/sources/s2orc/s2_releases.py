@@ -119,11 +119,11 @@ def open_release(
 ) -> dict[Kind, list[Source]]:
     """The sources for the files in `paths`, by the kind of their records (papers, metadata, citations).
 
-    Of files with the same content, release, change and dataset only the first counts. The facts of a source have its
-    release, its dataset, and whether it adds or deletes records (`change`: base, update or delete), if the names of
-    its folders say so. `digest` computes the SHA-256 of a file; `retrieved_at` is used for files whose fetch noted no
-    time. Raises UsageError if `paths` is empty, SourceError for a file that is missing or empty, or a folder without
-    data.
+    Every kind is a key. The kind is what the names of a file's folders say, else that of its first record. Of files
+    with the same content, release, change and dataset only the first counts. The facts of a source have its release,
+    its dataset, and whether it adds or deletes records (`change`: base, update or delete), if the names of its folders
+    say so. `digest` computes the SHA-256 of a file; `retrieved_at` is used for files whose fetch noted no time. Raises
+    UsageError if `paths` is empty, SourceError for a file that is missing or empty, or a folder without data.
     """
     found: dict[Kind, list[Source]] = {"papers": [], "metadata": [], "citations": []}
     for file in _files(paths):
@@ -182,7 +182,7 @@ def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:
 def kind_of(file: Path) -> Kind:
     """The kind of records in a file, by the first of its first SNIFFED_LINES lines that is a JSON object.
 
-    papers if none of them is, or the file is missing or empty.
+    papers if none of them is, or the file is missing or empty. Raises SourceError if a packed file is damaged.
     """
     if not file.is_file() or not file.stat().st_size:
         return "papers"  # open_files says what is wrong with it
@@ -282,7 +282,8 @@ class Known:
     """Columns of papers, looked up by paper_id in the files of `tables`: one row a paper.
 
     Null never counts as known. If a paper has several values for a column, it is the smallest; of lists, the largest.
-    The rows of the papers in question are copied into `folder` once, and looked up there.
+    The rows of the papers in question are copied into `folder` once, and looked up there. `of` returns them for some
+    papers, `completed` fills a batch of papers with them.
     """
 
     def __init__(
@@ -335,7 +336,7 @@ class Known:
 
 
 def _filled(own: pa.Array, known: pa.Array) -> pa.Array:
-    """The column `own`, with the values of `known` in place of nulls and empty lists."""
+    """The column `own`, with the value of `known` where it is null or, in a column of lists, an empty list."""
     if pa.types.is_list(own.type):
         return pc.if_else(pc.and_(pc.equal(pc.list_value_length(own), 0), pc.is_valid(known)), known, own)
     return pc.coalesce(own, known)
@@ -403,7 +404,7 @@ def _of_papers(record: Mapping[str, Any]) -> Row:
 def _of_abstracts(record: Mapping[str, Any]) -> Row:
     """The columns that describe a paper, from a record of abstracts: abstract, identifiers and licence.
 
-    All others are null.
+    All others are null, authors []. A blank abstract is null.
     """
     access = mapping(record.get("openaccessinfo"))
     abstract = record["abstract"]
@@ -420,7 +421,8 @@ def _of_abstracts(record: Mapping[str, Any]) -> Row:
 def read_s2_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """One row for each record of papers, abstracts or metadata; for a deletion a row with change = delete.
 
-    That row has no values but the ids. A Rejected (a defect) for a record that cannot be read or has no corpus id.
+    That row has nothing that describes the paper. A Rejected (a defect) for a record that cannot be read, has none of
+    the three shapes (except for a deletion) or has no corpus id.
     """
     version, facts = version_of(files.source), dict(files.source.facts)
     when = retrieved_at(files.source)
@@ -459,7 +461,7 @@ def merge_metadata(context: StageContext, records: PerGroup) -> Iterator[pa.Reco
     """One row a paper, merged from its newest record in each dataset; a Rejected (filtered) for each other record.
 
     Titles and authors are those of the dataset papers, abstracts those of abstracts; if that has none, of another
-    dataset.
+    dataset. A newest record that is a deletion adds nothing; a paper of which all are deletions has no row.
     """
     yield from merged(records, context.scratch())
 
@@ -496,7 +498,8 @@ def _merged(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
 def _ranges(connection: duckdb.DuckDBPyConnection, records: Rows, scratch: Path, rows_per_range: int) -> Iterator[str]:
     """SQL for tables that together have all records: ranges of paper_hash with about `rows_per_range` rows.
 
-    Few records are one table; of more, the ranges are written to files in `scratch`. Nothing if there are no records.
+    Fewer than `rows_per_range` records are one table; of more, the ranges (at most 2 * MOST_RANGES) are written to
+    files in `scratch`, and those without rows left out. Nothing if there are no records.
     """
     if not records.paths:
         return

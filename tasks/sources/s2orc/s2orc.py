@@ -160,8 +160,9 @@ def from_s2orc(record: Mapping[str, Any], *, retrieved_at: int | None = None) ->
 def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None) -> Row:
     """The row of PAPERS for a record with `body` and `bibliography`.
 
-    Raises Unusable if it has no corpus id or no text, or has paragraphs that are all outside its text. Title, authors
-    and abstract come from fields and annotations; the first that has any counts, of the abstract the annotations.
+    Raises Unusable if it has no corpus id or no text, or has paragraphs that are all outside its text. Title and
+    authors are those of the fields, else of the annotations; the abstract is that of the annotations, else of the
+    field.
     """
     corpus_id = corpus_id_of(record.get("corpusid"))
     body, listed = mapping(record["body"]), mapping(record["bibliography"])
@@ -185,7 +186,7 @@ def from_s2orc_v2(record: Mapping[str, Any], *, retrieved_at: int | None = None)
 
 
 class Spans:
-    """A text and its annotations. Each kind is parsed when it is asked for; only spans within the text are returned.
+    """A text and its annotations. `of` returns the spans of one kind of annotation, only those within the text.
 
     Offsets that count another unit are converted to code points. `heads`: the spans of heads of sections;
     `paragraphs`: those of paragraphs, none of which overlaps another; `notes` counts what was converted or dropped.
@@ -329,7 +330,7 @@ def _sections(spans: Spans) -> tuple[list[Row], list[Row]]:
     """(sections, paragraphs): the values of these columns; citations are empty lists, which `_cite` fills.
 
     Heads that are none, such as captions, begin no section. Paragraphs before the first head form a section without
-    one. Roles come from the heads.
+    one. A section extends from its head to the end of its last paragraph. Roles come from the heads.
     """
     printed = ((start, end, spans.text[start:end], attributes.get("n")) for start, end, attributes in spans.heads)
     sections = [_section(start, end, *heading_of(head, n)) for start, end, head, n in printed if not is_noise(head)]
@@ -443,7 +444,7 @@ class _SpansInOrder:
         self.spans, self.at, self.stop = spans, 0, len(spans)
 
     def within(self, start: int, end: int) -> Sequence[Span]:
-        """The spans that lie wholly within the range, in order; () if there is none."""
+        """The spans that begin within the range, in order, up to the first that ends beyond it; () if there is none."""
         spans, at, stop = self.spans, self.at, self.stop
         while at < stop and spans[at][0] < start:
             at += 1
@@ -500,7 +501,11 @@ def _leniently(line: bytes, error: Exception) -> Any:
 
 
 def records_of(piece: Shard) -> Iterator[bytes]:
-    """The records of a shard as bytes: its lines, or the whole file if it is one JSON document over several lines."""
+    """The records of a shard as bytes: its lines, or the whole file if it is one JSON document over several lines.
+
+    Blank lines are left out. A document of MAX_LINE_BYTES or more is yielded line by line. Raises SourceError if a
+    packed file is damaged.
+    """
     lines = (line for line in read_lines(piece) if line.strip())
     first = next(lines, b"")
     if piece.start == 0 and first.lstrip()[:1] == b"{" and first.rstrip()[-1:] in b"{,[":
@@ -571,9 +576,10 @@ def converted(line: bytes, convert: Callable[[dict[str, Any]], Row]) -> Row | Re
 
 
 def in_batches(items: Iterable[Row | Rejected], schema: pa.Schema) -> Iterator[pa.RecordBatch | Rejected]:
-    """Rows as record batches, of at most BATCH_ROWS rows or about BATCH_CHARS characters of text.
+    """Rows as record batches, of at most BATCH_ROWS rows or about BATCH_CHARS characters in their column text.
 
-    Each Rejected as it comes. Meanwhile Python's search for reference cycles is off.
+    A Rejected is yielded at once, before the rows of a batch that is not yet full. Until the end Python's search for
+    reference cycles is off.
     """
     weighed = (item if isinstance(item, Rejected) else (item, len(item.get("text") or "")) for item in items)
     with _no_cycles():

@@ -108,8 +108,9 @@ def open_dump(
 
     `site`: its host; None: as the file's name says. `digest` computes the SHA-256 of a file; `retrieved_at` is used if
     the fetch noted no time. A bare file is cut at multiples of `piece_bytes`; an archive is one piece. Raises
-    SourceError if there is no such file or it holds no posts, UsageError if the site is unknown. What only shows while
-    an archive is decompressed (damage inside, a wrong root, no rows) is a SourceError of `read_rows`.
+    SourceError if there is no such file or it holds no posts, UsageError if the site is unknown or the time is no ISO
+    8601 date. What only shows while an archive is decompressed (damage inside, a wrong root, no rows) is a SourceError
+    of `read_rows`.
     """
     file = _posts_file(Path(path))
     host = _host(Path(path), file, site)
@@ -222,10 +223,11 @@ def open_dumps(
 
 
 def parse_posts(rows: Iterable[bytes], *, site: str, retrieved_at: str | None) -> Iterator[pa.RecordBatch | Rejected]:
-    """Record batches of POSTS in the order of the XML rows, and a Rejected for every row that is left out.
+    """Record batches of POSTS in the order of the XML rows, text in Markdown, and a Rejected for every other row.
 
-    It is filtered if a rule leaves it out, a defect if it is unreadable, ill-formed or empty. `rows`: one `<row/>`
-    element each; `retrieved_at`: when the dump was fetched (ISO 8601).
+    It is filtered if a rule leaves it out, a defect if it is unreadable, ill-formed or empty; those of a batch are
+    yielded before it. `rows`: one `<row/>` element each; `retrieved_at`: when the dump was fetched (ISO 8601;
+    UsageError if it is not).
     """
     retrieved = None if retrieved_at is None else moment(retrieved_at)
     weighed = ((row, len(row)) for row in rows)
@@ -300,8 +302,8 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
 def _left_out(get: Attribute) -> str | None:
     """Why a rule leaves a post out; None: it is kept. `get`: the `get` of the row's XML element.
 
-    Left out is what is neither question nor answer, is written by the bot that answers, or was fabricated for the
-    dump.
+    Left out is what has another number as PostTypeId than a question or answer, is written by the bot that answers, or
+    was fabricated for the dump (of user -1, with an Id of _FABRICATED_FROM or more).
     """
     kind, owner, number = get("PostTypeId", ""), get("OwnerUserId"), get("Id", "")
     fabricated = owner == _COMMUNITY and _ID.fullmatch(number) and int(number) >= _FABRICATED_FROM
@@ -358,7 +360,10 @@ def _key(row: bytes, site: str) -> str:
     at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(SHORTEST_ROW) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
-    """Questions and answers of a dump, converted to Markdown; a Rejected for everything else in it."""
+    """Questions and answers of a dump, converted to Markdown; a Rejected for every other row.
+
+    Raises SourceError if the file is no dump of posts; of an archive also if it is damaged or truncated, or has no row.
+    """
     facts = dict(dumps.source.facts)
     items = parse_posts(read_rows(dumps, TABLE), site=dumps.source.group, retrieved_at=facts["retrieved_at"])
     for item in counted(context, items):

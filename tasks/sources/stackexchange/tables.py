@@ -84,7 +84,10 @@ def _body_start(head: bytes, table: str, subject: str) -> int:
 
 
 def table_bytes(piece: Shard, table: str) -> float:
-    """Size of the shard in bytes, unpacked: of an archive what it states itself, or an upper bound."""
+    """Size of the shard in bytes, unpacked: of an archive what it states itself, or an upper bound.
+
+    Raises SourceError if an archive is damaged, or has no file of the table.
+    """
     if (piece.start, piece.end) != WHOLE:
         return piece.end - piece.start
     return archives.unpacked_bytes(Path(piece.source.path), file_name(table))
@@ -93,8 +96,8 @@ def table_bytes(piece: Shard, table: str) -> float:
 def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
     """The `<row .../>` elements of a shard, as bytes, in constant memory. A byte range has the rows that start in it.
 
-    Raises SourceError if the file is no dump of the table; of an archive also if the table is truncated, or has no
-    row.
+    Raises SourceError if the file is no dump of the table; of an archive also if it is damaged, or the table is
+    truncated or has no row.
     """
     file, start = Path(piece.source.path), piece.start
     if (piece.start, piece.end) == WHOLE:
@@ -110,8 +113,8 @@ def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
 def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
     """The rows of a table in an archive.
 
-    Raises SourceError if there is none, the root is that of another table, or, after the last row, if the table is
-    truncated.
+    Raises SourceError if there is none, the archive is damaged, the root is that of another table, or, after the last
+    row, if the table is truncated.
     """
     rows = split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file)))
     first = next(rows, None)

@@ -133,9 +133,10 @@ def threads(
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of THREADS in order of (question_hash, question_id), from the posts of one site in any order.
 
-    `paths`: files of POSTS; `users`: files of USERS, for the display names of authors that a post names by number. Of
-    posts with one id the first by all columns stays; the others, and answers without a question, become Rejected
-    (defects). What memory does not hold is written to `scratch`.
+    The answers to a question are in order of votes, most first, then of number. `paths`: files of POSTS; `users`: files
+    of USERS, for the display names of authors that a post names by number. Of posts with one id the first by all
+    columns stays; the others, and answers without a question, become Rejected (defects). What memory does not hold is
+    written to `scratch`.
     """
     yield from joined(
         paths,

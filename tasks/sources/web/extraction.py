@@ -162,8 +162,9 @@ def check_html(page: str) -> None:
 def media(content: bytes, declared: str) -> str:
     """The kind of content: html, text, pdf or other.
 
-    A PDF is known by its first bytes, also if another kind is declared. `declared`: the header Content-Type, which may
-    be wrong or empty. Content that looks binary is other.
+    A PDF is known by its first bytes, whatever is declared. Otherwise `declared`, the header Content-Type, decides:
+    types of HTML, of plain text or Markdown, and XML if the content begins as HTML. If it is empty, content that begins
+    as HTML is html, any other text. HTML and text that look binary, and all other types, are other.
     """
     start, name = content[:SNIFFED].lstrip(codecs.BOM_UTF8 + b" \t\r\n"), declared.partition(";")[0].strip().lower()
     if start.startswith(b"%PDF-"):
@@ -180,9 +181,10 @@ def media(content: bytes, declared: str) -> str:
 def decoded(content: bytes, declared: str) -> str:
     """The text of a page. `declared`: the header Content-Type, whose charset is often wrong.
 
-    Tried in this order: the byte order mark; a charset of header or page whose bytes may look like ASCII (UTF-16,
-    ISO-2022); UTF-8; the charset of the header, then of the page. If all fail: UTF-8 if most of what is not ASCII can
-    be read so, else the first of these charsets, or Windows-1252; what cannot be read becomes U+FFFD.
+    Tried in this order: the byte order mark; a charset of header or page whose bytes may look like ASCII (ISO-2022, HZ,
+    of the header also UTF-16); UTF-8; the charset of the header, then of the page. If all fail: UTF-8 if most of what
+    is not ASCII can be read so, else the first of these charsets, or Windows-1252; what cannot be read becomes U+FFFD.
+    Unknown charsets, and UTF-16 or UTF-32 that the page itself names, are ignored.
     """
     for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if content.startswith(mark):

@@ -89,7 +89,7 @@ def best_passages(
 
     `passages`: those of one value follow each other. `asked`: value -> (id, text) of its queries; it must have every
     passage's value. `backend`: one of BACKENDS; `embedding`: an endpoint or local model, used by dense and hybrid
-    only, which embed all queries first, also those without passages.
+    only, which embed all queries first, also those without passages, and leave out blank passages.
     """
     queries: dict[str, Vector] = {}
     if embedding and backend in ("dense", "hybrid"):
@@ -117,7 +117,7 @@ def best_of_corpora(
 
     `asked`: name of a corpus -> (id, text) of each query. Indexes are built once, for all units of the build; corpora
     of the same parts share one. Passages have a column `text`; one that is in several parts of a corpus counts once,
-    by its id.
+    by its id. For `backend` and `embedding` see `best_passages`.
     """
     queries: dict[str, Vector] = {}
     made_by = [backend, embedding.identity() if isinstance(embedding, Endpoint) else embedding]
@@ -155,7 +155,8 @@ def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:
 def check_backend(backend: str, embedding: Endpoint | str | None) -> None:
     """Raise UsageError if the backend is unknown or not installed, or lacks the embedding it needs.
 
-    `embedding`: an endpoint or the name of a local model; dense and hybrid need one.
+    `embedding`: an endpoint or the name of a local model; dense and hybrid need one. Of a local model it is only
+    checked that the library for it is installed.
     """
     if backend not in BACKENDS:
         raise UsageError(f'There is no search backend "{backend}": choose one of {", ".join(BACKENDS)}.')
@@ -215,8 +216,8 @@ def _embedded(
 ) -> tuple[dict[str, Vector], Iterator[Passage]]:
     """(text of a query -> its vector, the passages with their vectors).
 
-    Queries and passages of blank text are left out. All texts are embedded as one sequence, so that a plan can count
-    them.
+    Queries and passages of blank text are left out. The queries are embedded at once, the passages as they are taken;
+    all texts are one sequence, so that a plan can count them.
     """
     asked = [text for text in dict.fromkeys(queries) if text.strip()]
     waiting: deque[Passage] = deque()

@@ -142,8 +142,9 @@ def search_web(
 ) -> Iterator[Row | Rejected]:
     """Up to k results for each question, whose text is in the column `query`: best first, each address once.
 
-    A question without any result, or with an empty text, is Rejected (filtered). Raises EndpointError if the API
-    refuses, or its key is not set.
+    A question without any result, or with a blank text, is Rejected (filtered). Raises EndpointError if the API
+    refuses, or its key is not set; SourceError if a reply is no JSON; Incomplete, after all other questions, if one
+    failed for a passing reason.
     """
     key = questions.key
     for (name, text), found in web_results(context, backend, ((row[key], row[query] or "") for row in questions), k):
@@ -166,7 +167,8 @@ def web_results(
 
     A result is (Found, time of its fetch in milliseconds since 1970). The query is put on one line; an empty one has
     no results. Results come from the store, or are fetched and stored. Raises EndpointError if the API refuses or its
-    key is not set; Incomplete, after all other queries, if one failed for a passing reason.
+    key is not set; SourceError if a reply is no JSON; Incomplete, after all other queries, if one failed for a passing
+    reason.
     """
     client = context.web(backend.manners)
     search = partial(_search, client, backend, _credentials(backend), k)
@@ -179,8 +181,8 @@ def _search(
 ) -> list[tuple[Found, int]]:
     """Up to k pairs (result, time of its fetch in milliseconds since 1970), best first, each address once.
 
-    [] for no text. Page after page is asked for, until there are k, one brings nothing new, or SEARXNG_PAGES or
-    BRAVE_PAGES are read.
+    [] for no text. Page after page of results is asked for, until there are k results, a page brings no new one, or
+    SEARXNG_PAGES or BRAVE_PAGES are read. Results without a valid address are left out. Raises what `_answer` raises.
     """
     read, pages = _READERS[backend.kind]
     found: dict[str, tuple[Found, int]] = {}
@@ -197,7 +199,8 @@ def _search(
 def _answer(client: PageClient, backend: WebBackend, request: PageRequest) -> Page:
     """One page of results, stored or fetched now.
 
-    Raises EndpointError if the API refuses; Incomplete passes through.
+    Raises EndpointError if the API refuses, SourceError if the reply is no JSON, Incomplete if it failed for a passing
+    reason.
     """
     try:
         return client.get(request)
@@ -217,7 +220,10 @@ def _normal(found: Found) -> Found:
 
 
 def _credentials(backend: WebBackend) -> dict[str, str] | None:
-    """The header with the key; None if the API needs none. Raises EndpointError if the key is not set."""
+    """The header with the key; None for SearXNG without a `key_env`.
+
+    Raises EndpointError if that variable is not set, or Brave has no `key_env`.
+    """
     if backend.key_env is None and backend.kind != "brave":
         return None
     key = api_key(backend.key_env) if backend.key_env else None
@@ -230,7 +236,8 @@ def _credentials(backend: WebBackend) -> dict[str, str] | None:
 def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, page: int) -> PageRequest:
     """The request for one page of results; `page` counts from 0.
 
-    For Brave, `text` is cut to BRAVE_WORDS words and BRAVE_CHARACTERS characters.
+    For Brave, `text` is cut to BRAVE_WORDS words and BRAVE_CHARACTERS characters. The backend's `parameters` are added,
+    and replace those of the same name.
     """
     params, path = {"q": text, "format": "json", "pageno": str(page + 1)}, "/search"
     if backend.kind == "brave":
@@ -245,7 +252,7 @@ def _ask(backend: WebBackend, credentials: Mapping[str, str] | None, text: str, 
 def _is_storable(reply: Reply) -> bool:
     """Whether a reply is worth storing. One without results is not, if it names search engines that failed.
 
-    Brave, which is one engine, names none: all its replies are stored.
+    Brave, which is one engine, names none: all its replies are stored. Raises SourceError if the reply is no JSON.
     """
     document = reply.json()
     return not isinstance(document, dict) or bool(document.get("results")) or not document.get("unresponsive_engines")
@@ -262,7 +269,8 @@ def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterat
     """The pages that results lead to, as text: each once, in the order of its first result.
 
     Every result whose page cannot be had, or has no text, is Rejected (filtered). Raises Incomplete, after all other
-    pages, if one failed for a passing reason.
+    pages, if one failed for a passing reason, unless the crawl's manners say `give_up`; UsageError if trafilatura is
+    not installed.
     """
     client = context.web(crawl.manners)
     leading: dict[str, list[Row]] = {}
@@ -277,13 +285,13 @@ def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterat
 def get_page(client: PageClient, crawl: Crawl, url: str) -> Page:
     """The stored page of an address, else one fetched and stored now; of a lasting failure, a page with an `error`.
 
-    Raises Incomplete if that failed for a passing reason.
+    Raises Incomplete if it failed for a passing reason; with `give_up` in the client's manners that is an `error` too.
     """
     return client.get(PageRequest(url, private_hosts=crawl.private_hosts, robots=crawl.robots))
 
 
 def page_text(page: Page, extractor: Extractor) -> Text:
-    """The text of a page. Raises Unusable if the page is a failure (has an `error`), or has no text."""
+    """The text of a page. Raises Unusable if the page is a failure (has an `error`) or `Extractor.text` refuses it."""
     if page.error:
         raise Unusable(page.error, page.detail)
     return extractor.text(page.content, page.headers)

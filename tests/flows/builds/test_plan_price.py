@@ -29,7 +29,7 @@ from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Price, Request
 from longform.llm.estimate import Estimator
-from longform.llm.price import Figures
+from longform.llm.price import UNKNOWN_FIGURES, Figures
 from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import open_responses
 from longform.llm.send.bodies import CHAT, EMBEDDINGS, body_of, embedding_body
@@ -379,6 +379,15 @@ def shown(stages: list[Planned], capsys: pytest.CaptureFixture[str]) -> str:
     for line in plan_foot(stages):
         out.print(line, soft_wrap=True)
     return capsys.readouterr().out
+
+
+def test_a_stage_of_unknown_price_and_unknown_number_of_calls_is_named_as_left_out(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage,) = [stage for stage in planned(home, model=MINE) if stage.endpoint]
+    unknown = replace(stage, known="unknown until read", waits_for="cap", unpriced={"mine": "m"})
+    unknown = replace(unknown, **UNKNOWN_FIGURES)
+    assert "without say (unknown until cap)" in shown([unknown], capsys)
 
 
 def test_the_table_shows_calls_tokens_money_and_how_to_know_better(

@@ -353,6 +353,11 @@ def test_a_table_of_something_else_is_no_file_of_sheets(tmp_path: Path) -> None:
         judged(tmp_path, two(1), ("a.csv", b"sheet_id,better\ns_1,A\n"))
 
 
+def test_a_table_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r'a\.csv has the column "better" twice'):
+        judged(tmp_path, two(1), ("a.csv", b"sheet_id,expert,better,Better\ns_1,e,A,B\n"))
+
+
 def test_a_spreadsheet_saved_as_utf_16_is_reported(tmp_path: Path) -> None:
     rows = two(1)
     text = as_csv([filled_in(each) for each in sheets(rows)]).decode("utf-8-sig")
