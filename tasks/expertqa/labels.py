@@ -92,15 +92,14 @@ def _merged(rows: list[Row]) -> tuple[Row, int]:
     """(the merged row of `rows`, which have one label_id; the number of rows that contribute nothing to it), by the
     rules of `merged`.
     """
-    whole = _latest([row for row in rows if _answered(row)]) or rows[0]
-    sources = [
-        _latest([row for row in rows if _labelled(row["claims"][place])]) or whole
-        for place in range(len(whole["claims"]))
-    ]
-    counted = [row for row in rows if any(row is each for each in ([whole] if _answered(whole) else []) + sources)]
+    answered = _latest([row for row in rows if _answered(row)])
+    whole = answered or rows[0]
+    places = range(len(whole["claims"]))
+    sources = [_latest([row for row in rows if _labelled(row["claims"][place])]) for place in places]
+    counted = [row for row in rows if any(row is each for each in (answered, *sources))]
     times = [row["annotation_time"] for row in counted if row["annotation_time"] is not None]
     dates = [row["labelled_at"] for row in counted if row["labelled_at"] is not None]
-    claims = [row["claims"][place] for place, row in enumerate(sources)]
+    claims = [(row or whole)["claims"][place] for place, row in zip(places, sources, strict=True)]
     times_and_dates = {"annotation_time": sum(times) if times else None, "labelled_at": max(dates, default=None)}
     return {**whole, **times_and_dates, "claims": claims}, len(rows) - len(counted)
 
@@ -115,7 +114,7 @@ def _latest(rows: list[Row]) -> Row | None:
 # ---------------------------------------------------------------- stages
 
 
-@stage(LABELS, revision=4)
+@stage(LABELS, revision=5)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """Labels of annotators for answers and their claims, read from files of filled-in sheets, a row for each annotator
     and answer; a Rejected for every sheet or value that is no label, and for superseded sheets. SourceError, after the
@@ -124,7 +123,7 @@ def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: A
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
-@stage(LABELS, revision=4)
+@stage(LABELS, revision=5)
 def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:

@@ -78,8 +78,8 @@ class Sentences:
         """(start, end) of each sentence, in order; [] for "".
 
         Of white space between two sentences a blank at its beginning is in none, the rest in the later. All white space
-        at the beginning of the text is in the first. At the end of the text a single blank is in none; other white space
-        there is a sentence of its own, if a sentence ended before it.
+        at the beginning of the text is in the first. At the end of the text a single blank is in none; other white
+        space there is a sentence of its own, if a sentence ended before it.
         """
         starts = self._starts(text)
         ends = [start - 1 if text[start - 1] == " " else start for start in starts[1:]]

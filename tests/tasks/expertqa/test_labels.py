@@ -630,6 +630,17 @@ def test_of_two_labellings_by_one_annotator_the_later_counts_if_both_are_dated(
     assert (superseded.key, superseded.kind) == (f"{A}/e1", "filtered")
 
 
+def test_a_superseded_sheet_adds_no_time_also_if_nobody_labelled_some_claim() -> None:
+    first, second = (
+        filled_sheet(usefulness=None, labelled_at=f"2026-11-2{day}", annotation_time=day) for day in (1, 2)
+    )
+    assert len(first["claims"]) > 1
+    first["claims"][0]["support"], second["claims"][0]["support"] = "Complete", "Missing"
+    (row,), (superseded,) = parsed(first, second)
+    assert [claim["support"] for claim in row["claims"]] == ["Missing"] + [None] * (len(row["claims"]) - 1)
+    assert (row["annotation_time"], superseded.kind) == (2, "filtered")
+
+
 # ---------------------------------------------------------------- files
 
 
