@@ -25,6 +25,7 @@ from standin_server import Server, serve
 
 from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
+from flows.config.endpoints import StageConfig
 from flows.registry import config_class
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, versions
@@ -223,6 +224,14 @@ def test_the_example_of_an_endpoint_can_be_uncommented(longform: Shell, tmp_path
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "against endpoint local" in done.stdout
+
+
+def test_the_example_of_a_stage_shows_each_of_its_settings(longform: Shell) -> None:
+    text = longform("config", "axioms").stdout
+    (line,) = re.findall(r"^# \[stages\.(.*)$", text, re.MULTILINE)
+    assert set(re.findall(r"\w+", line)) >= set(AxiomsConfig.MODEL_STAGES)
+    for name, field in StageConfig.model_fields.items():
+        assert f"# {name} =    # {field.description}\n" in text + "\n"
 
 
 def test_building_from_the_printed_configuration_gives_the_same_plan(

@@ -22,7 +22,7 @@ from longform.files import sha256_of
 from tasks.annotation.argilla import UNKNOWN_STATE
 from tasks.annotation.files import FORMATS, Format, labellings, open_sheets, read_file, read_records, sheet_files
 from tasks.annotation.form import Field, Form, Item, Shown, Task, arranged
-from tasks.annotation.labelling import WHOLE, Checked, check_all
+from tasks.annotation.labelling import WHOLE, Checked, Labelling, check_all
 from tasks.annotation.labels import table
 from tasks.annotation.sheets import MARK
 from tasks.annotation.values import joined
@@ -357,3 +357,10 @@ def test_of_what_argillas_writers_write_only_what_was_submitted_counts(rg: Any, 
     reasons = Counter(one.reason for one in rejected)
     states_of = {"draft by its annotator": 2, "discarded by its annotator": 1}
     assert reasons == (states_of if flatten else {UNKNOWN_STATE: 6})
+
+
+@pytest.mark.parametrize(
+    ("annotator", "key"), [("e1", "t/e1"), (7, "t/7"), ("ann@mail.test", "t"), (" ", "t"), (None, "t"), (["e1"], "t")]
+)
+def test_a_report_names_an_annotator_but_by_no_mail_address(annotator: Any, key: str) -> None:
+    assert Labelling("a.jsonl", "t", annotator, {}).key == key
