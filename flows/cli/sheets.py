@@ -181,7 +181,9 @@ def _cells(row: dict[Any, Any]) -> dict[str, object]:
 
 
 def _cell(value: Any) -> object:
-    """A value as it is printed: `-` for None and NaN, other fractions with two decimals, anything else unchanged."""
+    """A value as it is printed: `-` for None and NaN, any other float (also 1.0) as text with two decimals, anything
+    else unchanged.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.2f}" if isinstance(value, float) else value

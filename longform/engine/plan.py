@@ -88,10 +88,9 @@ class Planned(Figures):
 
 @dataclass(frozen=True, slots=True)
 class UnitsOfCall:
-    """The units of work of a stage that a plan looks at. A stage with a stored artifact has no `jobs`.
-
-    `parts`: unit -> its parts if it is finished, None if it is to be made; units whose inputs are not built are left
-    out.
+    """The units of work of a stage, as a plan sees them. `artifact`: the stored one that would be reused, else None.
+    `jobs`: all units, whether finished or not; empty with an `artifact`. `parts`: unit -> its parts if it is finished,
+    None if it is to be made; it lacks the units whose inputs are not built.
     """
 
     call: StageCall
@@ -478,12 +477,13 @@ SUMMED = ("calls", "input_tokens_at_most", "output_tokens_at_most", "usd_at_most
 
 
 def total(stages: Iterable[Planned]) -> dict[str, Any]:
-    """Sums over all stages that would ask a model other than the offline one: `calls`, bounds of tokens and USD
-    (SUMMED), estimates (`calls_about`, `usd`), and `exact`, whether all are exact. A sum is None if one of its figures
-    is unknown, e.g. as a model's price is.
+    """The figures of all stages that would ask a model other than the offline one, summed; a sum is None if one of its
+    figures is unknown.
 
-    Stages with unknown bounds are left out of the sums of SUMMED, unless only a model's price is unknown. `without`
-    lists them: stage -> what has to be built before more is known.
+    The estimates (`calls_about`, `usd`) and `exact`, whether all stages are exact, cover every such stage. The bounds
+    (SUMMED: `calls`, tokens, USD) leave out stages with an unknown number of calls, or with an unknown bound of USD
+    although the prices are known. `without` lists these: stage -> what has to be built before more is known, None if
+    that is nothing.
     """
     asking = [planned for planned in stages if planned.endpoint and not planned.offline and planned.calls != 0]
     known = [p for p in asking if p.calls is not None and (p.unpriced or p.usd_at_most is not None)]

@@ -65,9 +65,9 @@ class Runner(Protocol):
 
 
 def check(name: str, address: str | None = None, *, seconds: float = SECONDS_TO_KNOCK) -> None:
-    """Check that a runner can be used. For `dask` and `ray`: UsageError if the package is missing or the address
-    malformed; ServerError if nobody listens at the address within `seconds`. Any other name passes, and so does the
-    address None or `auto`.
+    """Check that a runner can be used. For `dask` and `ray`: UsageError if the package is missing; then, unless the
+    address is None or `auto`, UsageError if it is malformed and ServerError if nobody listens there within `seconds`.
+    Any other name passes unchecked.
     """
     if name not in PACKAGES:
         return
@@ -416,8 +416,9 @@ class _Cluster:
 
     @property
     def workers(self) -> int:
-        """The number of jobs that the cluster makes at the same time, at least 1; also 1 if the cluster is lost at
-        this moment. LostWorker if no cluster answers.
+        """How many jobs the cluster makes at the same time, at least 1. The first use connects, or starts a local
+        cluster: LostWorker if that fails. 1 if a connected cluster cannot be counted, as when it was just lost; the
+        jobs then report it.
         """
         connection = self._connected()
         try:

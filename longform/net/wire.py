@@ -59,8 +59,8 @@ class _Connection(HTTPConnection):
     reply: HTTPResponse | None = None
 
     def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
-        """The HTTPResponse that http.client is about to read. It is also kept as `reply`, so that `_waiting` can see
-        bytes after its body.
+        """The HTTPResponse that http.client is about to read. It is also kept as `reply`, so that `_bytes_at_hand` can
+        see bytes after its body.
         """
         self.reply = HTTPResponse(*args, **options)
         return self.reply
@@ -210,7 +210,7 @@ def chunks(response: requests.Response, *, decode: bool = False, strict: bool = 
     try:
         while True:
             left = raw.length_remaining
-            more = more or (strict and left == 1 and _waiting(raw) > 1)
+            more = more or (strict and left == 1 and _bytes_at_hand(raw) > 1)
             chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=decode)
             if not chunk:
                 break
@@ -225,9 +225,11 @@ def chunks(response: requests.Response, *, decode: bool = False, strict: bool = 
         raise Changed(f"it sends more than the {int(response.headers['Content-Length']):,} bytes it announces")
 
 
-def _waiting(raw: Any) -> int:
-    """How many bytes have arrived and are not read yet, as far as the connection's buffer shows; 1 if it cannot be
-    seen. Called when one byte of the body is left: more than 1 means that the server sends more than it announced.
+def _bytes_at_hand(raw: Any) -> int:
+    """How many unread bytes the connection's buffer holds; if it is empty, waits for the next bytes first. 1 if the
+    buffer cannot be seen.
+
+    Called when one byte of the body is left: more than 1 means that the server sends more than it announced.
     """
     reply = getattr(raw.connection, "reply", None)
     return len(reply.peek(2)) if reply is not None else 1

@@ -146,9 +146,11 @@ def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> C
 
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
-    """(item, text name) -> text, for the form's texts in a tool's record; null ones are left out. `item`: the id of
-    the item that the record is about, None: the task. A name that ends in a number belongs to the item with that
-    index.
+    """(place, text name) -> text, for the form's texts in a tool's record; null ones are left out.
+
+    Place: WHOLE for a text of the task; for a text of an item `item`, the id of the record's item. A name that the
+    form lacks and that ends in _<number>, as support_2, is (2, "support"), 2 being the item's index. With `item` None
+    other texts of items are left out.
     """
     shown = {each.name: each.of_item for each in form.shown}
     cells = ((_cell(shown, name, item), text) for name, text in record.items())

@@ -114,11 +114,13 @@ def lexical_scores(texts: Sequence[str], claim: str) -> list[float]:
 
 @lru_cache(maxsize=65_536)  # most words of a text have been in others
 def stem(word: str) -> str:
-    """A lower-case word without the endings of plural, past and -ing forms, a final e, or the second of two equal
-    consonants (but s) at its end: a key for comparison, not always a word. Cached.
+    """A key by which forms of a lower-case word are compared, not always a word: without one ending of a plural, past
+    or -ing form, then without the second of two equal consonants (but s) at its end, then, if more than three letters
+    are left, without all final e's. Cached.
 
     studies, studied and studying become study; stopped stop; falling fal; housing and houses hous. Numbers, words with
-    an apostrophe and words of up to three letters stay.
+    an apostrophe and words of up to three letters stay. Short words can miss: tree is tr, trees tre; use stays, used
+    is us.
     """
     if len(word) <= 3 or not word.isalpha():
         return word
@@ -148,11 +150,12 @@ def _stems(evidence: str) -> frozenset[str]:
 
 
 class Nli:
-    """A model of natural language inference: the probability that evidence entails a claim.
+    """A model of natural language inference. `score` and `scores` give the probability that evidence entails a claim;
+    they cut pairs of more than `most_tokens`: the claim's end to half of these, then the evidence's.
 
-    `measure` counts the tokens of a pair (evidence, claim) as the model reads it, `predict` returns the probabilities
-    of a batch of pairs of at most `most_tokens`. Longer pairs are cut at their ends: the claim to half of these
-    tokens, then the evidence. Pairs of one batch may be padded to one length, which moves a score by about 1e-7.
+    Made from two functions: `measure(evidence, claim)` counts tokens as the model reads them, `predict(pairs)` returns
+    the probabilities of a batch of pairs that fit. Pairs of one batch may be padded to one length, which moves a score
+    by about 1e-7.
     """
 
     def __init__(

@@ -416,7 +416,7 @@ def _offline(rows: Rows) -> list[str]:
     texts whose model is in `model` or X_backend.
     """
     queries = [
-        f"SELECT DISTINCT {_kind(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
+        f"SELECT DISTINCT {_kind_column(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
         f"WHERE {column} LIKE 'offline-%'"
         for column in card.model_columns([rows.schema])
     ]
@@ -426,10 +426,10 @@ def _offline(rows: Rows) -> list[str]:
         return [kind for (kind,) in database.execute(" UNION ".join(queries)).fetchall()]
 
 
-def _kind(column: str, names: list[str]) -> str:
-    """SQL for the kind of the texts whose model is in `column`: the column X_source that belongs to X_model.
-
-    SQL for '' if `names`, the columns of the table, do not have it, or if `column` is `model` or X_backend.
+def _kind_column(column: str, names: list[str]) -> str:
+    """SQL for the kind of the texts that the model in `column` wrote: for a column X_model the column X_source
+    (answer_model: answer_source); '' if `names`, the table's columns, lacks that, and for the columns `model` and
+    X_backend, which have none.
     """
     source = column.removesuffix("model") + "source"
     return source if column != "model" and source in names else "''"

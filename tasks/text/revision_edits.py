@@ -551,7 +551,7 @@ def _intention(old: str, new: str) -> str:
 
 
 def _misspelt(mine: list[str], theirs: list[str]) -> bool:
-    """Whether at most two words differ, each only in its spelling. Both texts have the same number of words."""
+    """Whether at most two words differ, each from one much like it (_SPELLING), both of letters only."""
     others = [(one, other) for one, other in zip(mine, theirs, strict=True) if one != other]
     return len(others) <= 2 and all(
         one.isalpha() and other.isalpha() and SequenceMatcher(None, one, other, False).ratio() >= _SPELLING

@@ -343,12 +343,13 @@ class Gate:
                 cost, after = sent.tokens, self._tokens - sent.total
                 unsure = min(sent.near_tokens, self._tokens_in_flight)
             reading = Reading(limit, remaining, reset, cost, after, unsure, sent.at, refused, ticket, self._newest)
-            self._bucket(name, limit, now).follow(reading, now)
+            self._server_bucket(name, limit, now).follow(reading, now)
         return left
 
-    def _bucket(self, name: str, limit: float, now: float) -> Bucket:
-        """The copy of the server's bucket of this name ("requests" or "tokens"). If it is the first of its name, it is
-        made full and refilled in a minute.
+    def _server_bucket(self, name: str, limit: float, now: float) -> Bucket:
+        """The copy of the server's bucket of this name ("requests" or "tokens"). The first time it is made: full, with
+        `limit` as its size, refilled in a minute. From then on requests wait for it, and no longer for the first reply
+        (`_alone`).
         """
         if name not in self._server_buckets:
             self._answered = True

@@ -188,7 +188,7 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
     Objects that share no field with the model are passed over; one that shares a field must fit. Several that fit must
     be equal, and with OBJECTS_READ or more objects nothing is read. Nor is it if a text that looks like an object is
     broken or has a field twice, with different values; nor, for a model with inner objects, if the JSON may be only
-    quoted or mentioned (see `_quoted` and `_mentioned`).
+    quoted or mentioned (see `_quoted` and `_only_mentioned`).
     """
     found: list[_Found] = []
     reason, at = NO_JSON, 0
@@ -213,7 +213,7 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
         return MORE_THAN_ONE
     if any(other.value != found[0].value for other in found[1:]):
         return MORE_THAN_ONE
-    if found and inner_models(model) and (_quoted(text, found, model) or _mentioned(text, found)):
+    if found and inner_models(model) and (_quoted(text, found, model) or _only_mentioned(text, found)):
         return QUOTED
     return found[0].value if found else reason
 
@@ -233,9 +233,11 @@ def _quoted(text: str, found: list[_Found], model: type[BaseModel]) -> bool:
     ) or any(named.search(part) for part in (*outside, text[ends[-1] :]))
 
 
-def _mentioned(text: str, found: list[_Found]) -> bool:
-    """Whether an empty list may only be mentioned, in a sentence or in a thought without an end. To read it would mean
-    the answer "none". False where the first object has a field that is not empty.
+def _only_mentioned(text: str, found: list[_Found]) -> bool:
+    """Whether JSON whose fields are all empty (an empty list) may be talked about in the reply and not be its answer;
+    reading it would wrongly give the answer "none". So it is where other words stand on its line (a colon may precede
+    it), or where the reply begins with a `<think>` that is never closed. False if a field is not empty. `found`: equal
+    objects, at least one.
     """
     if any(getattr(found[0].value, name) for name in type(found[0].value).model_fields):
         return False
@@ -306,7 +308,7 @@ def _mend(data: Any, problem: Any, model: type[BaseModel]) -> bool:
     *path, last = problem["loc"] or ("",)
     missing = problem["type"] == "missing"
     value = None if missing else _plain(problem["input"])
-    if type(value) is type(problem["input"]) or (missing and not (path and last in _nullable(model))):
+    if type(value) is type(problem["input"]) or (missing and not (path and last in _nullable_inner_names(model))):
         return False
     try:
         for step in path:
@@ -320,8 +322,10 @@ def _mend(data: Any, problem: Any, model: type[BaseModel]) -> bool:
 
 
 @cache
-def _nullable(model: type[BaseModel]) -> frozenset[str]:
-    """The names of those fields of the model's inner objects that may be null."""
+def _nullable_inner_names(model: type[BaseModel]) -> frozenset[str]:
+    """The names of fields that may be null in at least one of the `inner_models` (those at any depth inside the
+    model); the model's own fields do not count. Cached.
+    """
     return frozenset(
         name
         for inner in inner_models(model)

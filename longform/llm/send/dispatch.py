@@ -403,9 +403,12 @@ class Dispatcher:
         return False
 
     async def _received(self, call: Call, outcome: Outcome, replies: Replies | None, verdict: Verdict) -> None:
-        """Handle the outcome of an attempt. Replies are stored. Without usable ones, by what the refusal means: the
-        endpoint is halted; or the call ends with the Fault, and a tombstone is stored (not stored where the reason is
-        unsure and no call has worked yet); or the call is sent again later.
+        """Handle the outcome of an attempt. `replies`: stored, and the call ends with them.
+
+        None (refused, lost or malformed): its money is settled, and by `Fault.then` the endpoint is halted ("stop");
+        or the call ends with the Fault ("never", "unsure"), which is stored as a tombstone (a record that the request
+        has failed for good), for "unsure" only if a call has worked before; or the call is sent again later, up to a
+        number of tries ("again"). `verdict`: what `_verdict` says of the outcome.
         """
         if replies is not None:
             try:

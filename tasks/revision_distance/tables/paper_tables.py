@@ -409,11 +409,13 @@ def metrics_of_chosen_texts(judgements: pd.DataFrame, drafts: pd.DataFrame) -> p
     """
     texts = shown_texts(judgements).merge(drafts, on="draft_id")
     decided = texts[texts.outcome != "tie"]
-    return pd.DataFrame([_preferred_by_experts(decided, metric) for metric in METRICS] if len(judgements) else [])
+    return pd.DataFrame([_chosen_against_rejected(decided, metric) for metric in METRICS] if len(judgements) else [])
 
 
-def _preferred_by_experts(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
-    """A row of `metrics_of_chosen_texts`.
+def _chosen_against_rejected(decided: pd.DataFrame, metric: Metric) -> dict[str, Any]:
+    """The row of one metric in `metrics_of_chosen_texts`: the means, with 95 % bounds, of the chosen texts, the
+    rejected ones and their difference; in how many pairs the metric prefers the chosen, neither, or the rejected text;
+    the number of pairs, and of those left out because a score is missing.
 
     `decided`: rows of `shown_texts` that are no tie, with the columns of their drafts.
     """

@@ -85,9 +85,10 @@ def member_blocks(path: Path, member: str) -> Iterator[bytes]:
 
 
 def _descend(file: IO[bytes], member: str, *, subject: str, depth: int) -> Iterator[bytes]:
-    """The content of `member` of an open .7z, in blocks; if only a .7z inside may have it, that one is unpacked to a
-    temporary file and searched in turn. `depth`: 1 for the outermost archive; SourceError if the member is in none of
-    the first DEEPEST. `subject`: what messages call the archive.
+    """The content of `member` of an open .7z, in blocks. If the .7z has no such file, the archive inside that
+    `_choose` names is unpacked to a temporary file and searched in turn. SourceError as in `_choose` and `_bounded`,
+    and if archive number DEEPEST does not hold the member either. `depth`: 1 for the outermost archive. `subject`:
+    what messages call the archive.
     """
     name = _choose(file, member, subject=subject)
     if _is_called(name, member):

@@ -73,8 +73,8 @@ UNKNOWN = Decision("unknown", None, None)
 
 
 def value(content: Any, name: str) -> Any:
-    """The field `name` of a note's content, or, as API v2 writes it, what is in the field's {"value": ...}; None if it
-    is missing or `content` is no object.
+    """The field `name` of a note's content; if it is {"value": x} or {"value": x, "readers": ...}, as API v2 writes
+    it, x. Any other object is returned whole. None if the field is missing or `content` is no object.
     """
     found = content.get(name) if isinstance(content, dict) else None
     if isinstance(found, dict) and "value" in found and (len(found) == 1 or found.keys() == {"value", "readers"}):

@@ -171,8 +171,9 @@ Parsed = tuple[Values, int] | Rejected
 
 
 def _parsed(lines: Iterable[bytes], parse: Callable[[bytes], Values], letter: str) -> Iterator[Parsed]:
-    """(what `parse` returns, 1) for each line; if it raises ValueError, a Rejected (a defect) that says why. `letter`:
-    p (passage) or q (query), for the Rejected's key.
+    """For each line, in the form that `batched` takes, (what `parse` returns, weight 1); if `parse` raises ValueError,
+    a Rejected (a defect) with the error as its reason and a key msmarco/<letter><upstream id or ?hash>. `letter`: p
+    (passage) or q (query).
     """
     for line in lines:
         try:

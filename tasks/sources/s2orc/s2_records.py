@@ -99,9 +99,8 @@ def arxiv_of(value: Any) -> str | None:
 
 
 def identifiers(ids: Mapping[str, Any]) -> Row:
-    """The columns doi, arxiv_id and acl_id; null if missing or ill-formed.
-
-    Keys of `ids` may be in lower case (s2orc), DOI, ArXiv and ACL (others), or end in _id.
+    """The columns doi (as by `doi_of`), arxiv_id (without its version) and acl_id; null if missing. Only the DOI's
+    form is checked: null if it is none. Keys of `ids` in any case, with or without _id at the end.
     """
     named = {str(name).lower().removesuffix("_id"): value for name, value in ids.items()}
     return {

@@ -266,9 +266,9 @@ def serve() -> None:
 
 
 def extract(page: str) -> dict[str, Any] | None:
-    """What trafilatura finds in a page of HTML, as {title, text, language}; None if it finds no text.
-
-    Title and language are None if the page names none.
+    """{title, text, language} of a page of HTML: its first title element, the main text that trafilatura finds, and
+    its root's `lang`, title and language as written. None if the page cannot be parsed or no text is found. Title and
+    language are None if there is no such element or attribute.
     """
     import trafilatura
     from trafilatura.settings import Extractor as Options
