@@ -93,7 +93,8 @@ _WORD_AT = r"(?:\s{0,2}[\[({<]\s{0,2}(?:at|AT|At|@|ät)\s{0,2}[\])}>]\s{0,2}|\s{
 _WORD_DOT = (
     r"(?:\s{0,2}[\[({<]\s{0,2}(?:dot|DOT|Dot|\.|punkt)\s{0,2}[\])}>]\s{0,2}|\s{1,2}(?P<spelt%s>dot|DOT|Dot)\s{1,2})"
 )
-_IN_BRACKETS = re.compile(r"(?:at|dot|ät|punkt|@)\s{0,2}[\])}>]", re.IGNORECASE)
+_CLOSING = re.compile(r"[\])}>]")
+_SIGNS_IN_WORDS = ("at", "dot", "ät", "punkt", "@")
 _SPELT_MAIL = re.compile(
     r"(?<![\w%+.-])(?P<local>[\w%+-]{1,64}(?:(?:\.|\s{0,2}[\[(]dot[\])]\s{0,2}|\sdot\s)[\w%+-]{1,64}){0,3})"
     + _WORD_AT
@@ -131,7 +132,8 @@ def _has_sign(text: str) -> bool:
 
 def _has_words(text: str) -> bool:
     """Whether the text may spell out a mail address: has " dot ", or a word for a sign before a closing bracket."""
-    return " dot " in text.lower() or _IN_BRACKETS.search(text) is not None
+    before = (text[max(0, mark.start() - 7) : mark.start()] for mark in _CLOSING.finditer(text))
+    return " dot " in text.lower() or any(part.rstrip().lower().endswith(_SIGNS_IN_WORDS) for part in before)
 
 
 def _written_mails(text: str) -> Iterator[Span]:

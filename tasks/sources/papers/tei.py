@@ -429,11 +429,15 @@ class _Reader:
         """
         if kind == "formula":
             self.notes.append("citation marked as formula")
-        targets = [entry[1:] for entry in (ref.get("target") or "").split() if entry[0] == "#"]
-        known: list[str | None] = [entry for entry in targets if entry in self.entries]
-        if len(known) < len(targets):
-            self.notes.append("citation of no entry")
-        flow.citations += [(start, flow.length, entry) for entry in known or [None]]
+        end, known = flow.length, False
+        for entry in (ref.get("target") or "").split():
+            if entry[1:] in self.entries and entry[0] == "#":
+                flow.citations.append((start, end, entry[1:]))
+                known = True
+            elif entry[0] == "#":
+                self.notes.append("citation of no entry")
+        if not known:
+            flow.citations.append((start, end, None))
 
 
 # ---------------------------------------------------------------- header
@@ -545,12 +549,12 @@ class _Entry:
         volume's; the venue is the volume's title, if the article has one.
         """
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
-        people = {level: [*filter(None, map(fold, names))] for level, names in self.authors.items()}
+        people = ([*filter(None, map(fold, self.authors.get(level, ())))] for level in ("analytic", "monogr"))
         return {
             "ref_id": self.ref_id,
             "paper_id": None,
             "title": title or container,
-            "authors": people.get("analytic") or people["monogr"],
+            "authors": next(filter(None, people), []),
             "year": self.year,
             "venue": container if title else None,
             "doi": self.doi,
