@@ -66,8 +66,7 @@ def repaired(sections: list[Section], title: str | None, notes: list[str]) -> li
         if section.head and not found and title and letters(section.head) == letters(title):
             section.head = section.number = None
             notes.append("title is no head")
-        front = all(part.head is not None and is_front(part.head) for part in found)  # Highlights, Keywords
-        if _is_noise(section.head) or (section.head is None and not front):
+        if _is_noise(section.head) or (section.head is None and not _all_front(found)):
             _continue(section, found, notes)
         else:
             for part in _unmerged(section, notes):
@@ -87,6 +86,11 @@ def numbered(sections: list[Section]) -> list[Section]:
 def letters(text: str) -> str:
     """The letters and digits of a text, casefolded: for comparing texts that differ in spaces, case or punctuation."""
     return "".join(filter(str.isalnum, text)).casefold()
+
+
+def _all_front(sections: list[Section]) -> bool:
+    """Whether all sections have a head of front matter, such as Highlights or Keywords; true if there are none."""
+    return all(section.head is not None and is_front(section.head) for section in sections)
 
 
 def _is_noise(head: str | None) -> bool:

@@ -482,11 +482,15 @@ def _parser(root: etree._Element) -> str:
 
 
 def _level(root: etree._Element, path: str) -> tuple[str | None, list[str], int | None]:
-    """(title, authors, year) of the elements at this path, such as `analytic` (the article) or `monogr` (the volume):
-    the first title and year that are not empty, and the names of all authors. None, [] or None if there is none.
+    """(title, authors, year) of the first element at this path, such as `analytic` (the article) or `monogr` (the
+    volume): the first title and year that are not empty, and the names of all authors. None, [] or None if there is
+    none.
     """
-    titles, people = map(_folded, _below(root, f"{path}/title")), map(_person, _below(root, f"{path}/author"))
-    years = map(_year, (*_below(root, f"{path}/date"), *_below(root, f"{path}/imprint/date")))
+    level = _at(root, path)
+    if level is None:
+        return None, [], None
+    titles, people = map(_folded, _below(level, "title")), map(_person, _below(level, "author"))
+    years = map(_year, (*_below(level, "date"), *_below(level, "imprint/date")))
     return next(filter(None, titles), None), [*filter(None, people)], next(filter(None, years), None)
 
 
