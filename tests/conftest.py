@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import paths
@@ -9,6 +10,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from postgresql import postgres as postgres
 from postgresql import postgres_url as postgres_url
+
+# A shell starts what runs in its background with these signals ignored, and each child inherits that.
+for _number, _default in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _default)
 
 # Other work may run beside the tests. They draw the same examples each time; `make soak` draws new ones.
 settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
