@@ -553,17 +553,20 @@ class _Entry:
         volume's; the venue is the volume's title, if the article has one.
         """
         title, container = self.titles.get("analytic"), self.titles.get("monogr")
-        people = ([*filter(None, map(fold, self.authors.get(level, ())))] for level in ("analytic", "monogr"))
         return {
             "ref_id": self.ref_id,
             "paper_id": None,
             "title": title or container,
-            "authors": next(filter(None, people), []),
+            "authors": self._people("analytic") or self._people("monogr"),
             "year": self.year,
             "venue": container if title else None,
             "doi": self.doi,
             "raw": self.raw,
         }
+
+    def _people(self, level: str) -> list[str]:
+        """The authors' names of a level, with white space folded; empty ones are left out."""
+        return [name for author in self.authors.get(level, ()) if (name := fold(author))]
 
 
 def _bibliography(root: etree._Element) -> list[Row]:
