@@ -89,7 +89,7 @@ _MACHINE = re.compile(r"(?:git|hg|svn|no-?reply|do-?not-?reply|mailer-daemon|pos
 _FILES = re.compile(r".*\.(?:png|jpe?g|gif|svg|webp|js|css|html?|json|xml|zip|gz|service|target|socket|mount)")
 _USER_OF_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{0,15}://[^\s/?#]*\Z")
 
-_WORD_AT = r"(?:\s{0,2}[\[({<]\s{0,2}(?:at|AT|At|@|ät)\s{0,2}[\])}>]\s{0,2}|\s{1,2}(?P<plain>at|AT)\s{1,2}|@)"
+_WORD_AT = r"(?:\s{0,2}[\[({<]\s{0,2}(?:at|AT|At|@|ät)\s{0,2}[\])}>]\s{0,2}|\s{1,2}(?P<plain>at|AT)\s{1,2}|(?P<sign>@))"
 _WORD_DOT = (
     r"(?:\s{0,2}[\[({<]\s{0,2}(?:dot|DOT|Dot|\.|punkt)\s{0,2}[\])}>]\s{0,2}|\s{1,2}(?P<spelt%s>dot|DOT|Dot)\s{1,2})"
 )
@@ -175,6 +175,8 @@ def _spelt_mails(text: str) -> Iterator[Span]:
     """
     for match in _SPELT_MAIL.finditer(text):
         bare_at, bare_dot, point = (match[name] is not None for name in ("plain", "spelt1", "point"))
+        if match["sign"] and point:
+            continue  # a written address or what looks like one: `_written_mails` decides
         plain_words = bare_at and (bare_dot or point)
         counts = not plain_words or (bare_dot and _is_announced(text, match))
         if counts and not _EXAMPLE.fullmatch(f"{match['host']}.{match['top']}"):

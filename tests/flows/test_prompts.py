@@ -212,6 +212,7 @@ CLOSED = "---\ninputs: a\nreply: R\n---\n# system\n# user\n{{ a }}\n# as tags\n"
             "the undeclared b",
         ),
         ("---\ninputs: form\nreply: R\n---\n# system\n# user\n{{ form }}", "input named form: that name is taken"),
+        ("---\ninputs: a\nreply: R\n---\n# system\n# user\n{% set loop = a %}{{ loop.index }}", "the name loop"),
         ("---\ninputs: a\nreply: R\n---\n# system\n{{ a | fenced }}\n# user\nGo.", "inputs belong in # user"),
         *(
             (f"---\ninputs: a\nreply: R\n---\n# system\n# user\n{user}", "prints a value without a fence")
@@ -222,6 +223,9 @@ CLOSED = "---\ninputs: a\nreply: R\n---\n# system\n# user\n{{ a }}\n# as tags\n"
                 "{% for one in a %}{{ loop.index }}. {{ one }}{% endfor %}",
                 "{% set b = a %}{{ b }}",
                 "{{ (a | fenced) ~ a }}",
+                "{% for one in a %}{{ loop.previtem }}{{ one | fenced }}{% endfor %}",
+                "{% for one in a %}{{ loop['nextitem'] }}{{ one | fenced }}{% endfor %}",
+                "{% macro shout(b) %}{{ b }}{% endmacro %}{{ shout(a) }}",
             )
         ),
     ],
@@ -229,6 +233,14 @@ CLOSED = "---\ninputs: a\nreply: R\n---\n# system\n# user\n{{ a }}\n# as tags\n"
 def test_a_malformed_prompt_is_an_error_when_it_is_loaded(tmp_path: Path, content: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         load_prompt("p", write(tmp_path, content))
+
+
+def test_a_system_message_may_have_braces_and_a_loop_may_print_its_numbers_and_constants(tmp_path: Path) -> None:
+    user = "{% for one in a %}{{ loop.index + 1 }}{{ ', ' if not loop.last }}{{ one | fenced }}{% endfor %}"
+    content = f'---\ninputs: a\nreply: R\n---\n# system\nWrite {{"x": 1}}.\n# user\n{user}'
+    (_, system), (_, text) = load_prompt("p", write(tmp_path, content)).render(a=["one", "two"])
+    assert system == 'Write {"x": 1}.'
+    assert text == f"2, {fenced('one')}3{fenced('two')}"
 
 
 def test_the_sandbox_keeps_templates_from_the_insides_of_python(tmp_path: Path) -> None:

@@ -36,10 +36,12 @@ from longform.llm.ask.types import Endpoint, Form, Request
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+    from jinja2.nodes import Node
     from pydantic import BaseModel
 
 _FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
 _CLOSING = re.compile(r"^# as (\w+)[ \t]*(?:\n|\Z)", re.MULTILINE)
+_COUNTERS = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
 _TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs"})
 
 
@@ -270,24 +272,33 @@ def _check_inputs(prompt: Prompt) -> None:
 
 
 def _check_fences(prompt: Prompt) -> None:
-    """Raise UsageError if the system message contains a `{`, as a template would, or if another part prints a value
-    that neither passes through `fenced` as its last filter nor is a property of the loop, such as its number: a
-    source's text could else give the model instructions.
+    """Raise UsageError if the system message is a template, or if another part prints what an input may be part of, but
+    not through `fenced` as the last filter: a source's text could else give the model instructions.
     """
     from jinja2 import nodes
 
-    if "{" in prompt.system:
+    user, system = [_environment().parse(part) for part in prompt.parts[1:]], _environment().parse(prompt.system)
+    if any(not isinstance(node, nodes.Output | nodes.TemplateData) for node in system.find_all(nodes.Node)):
         raise UsageError(f"Prompt {prompt.name} has a template in # system: inputs belong in # user, in a fence.")
-    for part in prompt.parts:
-        for output in _environment().parse(part).find_all(nodes.Output):
-            for node in output.nodes:
-                fence = isinstance(node, nodes.Filter) and node.name == "fenced"
-                counter = isinstance(node, nodes.Getattr) and node.node == nodes.Name("loop", "load")
-                if not (fence or counter or isinstance(node, nodes.TemplateData)):
-                    raise UsageError(
-                        f"Prompt {prompt.name} prints a value without a fence (line {node.lineno} of its part), so "
-                        "that a source's text could give the model instructions: write {{ name | fenced }}."
-                    )
+    if any(name.name == "loop" and name.ctx != "load" for tree in user for name in tree.find_all(nodes.Name)):
+        raise UsageError(f"Prompt {prompt.name} gives the name loop to something else: choose another name.")
+    for output in (output for tree in user for output in tree.find_all(nodes.Output)):
+        for node in output.nodes:
+            if not (isinstance(node, nodes.Filter) and node.name == "fenced") and not _is_constant(node):
+                raise UsageError(
+                    f"Prompt {prompt.name} prints a value without a fence (line {node.lineno} of its part), so "
+                    "that a source's text could give the model instructions: write {{ name | fenced }}."
+                )
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether a part of a template has no variable but numbers of its loop, such as `loop.index`."""
+    from jinja2 import nodes
+
+    below = [node, *node.find_all(nodes.Node)]
+    counters = [each.node for each in below if isinstance(each, nodes.Getattr) and each.attr in _COUNTERS]
+    names = [each for each in below if isinstance(each, nodes.Name)]
+    return all(name.name == "loop" and any(name is counter for counter in counters) for name in names)
 
 
 def _mismatch(name: str, declared: tuple[str, ...], missing: list[str], extra: list[str], *, verb: str = "got") -> str:

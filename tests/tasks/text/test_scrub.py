@@ -68,6 +68,7 @@ icon@2x.png is sharper|use logo@3x.png|a @ b is a product|5 @ 3V|matrix A@B.T|lo
 bought at amazon dot com
 see it at stackoverflow.com|available at brewery.test|the dot at the end (dot)|an @ sign|that (at) last|x @ y.z
 nginx@1.service
+Use vector<float> and clone git@github.com:firm/tool.git|a <repeat> of logo@2x.png (format)|map<cat> at nginx@1.service
 on 2014-01-21 at 20:26|2014-01-21T20:26:05.383|21.01.2014 20:26|01/21/2014|1/2/2014 10:30|12.05.2013|from 1841-1911
 1920 - 1933
 2010/2011|in 1603-1625|between 1800-3600 feet|3500-5000 extra|60/75/90/120 Minute|700 - 1850 millions|2746 - 2747
