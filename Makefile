@@ -13,13 +13,16 @@ LIMIT ?= 2
 PREFECT := DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/prefect --no-prompt
 worker: export PREFECT_API_URL ?= http://127.0.0.1:4200/api
 
-test check soak: export PYTHONDONTWRITEBYTECODE =
-.PHONY: demo test check test-ray soak lint format server worker clean
+quick check soak: export PYTHONDONTWRITEBYTECODE =
+.PHONY: demo test quick check test-ray soak lint format server worker clean
 
 demo: .venv/.installed
 	@$(BIN)/longform build axioms
 
-test: lint
+test: .venv/.installed-dev
+	@$(MAKE) -j 2 --no-print-directory lint quick
+
+quick:
 	$(BIN)/pytest -n 3 --dist loadfile -m "not soak and not check"
 
 check: .venv/.installed-dev
