@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,6 +203,7 @@ def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
     return unread[0] if unread else UNKNOWN
 
 
+@lru_cache(maxsize=256)
 def read_decision(words: str) -> str:
     """The decision named in the text of a decision note or recommendation: "Accept: notable-top-25%" is
     `accept_spotlight`, "Accept (Talk)" `accept_oral`, "Accept" alone `accept`, "Reject" `reject`; `unknown` if none is
@@ -212,6 +213,7 @@ def read_decision(words: str) -> str:
     return _read(words, (*_DECISIONS, *_KINDS_OF_ACCEPTANCE, ("", "accept")) if accepted else _DECISIONS)
 
 
+@lru_cache(maxsize=256)
 def read_venue(words: str) -> str:
     """The decision named in a venue: "ICLR 2024 spotlight" is `accept_spotlight`, "Submitted to ICLR 2024" is `reject`;
     `unknown` if none is named.
@@ -223,8 +225,8 @@ def _read(words: str, rules: Iterable[tuple[str, str]]) -> str:
     """The decision of the first of the (pattern, decision) pairs in `rules` whose pattern is found in the text in lower
     case, else `unknown`.
     """
-    found = (decision for pattern, decision in rules if re.search(pattern, words.lower(), re.DOTALL))
-    return next(found, "unknown")
+    lower = words.lower()
+    return next((decision for pattern, decision in rules if re.search(pattern, lower, re.DOTALL)), "unknown")
 
 
 _KINDS_OF_ACCEPTANCE = (
