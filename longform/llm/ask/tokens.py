@@ -61,7 +61,7 @@ def _word(piece: str) -> float:
 
 
 def _letters(piece: str) -> float:
-    """The average number of tokens of a word in letters other than a to z. The script is told by the highest code
+    """The average number of tokens of a word in letters other than a to z. The script is that of the highest code
     point: below 0x1000 (accented Latin, Greek, Cyrillic, Arabic, Indian scripts) 0.45 a letter, at least 1; of East
     Asia 0.85 a letter; any other 1.8 a letter.
     """

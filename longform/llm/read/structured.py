@@ -283,7 +283,7 @@ class _Twice(Exception):
 
 def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseModel | str:
     """The data as the model, or the reason why they do not fit, which mostly begins with `misfit`. Values of a wrong
-    type are corrected once, in `data` itself (see `_mend`).
+    type are corrected once, in `data` itself (see `_correct`).
     """
     problems: list[Any] = []
     for _ in range(2):
@@ -293,15 +293,15 @@ def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseMo
             )
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
-            mended = [_mend(data, problem, model) for problem in problems]
-            if not any(mended):
+            corrected = [_correct(data, problem, model) for problem in problems]
+            if not any(corrected):
                 break
         except (ValueError, RecursionError):
             return BROKEN_JSON
     return _reason(problems[0], misfit)
 
 
-def _mend(data: Any, problem: Any, model: type[BaseModel]) -> bool:
+def _correct(data: Any, problem: Any, model: type[BaseModel]) -> bool:
     """Correct the value in `data` that a validation error (`problem`) is about, and say whether it was changed: a
     missing nullable field of an inner object becomes null; "4" becomes 4, "True" true, "null" null, 4.0 4.
     """
