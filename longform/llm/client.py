@@ -50,7 +50,8 @@ from longform.llm.send.bodies import (
     read_embeddings,
     read_json,
 )
-from longform.llm.send.dispatch import Call, Dispatcher, Replies, Result
+from longform.llm.send.calls import Call, LookAgain, Replies, Result
+from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import Fault, scrub
 
 QUESTIONS_AT_ONCE = 64
@@ -211,12 +212,15 @@ class PendingRequests:
 
     # replies
 
-    def _resolve_or_retry(self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None) -> bool:
+    def _resolve_or_retry(
+        self, pending: PendingRequest, record: Record | None, facts: ReplyFacts | None, *, recent: bool = False
+    ) -> bool:
         """Whether the record was used: it gave the request's result, or led to the next attempt. False where there is
         no record, or it cannot be read: then the present attempt is still to be sent. False also for a stored failure
         that is to be asked again: then the request is back at its first attempt, with `fresh` set.
 
         `facts` is what was read from a reply that has just arrived; None where the record comes from the store.
+        `recent`: it was stored in this run, by this process or another one: a failure in it is not asked again.
         """
         if record is None:
             return False
@@ -232,7 +236,8 @@ class PendingRequests:
             if completion is None:
                 return False
             result = judge(pending, completion, self._endpoint, cached=facts is None)
-        if facts is None and isinstance(result, Failure) and self.dispatcher.retry_errors and not pending.fresh:
+        retry = self.dispatcher.retry_errors and not (recent or pending.fresh)
+        if facts is None and isinstance(result, Failure) and retry:
             pending.fresh = True
             pending.start_over()
             return False
@@ -309,14 +314,24 @@ class PendingRequests:
     def _receive(self, group: list[PendingRequest], result: Result) -> None:
         """Handle the result of a call for the requests of the group. Where it has fewer replies than samples were
         asked for, each remaining sample is sent in a call of its own, and from then on so are all samples of this
-        endpoint.
+        endpoint. Where another process has stored some of the replies meanwhile, the others are asked for again.
         """
+        if isinstance(result, LookAgain):
+            try:
+                stored = self._models.store.get([each.keys[-1] for each in group])
+            except LongformError as error:
+                result = error
+            else:
+                there = [each for each in group if each.keys[-1] in stored]
+                self._receive(there, [(stored[each.keys[-1]], None) for each in there])
+                self.dispatcher.submit(self._calls([each for each in group if each.keys[-1] not in stored]))
+                return
         came = len(result) if isinstance(result, list) else len(group)
         for place, pending in enumerate(group[:came]):
             try:
                 self._receive_one(pending, result[place] if isinstance(result, list) else result)
-            except LongformError as error:
-                self._resolve(pending, error)
+            except Exception as error:  # whatever it is, those who wait must hear of it
+                self._resolve(pending, self.dispatcher.as_ours(error))
         if came < len(group):
             self.dispatcher.one_by_one = True
             self.dispatcher.submit(self._calls(group[came:]))
@@ -333,7 +348,7 @@ class PendingRequests:
         elif isinstance(result, Fault):
             failure = Failure(result.kind, result.message, pending.keys[-1], sample=pending.sample)
             self._resolve(pending, failure)
-        elif not self._resolve_or_retry(pending, *result):
+        elif not self._resolve_or_retry(pending, *result, recent=True):
             self._resolve(pending, Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read."))
 
 
@@ -452,8 +467,20 @@ class Client:
         sent = {text: dispatcher.clean(embedding_sent(self.endpoint, text)) for text in texts}
         keys = {text: embedding_key(self.endpoint, body) for text, body in sent.items()}
         vectors: dict[str, list[float]] = {}
+        while missing := [text for text in sent if text not in vectors]:  # again if another process stored a part
+            vectors |= self._vectors(dispatcher, missing, keys, sent)
+        self._note(keys.values())
+        return [vectors[text] for text in texts]
+
+    def _vectors(
+        self, dispatcher: Dispatcher, texts: list[str], keys: dict[str, str], sent: dict[str, str]
+    ) -> dict[str, list[float]]:
+        """text -> vector, stored or asked for now; without the texts of calls of which another process has answered a
+        part meanwhile. `keys` and `sent`: text -> its key, its canonical body. The errors of `embed`.
+        """
+        vectors: dict[str, list[float]] = {}
         calls: list[_EmbeddingCall] = []
-        remaining = iter(sent)
+        remaining = iter(texts)
         try:
             while chunk := list(islice(remaining, TEXTS_PER_CALL)):
                 stored = self.models.store.get([keys[text] for text in chunk])
@@ -468,8 +495,7 @@ class Client:
         finally:
             for each in calls:
                 each.wanted = False
-        self._note(keys.values())
-        return [vectors[text] for text in texts]
+        return vectors
 
     def _ask_online(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
         """`ask` for an endpoint with an address. Requests are submitted ahead of the item whose answer is due: about
@@ -566,8 +592,8 @@ class _EmbeddingCall:
         self._event.set()
 
     def result(self) -> dict[str, list[float]]:
-        """Wait for the call, and return text -> vector. Raises the error that the call ended with, and EndpointError
-        where the texts are refused.
+        """Wait for the call, and return text -> vector; empty if another process has answered a part of it meanwhile.
+        Raises the error that the call ended with, and EndpointError where the texts are refused.
         """
         self._dispatcher.wait(self._event)
         result = broken_off() if self._result is None else self._result
@@ -575,4 +601,6 @@ class _EmbeddingCall:
             raise result
         if isinstance(result, list):
             return {t: read_json(r.body)["embedding"] for t, (r, _) in zip(self._texts, result, strict=True)}
+        if isinstance(result, LookAgain):
+            return {}
         raise EndpointError(f"{self._dispatcher.named} embeds none of {len(self._texts)} texts: {result.message}.")

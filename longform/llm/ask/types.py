@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from longform.errors import Incomplete
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 Capability = Literal["json_schema", "n", "logprobs", "batch"]
 Form = Literal["text", "json", "tags"]
-FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty"]
+FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,12 @@ class Endpoint:
     def offline(self) -> bool:
         """Whether this is the built-in offline model, which has no address."""
         return self.base_url is None
+
+    @property
+    def address(self) -> str:
+        """Host, port and path of its base URL, for messages: without user, password and query; empty if offline."""
+        parts = urlsplit(self.base_url or "")
+        return parts.netloc.rpartition("@")[2] + parts.path.rstrip("/")
 
     @property
     def form(self) -> Literal["json", "tags"]:

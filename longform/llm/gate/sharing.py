@@ -119,7 +119,8 @@ class SharedGate:
 
     async def _run(self) -> None:
         """Keep a share while there is demand, then set the gate's share to 0 and give it back to the store; again if
-        new demand came meanwhile. A StoreError is passed to `failed`, except one from giving back, which is ignored.
+        new demand came meanwhile. An error is passed to `failed`, as a StoreError (without a share nothing would be
+        sent, and nobody would hear of it), except one from giving back, which is ignored.
         """
         try:
             while True:
@@ -132,6 +133,8 @@ class SharedGate:
                     return
         except StoreError as error:
             self._failed(error)
+        except Exception as error:
+            self._failed(StoreError(f"The share of endpoint {self._endpoint} is lost ({type(error).__name__})."))
 
     async def _work(self) -> None:
         """Update the share every second, or every 0.2 seconds while it is not the fair one, until there was no demand

@@ -91,7 +91,7 @@ class Fault(NamedTuple):
     """
 
     then: Then
-    kind: Literal["request", "filter"]
+    kind: Literal["request", "filter", "unanswered"]
     message: str
     status: int = 0
 
@@ -137,12 +137,15 @@ def status_within(body: bytes) -> int:
 
 
 def is_busy(status: int, body: bytes) -> bool:
-    """Whether the server seems only busy: a 429, also one for lack of money, unless this request alone exceeds the
-    rate limit; or a 503 that says the model is still loading.
+    """Whether the server seems only busy: a 429, unless it is for lack of money or this request alone exceeds the rate
+    limit; or a 503 that says the model is still loading.
     """
     if status == 503:
         return bool(LOADING.search(body[:CHARACTERS_READ]))
-    return status == 429 and not _never_fits(_details_of(body).words)
+    if status != 429:
+        return False
+    details = _details_of(body)
+    return not (QUOTA.search(details.code) or QUOTA_WORDS.search(details.words) or _never_fits(details.words))
 
 
 def unusable(body: bytes) -> str:

@@ -43,6 +43,8 @@ class Outcome:
     request_id: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     sent: bool = True
+    final: bool = False
+    too_large: bool = False
 
 
 class Wire:

@@ -27,7 +27,7 @@ from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.client import Client
 from longform.llm.models import Models
 from longform.llm.responses.store import open_responses
-from longform.llm.send.dispatch import TRIES
+from longform.llm.send.machine import TRIES
 from longform.llm.send.wire import seconds_to_wait
 
 CANARY = "sk-canary-0123456789abcdef"
