@@ -38,6 +38,7 @@ from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import (
     CHAT,
     EMBEDDINGS,
+    Bodies,
     Completion,
     ReplyFacts,
     body_of,
@@ -119,6 +120,7 @@ class PendingRequests:
     def __init__(self, models: Shared, endpoint: Endpoint, stage: str, recipe: str) -> None:
         self.dispatcher = models.dispatcher(endpoint)
         self._models, self._endpoint, self._stage, self._recipe = models, endpoint, stage, recipe
+        self._bodies = Bodies(endpoint)
 
     def begin(self, chunk: Sequence[tuple[T, Request]]) -> list[tuple[T, PendingRequest]]:
         """For each item one (item, PendingRequest) per sample of its request, in order. Samples whose reply is neither
@@ -150,7 +152,7 @@ class PendingRequests:
         and adds a waiter to a PendingRequest each time that it is in `all`.
         """
         asked = [(item, request, sample) for item, request in chunk for sample in range(request.samples)]
-        bodies = [self.dispatcher.clean(canonical(body_of(self._endpoint, request, n))) for _, request, n in asked]
+        bodies = [self.dispatcher.clean(self._bodies.sent(request, n)) for _, request, n in asked]
         keys = [chat_key(self._endpoint, body, sample) for body, (_, _, sample) in zip(bodies, asked, strict=True)]
         found: list[tuple[T, PendingRequest]] = []
         new: list[PendingRequest] = []

@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import count, upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.bodies import body_of, chat_key, embedding_key, embedding_sent
+from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent
 
 AT_ONCE = 64
 ENOUGH = 10
@@ -46,6 +45,7 @@ class Estimator:
     def __init__(self, endpoint: Endpoint, store: ResponseStore | None) -> None:
         self.endpoint = endpoint
         self._store = None if endpoint.offline else store
+        self._bodies = Bodies(endpoint)
         self._waiting: list[_Question] = []
         self._tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._seen = sqlite3.connect("", isolation_level=None)  # of its own, in memory until it is large
@@ -62,7 +62,7 @@ class Estimator:
         if self.endpoint.offline:
             self._tallies[request.task].sums["calls"] += request.samples
             return
-        sent = [canonical(body_of(self.endpoint, request, sample)) for sample in range(request.samples)]
+        sent = [self._bodies.sent(request, sample) for sample in range(request.samples)]
         keys = [chat_key(self.endpoint, body, sample) for sample, body in enumerate(sent)]
         together = request.samples > 1 and "n" in self.endpoint.capabilities
         texts = [content for _, content in request.messages]

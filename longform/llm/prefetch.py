@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from longform.errors import BudgetError
-from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
-from longform.llm.send.bodies import body_of, chat_key, read_completion
+from longform.llm.send.bodies import Bodies, chat_key, read_completion
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of
 
@@ -58,9 +57,10 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
     """An item for each sample of each request: its key, its body, and the most it can cost in a batch (0 where the
     price is unknown).
     """
+    bodies = Bodies(endpoint)
     for request in requests:
         for sample in range(request.samples):
-            sent = dispatcher.clean(canonical(body_of(endpoint, request, sample)))
+            sent = dispatcher.clean(bodies.sent(request, sample))
             yield Item(
                 chat_key(endpoint, sent, sample),
                 sent,

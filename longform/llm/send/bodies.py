@@ -18,9 +18,12 @@ import json
 import math
 from array import array
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
-from longform.llm.ask.keys import canonical, key_of
+import orjson
+
+from longform.llm.ask.keys import Encoded, canonical, key_of
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.read.replies import writable
 
@@ -74,6 +77,36 @@ def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, 
     if sample and isinstance(body.get("seed"), int) and "n" not in endpoint.capabilities:
         body["seed"] += sample
     return body
+
+
+class Bodies:
+    """The bodies of requests to an endpoint in canonical form: `sent` gives the same text as `canonical(body_of(...))`,
+    in a quarter of the time, as all but the messages is made once for requests of the same kind.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._frames: dict[tuple[Any, ...], tuple[str, str]] = {}
+        names = [name for name, _ in endpoint.parameters]
+        self._seeded = "seed" in names and "n" not in endpoint.capabilities
+        self._replaced = "messages" in names
+
+    def sent(self, request: Request, sample: int = 0) -> str:
+        """The body of the request for one sample, in canonical form."""
+        if self._replaced:
+            return canonical(body_of(self._endpoint, request, sample))
+        kind = request.reply, request.form, request.max_tokens, request.logprobs, sample if self._seeded else 0
+        frame = self._frames.get(kind)
+        if frame is None:
+            body = {**body_of(self._endpoint, request, sample), "messages": _MESSAGES}
+            before, _, after = canonical(body).partition(_MESSAGES.json)
+            frame = self._frames[kind] = before, after
+        messages = ",".join([f'{{"role":{quoted(role)},"content":{quoted(text)}}}' for role, text in request.messages])
+        return f"{frame[0]}[{messages}]{frame[1]}"
+
+
+_MESSAGES = Encoded({})
+_MESSAGES.json = "\0"  # which no JSON text has
 
 
 def chat_key(endpoint: Endpoint, sent: str, sample: int = 0, attempt: int = 0) -> str:
@@ -195,9 +228,12 @@ def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] |
 def read_json(body: bytes) -> dict[str, Any]:
     """The JSON object in the body; an empty dict where it is no JSON object."""
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
+        document = orjson.loads(body)
+    except ValueError:  # also of what the slower parser takes: NaN, half a surrogate pair, UTF-16
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            return {}
     return document if isinstance(document, dict) else {}
 
 
@@ -267,6 +303,8 @@ def _text(value: Any) -> str:
 def _count(usage: Any, name: str) -> int:
     """The count of this name in `usage`; 0 where there is none, or it is no whole number from 0 on."""
     number = usage.get(name) if isinstance(usage, dict) else None
+    if type(number) is float and number.is_integer():  # as integers of more than 64 bits are read
+        number = int(number)
     return number if type(number) is int and number >= 0 else 0
 
 

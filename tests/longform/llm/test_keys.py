@@ -5,6 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.llm.ask.keys import LEFT_OUT, canonical, key_of
+from longform.llm.ask.types import Endpoint, Request
+from longform.llm.send.bodies import Bodies, body_of
+from schemas.replies import Corruption
 
 BODY = {
     "model": "model-x",
@@ -59,3 +62,33 @@ def test_a_field_that_cannot_change_the_reply_does_not_change_the_key(name: str,
 def test_another_text_has_another_key(content: str) -> None:
     changed = {**BODY, "messages": [{"role": "user", "content": content}]}
     assert key(changed) != key({**BODY, "messages": [{"role": "user", "content": content + " "}]})
+
+
+PARAMETERS = st.dictionaries(
+    st.sampled_from(["seed", "temperature", "stop", "zeta", "user", "a"]),
+    st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(), st.lists(st.text())),
+)
+
+
+@given(
+    parameters=PARAMETERS,
+    messages=st.lists(st.tuples(st.sampled_from(["system", "user"]), st.text()), min_size=1, max_size=3),
+    samples=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    schema=st.booleans(),
+    logprobs=st.sampled_from([None, 0, 5]),
+    capabilities=st.sampled_from([frozenset(), frozenset({"n"})]),
+)
+def test_bodies_made_in_a_hurry_are_the_canonical_ones(
+    parameters: dict[str, Any],
+    messages: list[tuple[str, str]],
+    samples: list[int],
+    schema: bool,
+    logprobs: int | None,
+    capabilities: Any,
+) -> None:
+    endpoint = Endpoint("e", "m", tuple(sorted(parameters.items())), capabilities=capabilities)
+    more: dict[str, Any] = {"reply": Corruption, "form": "json"} if schema else {}
+    request = Request(tuple(messages), task="t", logprobs=logprobs, **more)
+    bodies = Bodies(endpoint)
+    for sample in samples:
+        assert bodies.sent(request, sample) == canonical(body_of(endpoint, request, sample))

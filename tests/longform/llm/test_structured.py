@@ -517,3 +517,44 @@ def test_of_one_choice_the_bare_word_is_a_verdict(
 
 def test_a_bare_word_is_no_reply_of_several_fields() -> None:
     assert isinstance(read_reply("yes", WritingCheck, "tags"), str)
+
+
+PIECES = ['{"reasoning": "a", "score": 4, "doubtful": null}', '"score"', '"reasoning"', '"doubtful"', ": ", ":", ", "]
+PIECES += [
+    "4",
+    '"4"',
+    "4.0",
+    "true",
+    "null",
+    "NaN",
+    '"a"',
+    '"\\u0061"',
+    "{",
+    "}",
+    "[",
+    "]",
+    "\n",
+    "=====",
+    '"say \\"why\\": no"',
+    '"tab\there"',
+    "1e400",
+    "\\",
+    '"ü\ud800"',
+    " ",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from([Score, Verdict, Corruption]))
+def test_a_reply_that_is_plain_json_is_read_as_with_a_second_look(pieces: list[str], model: type[BaseModel]) -> None:
+    """A sentence before the JSON makes sure of the second look."""
+    text = "".join(pieces)
+    assert read_reply(text, model, "json") == read_reply(f"Here:\n{text}", model, "json")
+
+
+FIELDS = {"reasoning": st.text(min_size=1), "score": st.integers(1, 5), "doubtful": st.none() | st.booleans()}
+
+
+@given(st.fixed_dictionaries(FIELDS), st.booleans())
+def test_plain_json_of_any_text_is_read(fields: dict[str, Any], escaped: bool) -> None:
+    text = json.dumps(fields, ensure_ascii=escaped)
+    assert read_reply(text, Score, "json") == read_reply(f"Here:\n{text}", Score, "json")
