@@ -250,8 +250,7 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
     finish, refusal = _text(choice.get("finish_reason")) or "stop", _text(message.get("refusal"))
     finish = OURS.get(finish.lower(), finish)
     text = _content(message.get("content"))
-    silent = any(name in message for name in ("content", *SAYING_NOTHING)) or finish in ("length", "content_filter")
-    if not finish or choice.get("error") or (text is None and not silent and not refusal):
+    if not finish or choice.get("error") or (text is None and not refusal and not _silent(message, finish)):
         return None
     logprobs = choice.get("logprobs")
     served, fingerprint, tokens, reasoning = _facts_of(document)
@@ -267,6 +266,11 @@ def _completion(document: dict[str, Any], choice: Any) -> Completion | None:
         refusal=writable(refusal),
         logprobs=logprobs.get("content") if isinstance(logprobs, dict) else None,
     )
+
+
+def _silent(message: dict[str, Any], finish: str) -> bool:
+    """Whether a message without a text or a refusal is whole nevertheless: see `_completion`."""
+    return finish in ("length", "content_filter") or any(name in message for name in ("content", *SAYING_NOTHING))
 
 
 def _facts_of(document: dict[str, Any]) -> tuple[str, str | None, tuple[int, int, int], int]:

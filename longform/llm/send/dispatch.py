@@ -132,8 +132,9 @@ class Dispatcher:
 
     def submit(self, calls: Sequence[Call]) -> None:
         """Queue calls; returns at once. Each call's `done` is called later, in the event loop."""
-        self._inbox.extend(calls)
-        self.wake()
+        if calls:  # waking the loop costs more than a stored answer
+            self._inbox.extend(calls)
+            self.wake()
 
     def drop_unwanted(self) -> None:
         """Drop the calls that are not in flight (not sent yet, or to be sent again) and that nobody waits for any
