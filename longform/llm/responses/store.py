@@ -31,6 +31,7 @@ from longform.llm.responses.records import (
     SELECT_LATEST,
     SELECT_LEDGER,
     SELECT_LEDGER_OF,
+    SELECT_SPENT,
     SELECT_STATS,
     STAGE_JOB,
     STATS,
@@ -148,6 +149,12 @@ class ResponseStore:
             rows = self._database.rows(SELECT_LEDGER_OF, dataset, list(recipes))
         lines = [dict(zip(LEDGER, row, strict=True)) for row in rows]
         return [{**line, "batch": bool(line["batch"])} for line in lines]
+
+    def spent(self, dataset: str | None = None, *, without_run: str = "") -> int:
+        """What was paid for a dataset, or for all (None), in billionths of a US dollar: by the lines of all runs but
+        one. Calls of unknown price count nothing.
+        """
+        return int(self._database.rows(SELECT_SPENT, dataset, without_run)[0][0])
 
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
         """What the latest answers (LATEST_ANSWERS at most) of a task and model at this endpoint used on average, of

@@ -31,7 +31,7 @@ from longform.errors import BudgetError, EndpointError, Incomplete, LongformErro
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
-from longform.llm.price import NANO, Budget, cost_nano, price_of
+from longform.llm.price import Budget, cost_nano, price_of
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import ReplyFacts
@@ -102,8 +102,7 @@ class Dispatcher:
 
     `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
     counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
-    `retry_errors`: questions whose stored result is a failure are to be asked again. `run` and `dataset` are written
-    to the ledger.
+    `run` and `dataset` are written to the ledger.
     """
 
     def __init__(
@@ -114,7 +113,6 @@ class Dispatcher:
         loop: asyncio.AbstractEventLoop,
         *,
         api_key: str | None,
-        retry_errors: bool = False,
         transport: httpx2.AsyncBaseTransport | None = None,
         first_pause_seconds: float = 1.0,
         run: str = "",
@@ -129,7 +127,7 @@ class Dispatcher:
         self.halted: LongformError | None = None
         self.answered = 0
         self.one_by_one = False
-        self.loop, self.api_key, self.retry_errors, self._transport = loop, api_key, retry_errors, transport
+        self.loop, self.api_key, self._transport = loop, api_key, transport
         self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
         self._wire: Wire | None = None
         self._wiring = threading.Lock()
@@ -161,14 +159,6 @@ class Dispatcher:
         """Halt the endpoint with this error of the store, where the processes' shares of the endpoint are kept."""
         self.halted = self.halted or error
         self._pump()
-
-    def check_key(self) -> None:
-        """Raise EndpointError where the endpoint names a variable for its API key and that is not set."""
-        if self.endpoint.key_env and not self.api_key:
-            raise EndpointError(
-                f'The key {self.endpoint.key_env} of endpoint "{self.endpoint.name}" is not set. '
-                "Set it, or use another endpoint."
-            )
 
     # from any thread
 
@@ -626,18 +616,7 @@ class Dispatcher:
 
     def out_of_money(self, cost: int) -> str:
         """The message of a BudgetError, where the next call may cost so many billionths of a US dollar."""
-        cap = (self.budget.cap_nano or 0) / NANO
-        spent = self.budget.spent_nano / NANO
-        return (
-            f"Stopped at USD {spent:,.{_digits(cap)}f} of {cap:,.{_digits(cap)}f}: the next call to "
-            f'"{self.endpoint.name}" may cost up to USD {cost / NANO:.{_digits(cost / NANO)}f}. What was answered is '
-            "stored; run the same command, or one with a higher --max-cost, to go on from there."
-        )
-
-
-def _digits(amount: float) -> int:
-    """How many decimals of an amount in US dollars are shown."""
-    return 2 if amount >= 1 else 4 if amount >= 0.01 else 6
+        return self.budget.refusal(self.endpoint.name, cost)
 
 
 def _read(call: Call, outcome: Outcome) -> Replies | None:

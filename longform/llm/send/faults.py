@@ -91,7 +91,7 @@ class Fault(NamedTuple):
     """
 
     then: Then
-    kind: Literal["request", "filter"]
+    kind: Literal["request", "filter", "unanswered"]
     message: str
     status: int = 0
 
