@@ -32,7 +32,7 @@ from longform.files import read_json, write_json
 from longform.hints import hint
 from longform.llm.ask.types import Endpoint, FailureKind
 from longform.llm.models import Models
-from longform.llm.price import NANO
+from longform.llm.price import NANO, Cap, caps_of
 from longform.llm.retry import kind_of
 from longform.settings import budget, responses
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
@@ -149,7 +149,8 @@ def build(
         where = responses(options.home)
         models = Models(
             where,
-            **limits(config, options),
+            max_cost=options.max_cost,
+            caps=caps(dataset, config, options),
             retry=options.retry,
             failed_runs=config.failed_runs,
             run=name,
@@ -168,19 +169,21 @@ def build(
         )
         models.ahead = partial(_endpoints_ahead, dataset, config, options, builder)
         with _recorded(store, dataset, name, config, builder) as record:
-            record["budget_usd"] = limits(config, options)["budget"]
+            record["budget_usd"] = budget_of(config, options)
             published = _published(builder, method, options)
             record["version"] = published.version.name if published else None
         store.sweep()  # a worker that was lost on the way leaves what it had half-written
         return published, builder
 
 
-def limits(config: ModelSettings, options: Options) -> dict[str, float | None]:
-    """The limits of cost in US dollars, as arguments of Models: of this run, of the dataset (the option, else the
-    setting) and of the home.
-    """
-    of_dataset = config.budget if options.budget is None else options.budget
-    return {"max_cost": options.max_cost, "budget": of_dataset, "home_budget": budget()}
+def budget_of(config: ModelSettings, options: Options) -> float | None:
+    """The budget of the dataset in US dollars: by the option, else by the setting; None: no limit."""
+    return config.budget if options.budget is None else options.budget
+
+
+def caps(dataset: str, config: ModelSettings, options: Options) -> tuple[Cap, ...]:
+    """The limits of cost over all runs: of the dataset and of the home."""
+    return caps_of(dataset, budget_of(config, options), budget())
 
 
 def _endpoints_ahead(dataset: str, config: ModelSettings, options: Options, builder: Build) -> list[Endpoint]:

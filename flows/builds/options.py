@@ -44,7 +44,7 @@ class Options:
     force: Annotated[str | None, About("make this stage again even if it is there", "STAGE")] = None
     max_cost: Annotated[float | None, About("stop before more than this is spent", "USD", 0, MOST_USD)] = None
     budget: Annotated[
-        float | None, About("stop before this dataset's builds have spent more; else `budget`", "USD", 0, MOST_USD)
+        float | None, About("stop before all builds of the dataset have spent more; else `budget`", "USD", 0, MOST_USD)
     ] = None
     retry_errors: Annotated[
         bool | list[str],

@@ -95,7 +95,7 @@ def build(
     planned, existing = building.plan(method, run_options)
     if existing and planned.nothing_to_do:
         return _finished(existing, time.monotonic() - started, as_json, new=False)
-    _check_prices(chosen, run_options)
+    _check_prices(dataset, chosen, run_options)
     published = _run(dataset, chosen, run_options, method)
     if published is None:
         return _stopped(dataset, run_options.until, as_json)
@@ -122,13 +122,13 @@ def plan(
     from flows.builds import building
     from flows.builds.console import console
     from flows.builds.plan_table import plan_foot, plan_table
-    from flows.cli.shared.costs import budget_lines, spent_of_limits
+    from flows.cli.shared.costs import budget_lines, spent_of
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
     chosen, run_options = read_options(dataset, config, settings, home, limit, options)
     planned, existing = building.plan(building.declare(dataset, chosen, run_options), run_options, priced=True)
-    budgets = spent_of_limits(run_options.home, dataset, building.limits(chosen, run_options))
+    budgets = spent_of(run_options.home, building.caps(dataset, chosen, run_options))
     _say_terms(chosen)
     if as_json:
         return print_json(
@@ -160,14 +160,14 @@ def _say_terms(chosen: Any) -> None:
         print("terms = undecided: read docs/data-policy.md before you use real dumps, then set terms.", file=sys.stderr)
 
 
-def _check_prices(chosen: Any, options: Any) -> None:
+def _check_prices(dataset: str, chosen: Any, options: Any) -> None:
     """Raise UsageError if there is a limit of cost and the price of an endpoint in use is unknown. `chosen`: the
     configuration; `options`: those of the build.
     """
-    from flows.builds.building import limits
+    from flows.builds.building import caps
     from flows.config.endpoints import check_prices, endpoints_used
 
-    if any(usd is not None for usd in limits(chosen, options).values()):
+    if options.max_cost is not None or caps(dataset, chosen, options):
         check_prices(endpoints_used(chosen), chosen.endpoints)
 
 

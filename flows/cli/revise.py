@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+DATASET = "revision-distance"
 MAX_BYTES = 1_000_000  # 160,000 words, a novel
 MAX_CONTEXT_CHARACTERS = 60
 CONTEXT_CHARACTERS = 400
@@ -85,6 +86,7 @@ def revise(
 ) -> None:
     """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
     from longform.llm.models import Models
+    from longform.llm.price import caps_of
     from longform.llm.retry import Retry
     from longform.settings import budget, responses
     from longform.settings import home as home_of
@@ -97,13 +99,9 @@ def revise(
         raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
     text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
     editor, editor_options, of_dataset = _editor(config, with_prompts(settings, prompts))
-    limits = {"max_cost": amount(max_cost), "budget": of_dataset, "home_budget": budget()}
-    own: dict[str, Any] = {
-        "run": f"revise-{time.time_ns()}-{os.getpid()}",
-        "dataset": "revision-distance",
-        "offline": RULES,
-    }
-    with Models(responses(home_of(home)), **limits, **own, retry=Retry.of(retry_errors)) as models:
+    own: dict[str, Any] = {"run": f"revise-{time.time_ns()}-{os.getpid()}", "dataset": DATASET, "offline": RULES}
+    own |= {"caps": caps_of(DATASET, of_dataset, budget()), "retry": Retry.of(retry_errors)}
+    with Models(responses(home_of(home)), max_cost=amount(max_cost), **own) as models:
         found = distance(text, reference_text, models.client(editor, stage="revise"), request=request, **editor_options)
     if as_json:
         return print_json(document(found))
@@ -161,7 +159,7 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
     from flows.registry import config_class
     from flows.revision_distance import prompts
 
-    chosen = configuration.read("revision-distance", config_class("revision-distance"), config, settings)
+    chosen = configuration.read(DATASET, config_class(DATASET), config, settings)
     editor = endpoint_of_stage("propose_edits", chosen)
     loaded = prompts(chosen)
     editor_options = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from longform.errors import EndpointError, LongformError, UsageError
 from longform.llm.ask.types import Endpoint, Request, broken_off
-from longform.llm.price import BUDGET, HOME_BUDGET, MAX_COST, Budget, Cap, caps_of
+from longform.llm.price import BUDGET, HOME_BUDGET, MAX_COST, NANO, Budget, Cap
 from longform.llm.retry import Retry
 from longform.settings import api_key
 
@@ -40,13 +40,12 @@ class Models:
     """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
     PostgreSQL database) and the event loop's thread are opened when first needed.
 
-    Limits in US dollars, each None for none: `max_cost` of this run, `budget` of the dataset over all runs,
-    `home_budget` of all datasets. `retry`: which questions whose stored result is a failure are asked again.
-    `failed_runs`: after so many runs without an answer a question ends as a failure. `run` and `dataset` are written to
-    the ledger. `ahead` returns the endpoints that the rest of the build may call. `offline`: the rules of the offline
-    model. `transport` replaces the network. `key_of` returns the API key for the name of an environment variable.
-    `first_pause_seconds`: the longest pause before a call is sent again for the first time. `close` waits up to
-    `loop_seconds` for calls to end.
+    `max_cost`: the cap of this run in US dollars; None: no cap. `caps`: limits that other runs count for as well.
+    `retry`: which questions whose stored result is a failure are asked again. `failed_runs`: after so many runs without
+    an answer a question ends as a failure. `run` and `dataset` are written to the ledger. `ahead` returns the endpoints
+    that the rest of the build may call. `offline`: the rules of the offline model. `transport` replaces the network.
+    `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`: the longest pause
+    before a call is sent again for the first time. `close` waits up to `loop_seconds` for calls to end.
     """
 
     def __init__(
@@ -54,8 +53,7 @@ class Models:
         where: Path | str,
         *,
         max_cost: float | None = None,
-        budget: float | None = None,
-        home_budget: float | None = None,
+        caps: Sequence[Cap] = (),
         retry: Retry = NO_RETRY,
         failed_runs: int = FAILED_RUNS,
         run: str = "",
@@ -67,7 +65,7 @@ class Models:
         first_pause_seconds: float = 1.0,
         loop_seconds: float = LOOP_SECONDS,
     ) -> None:
-        self.budget = Budget(caps=caps_of(max_cost, budget, home_budget, dataset))
+        self.budget = Budget(None if max_cost is None else int(max_cost * NANO), caps)
         self.retry, self.failed_runs, self.ahead = retry, failed_runs, ahead
         self.where, self._transport, self._key_of = where, transport, key_of
         self._run, self._dataset = run, dataset

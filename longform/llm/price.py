@@ -191,11 +191,9 @@ OF_WHAT = {
 }
 
 
-def caps_of(
-    max_cost: float | None, budget: float | None, home_budget: float | None, dataset: str = ""
-) -> tuple[Cap, ...]:
-    """The limits in US dollars that are set: of a run, of a dataset over all runs, and of all datasets."""
-    given = ((MAX_COST, max_cost, None), (BUDGET, budget, dataset), (HOME_BUDGET, home_budget, None))
+def caps_of(dataset: str, budget: float | None, home_budget: float | None) -> tuple[Cap, ...]:
+    """The limits in US dollars that are set over all runs: of a dataset, and of all datasets."""
+    given = ((BUDGET, budget, dataset), (HOME_BUDGET, home_budget, None))
     return tuple(Cap(name, int(usd * NANO), of) for name, usd, of in given if usd is not None)
 
 

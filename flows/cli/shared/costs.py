@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.builds.building import last_budget
 from longform.artifacts.versions import find
-from longform.llm.price import NANO, caps_of
+from longform.llm.price import NANO, Cap, caps_of
 from longform.llm.responses.store import open_responses
 from longform.settings import budget, responses
 
@@ -46,31 +46,32 @@ def paid(home: Path, address: str) -> dict[str, Any]:
         "version": version.name if version else None,
         "stages": [{name: value for name, value in line.items() if name != "cost_nano"} for line in stages],
         "total": {**total, "usd": sum(line["cost_nano"] or 0 for line in lines) / NANO},
-        "budgets": spent_of_limits(home, dataset, {"budget": last_budget(home, dataset), "home_budget": budget()}),
+        "budgets": spent_of(home, caps_of(dataset, last_budget(home, dataset), budget())),
     }
 
 
-def spent_of_limits(home: Path, dataset: str, limits: Mapping[str, float | None]) -> list[dict[str, Any]]:
-    """What all runs have spent of each limit that is set, in USD, as a JSON value: `of` (the dataset; None: all
-    datasets), `budget`, `spent` and `left`. `limits`: `budget` and `home_budget`, as of Models. Only reads.
+def spent_of(home: Path, caps: Iterable[Cap]) -> list[dict[str, Any]]:
+    """What all runs have spent under each of these limits, in USD, as a JSON value: `of` (the dataset; None: all
+    datasets), `budget`, `spent` and `left`. Only reads.
     """
-    caps = caps_of(None, limits["budget"], limits["home_budget"], dataset)
-    if not caps:
-        return []
     with closing(open_responses(responses(home), read_only=True)) as store:
-        spent = [store.spent(cap.dataset) for cap in caps]
+        spent = [(cap, store.spent(cap.dataset)) for cap in caps]
     return [
-        {"of": cap.dataset, "budget": cap.limit_nano / NANO, "spent": nano / NANO}
-        | {"left": max(0, cap.limit_nano - nano) / NANO}
-        for cap, nano in zip(caps, spent, strict=True)
+        {
+            "of": cap.dataset,
+            "budget": cap.limit_nano / NANO,
+            "spent": nano / NANO,
+            "left": max(0, cap.limit_nano - nano) / NANO,
+        }
+        for cap, nano in spent
     ]
 
 
-def budget_lines(budgets: list[dict[str, Any]]) -> list[str]:
-    """A line for each limit of `spent_of_limits`, e.g. `budget of axioms: USD 3.20 of 50.00 spent, 46.80 left`."""
+def budget_lines(budgets: Iterable[dict[str, Any]]) -> list[str]:
+    """A line for each limit of `spent_of`, e.g. `budget of axioms: USD 3.20 of 50.00 spent, 46.80 left`."""
     return [
-        f"budget of {each['of'] or 'all datasets (LONGFORM_BUDGET)'}: USD {each['spent']:,.2f} of {each['budget']:,.2f} "
-        f"spent, {each['left']:,.2f} left"
+        f"budget of {each['of'] or 'all datasets'}: USD {each['spent']:,.2f} of {each['budget']:,.2f} spent, "
+        f"{each['left']:,.2f} left"
         for each in budgets
     ]
 
@@ -113,7 +114,8 @@ def _usd_text(line: dict[str, Any]) -> str:
 
 def costs_lines(found: dict[str, Any]) -> list[str]:
     """Lines to print below the table: that nothing was paid, or an empty line and how many calls have no known price
-    or no usable answer, and what is left of budgets; no lines if there is nothing to say. `found`: the result of `paid`.
+    or no usable answer, and what is left of budgets; no lines if there is nothing to say. `found`: the result of
+    `paid`.
     """
     name = found["dataset"] + (f" {found['version']}" if found["version"] else "")
     total = found["total"]
