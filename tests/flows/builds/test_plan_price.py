@@ -237,7 +237,7 @@ def test_texts_are_embedded_many_a_call_and_looked_up_one_by_one(tmp_path: Path)
     records = [
         (
             key_of("mine", EMBEDDINGS, each),
-            Record("mine", "m", "embeddings", "", each.encode(), b'{"embedding": [0.5]}', input_tokens=3),
+            Record("mine", "m", "embeddings", "", each.encode(), vector, input_tokens=3),
         )
         for each in sent
     ]
