@@ -201,6 +201,7 @@ class Models:
                     api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
                     transport=self._transport,
                     first_pause_seconds=self._first_pause_seconds,
+                    failed_runs=self.failed_runs,
                     run=self._run,
                     dataset=self._dataset,
                 )

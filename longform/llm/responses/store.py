@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, replace
 from functools import partial
@@ -192,6 +192,13 @@ class ResponseStore:
         """
         return await self._database.lease(keys, again)
 
+    async def note_failed(self, faults: Mapping[str, str], run: str) -> dict[str, int]:
+        """Note that this run has asked these keys (key -> fault) in vain; key -> number of runs that did."""
+        failing = _failing.setdefault(self._database.named, {})
+        for key in faults:
+            failing.setdefault(key, set()).add(run)
+        return {key: len(failing[key]) for key in faults}
+
     async def release(self, keys: Sequence[str]) -> None:
         """Give back this process's leases of these keys, so that another process may ask."""
         await self._database.release(keys)
@@ -245,6 +252,7 @@ class ResponseStore:
 Place = tuple[Path | str, bool]
 
 _open: dict[Place, Database] = {}
+_failing: dict[str, dict[str, set[str]]] = {}
 _users: Counter[Place] = Counter()
 _opening = threading.Lock()
 

@@ -34,7 +34,7 @@ from longform.llm.gate.sharing import SharedGate
 from longform.llm.price import Budget, cost_nano, price_of
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.bodies import ReplyFacts
+from longform.llm.send.bodies import CHAT, ReplyFacts
 from longform.llm.send.faults import (
     Fault,
     fault_of,
@@ -115,6 +115,7 @@ class Dispatcher:
         api_key: str | None,
         transport: httpx2.AsyncBaseTransport | None = None,
         first_pause_seconds: float = 1.0,
+        failed_runs: int = 3,
         run: str = "",
         dataset: str = "",
     ) -> None:
@@ -129,6 +130,7 @@ class Dispatcher:
         self.one_by_one = False
         self.loop, self.api_key, self._transport = loop, api_key, transport
         self._first_pause_seconds, self._run, self._dataset = first_pause_seconds, run, dataset
+        self._failed_runs = failed_runs
         self._wire: Wire | None = None
         self._wiring = threading.Lock()
         self._inbox: deque[Call] = deque()
@@ -547,6 +549,12 @@ class Dispatcher:
             )
             await self._end_with_error(call, self.halted)
             return
+        if tried > TRIES[kind] and call.path == CHAT:
+            runs = await self.store.note_failed(dict.fromkeys(call.keys, fault.message), self._run)
+            if min(runs.values()) >= self._failed_runs:
+                number = max(runs.values())
+                await self._given_up(call, f"no answer in {number} runs, at last: {fault.message}")
+                return
         if tried > TRIES[kind]:
             gave_up = (
                 f"{self.named} gave no answer in {sum(call.tries.values())} tries (at last: {fault.message}): "
@@ -559,6 +567,13 @@ class Dispatcher:
             asked *= random.uniform(1, 1.25)
             pause = asked if kind == "rate" else max(pause, asked)
         self._after(pause, call)
+
+    async def _given_up(self, call: Call, why: str) -> None:
+        """End a call that several runs have made in vain with a Fault, which is stored as a tombstone."""
+        stone: dict[str, Any] = {"state": TOMBSTONE, "code": "unanswered", "body": why.encode()}
+        pairs = zip(call.keys, call.bases, strict=True)
+        await self.store.put([(key, Record(**base, **stone)) for key, base in pairs])
+        call.done(Fault("never", "unanswered", why))
 
     async def _end_with_error(self, call: Call, error: LongformError) -> None:
         """Release the leases of the call's keys, and end the call with this error."""
