@@ -151,7 +151,9 @@ def flags(*chosen: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
         @functools.wraps(command)
         def with_flags(**given: Any) -> None:
-            command(options={name: given.pop(name) for name in names}, **given)
+            values = {name: given.pop(name) for name in names}
+            defaults = {name: _options()[name].default for name in names}
+            command(options={name: defaults[name] if values[name] is None else values[name] for name in names}, **given)
 
         with_flags.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         with_flags.__annotations__ = {declared.name: declared.annotation for declared in parameters}
