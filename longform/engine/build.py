@@ -240,7 +240,12 @@ class Build:
         rules = self.models.offline if call.endpoints else {}
         after = self._stages_after.get(call.recipe.fingerprint, 0)
         asking = self.models.asking() if call.online and self.shared_responses else {}
-        context = {"shared": self.shared, "responses": self.models.where, "offline": rules, "asking": asking}
+        context: dict[str, Any] = {
+            "shared": self.shared,
+            "responses": self.models.where,
+            "offline": rules,
+            "asking": asking,
+        }
         jobs = [replace(job, **context, stages_after=after) for job in jobs_of(self.store, call)]
         parts_of = {job.unit: reusable_parts(self.store, call, job, self.force, self.models.retry) for job in jobs}
         to_make = {job.unit: job for job in jobs if parts_of[job.unit] is None}

@@ -366,7 +366,9 @@ class Dispatcher:
             return
         finally:
             headers = outcome.headers if outcome else None
-            self.gate.release(ticket, verdict, headers, outcome.retry_after if outcome else None)
+            self.gate.release(
+                ticket, verdict, headers, outcome.retry_after if outcome else None, again=bool(call.tries)
+            )
             if verdict == "ok":
                 self._storing += 1
                 self._pump()

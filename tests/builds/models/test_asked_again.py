@@ -18,6 +18,8 @@ from longform.artifacts.store import Store
 from longform.artifacts.versions import artifact
 from longform.engine.thread_tasks import Threads
 from longform.errors import BudgetError, EndpointError, Incomplete, UsageError
+from longform.llm.ask.types import Endpoint, Request
+from longform.llm.models import Models
 
 pytestmark = pytest.mark.check
 
@@ -115,6 +117,23 @@ def test_stages_that_need_no_missing_row_go_on_and_those_below_do_not_begin(tmp_
     assert {"answer_open_book", "corrupt_answers", "combine_answers"} <= ended
     assert not {"judge_pairs", "split_pairs"} & progress.begun.keys()
     assert not (tmp_path / "datasets").exists()
+
+
+def test_a_few_questions_without_a_readable_reply_do_not_stop_the_others_of_their_endpoint(
+    tmp_path: Path, server: Server
+) -> None:
+    server.fails = lambda body: (200, {}, b"no JSON") if "bad" in last(body) else says("Well.\n=====")
+    requests = [Request((("user", f"{kind} {n}"),), task="x") for kind in ("bad", "good") for n in range(8)]
+    endpoint = Endpoint("mine", "m", base_url=url(server))
+    for run in range(2):
+        came: list[Request] = []
+        with Models(tmp_path / "r.sqlite", first_pause_seconds=0.01) as models:
+            answers = models.client(endpoint).ask((request, request) for request in requests)
+            with pytest.raises(Incomplete) as ended:
+                came.extend(request for request, _ in answers)
+        assert len(came) == 8
+        assert "8 questions got no answer" in str(ended.value)
+        assert sorted(server.bodies.values()) == [1] * 8 + [7 * (run + 1)] * 8
 
 
 def test_after_three_runs_without_an_answer_a_row_is_a_defect_and_can_be_asked_again(
