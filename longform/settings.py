@@ -1,6 +1,8 @@
 """The settings that come from environment variables: no other module reads the environment."""
 
+import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +50,17 @@ def responses(home: Path) -> Path | str:
 def api_key(variable: str) -> str | None:
     """The API key in the environment variable that an endpoint's `key_env` names; None if unset or empty."""
     return os.environ.get(variable) or None
+
+
+def budget() -> float | None:
+    """LONGFORM_BUDGET, what all builds of a home may spend together in US dollars; None if unset or empty. UsageError
+    unless it is a number from 0 on.
+    """
+    text = os.environ.get("LONGFORM_BUDGET")
+    with suppress(ValueError):
+        if not text or 0 <= float(text) < math.inf:
+            return float(text) if text else None
+    raise UsageError(f"LONGFORM_BUDGET={text} is no amount of US dollars: give a number, e.g. 500, or unset it.")
 
 
 def author_key() -> str | None:

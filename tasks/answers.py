@@ -7,7 +7,7 @@ from __future__ import annotations
 from longform.artifacts.rows import Rejected, Row
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure
-from longform.llm.read.replies import whole_reply
+from longform.llm.retry import MODEL_REASON
 
 NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 
@@ -16,17 +16,7 @@ def unanswered(key: str, answer: Failure) -> Rejected:
     """The rejected row for the input with the id `key`, for which the model gave no usable answer: a defect with the
     reason "model: " and the kind of failure.
     """
-    return Rejected(key, "defect", f"model: {answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
-
-
-def usable(key: str, answer: Answer) -> str | Rejected:
-    """The text of a reply without its end mark and the model's thought, or a rejected row (for the input with the id
-    `key`) if the reply seems cut off or is empty.
-    """
-    text = whole_reply(answer.text)
-    if text is None:
-        return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
-    return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)
+    return Rejected(key, "defect", f"{MODEL_REASON}{answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
 
 
 def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:

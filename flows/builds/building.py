@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from flows.builds.options import Options as Options
 from flows.config.endpoints import ModelSettings, batched, check_batches
@@ -29,9 +30,11 @@ from longform.engine.stage import Method, UntilReached
 from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
 from longform.hints import hint
+from longform.llm.ask.types import Endpoint, FailureKind
 from longform.llm.models import Models
-from longform.llm.price import NANO
-from longform.settings import responses
+from longform.llm.price import NANO, Cap, caps_of
+from longform.llm.retry import kind_of
+from longform.settings import budget, responses
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 
 
@@ -39,8 +42,8 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     """The calls of the stages that a build would make, recorded by running the dataset's flow without making anything.
     Source files are hashed; no request is sent.
 
-    With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, or if `until`
-    or `force` names a stage that is not reached; SourceError if a source file is missing or damaged.
+    With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, or if `until`,
+    `force` or `retry_errors` names a stage that is not reached; SourceError if a source file is missing or damaged.
     """
     if options.version:
         check_name(options.version)
@@ -62,7 +65,7 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
     planned = Plan(
         method.store,
         force=options.force,
-        retry_errors=options.retry_errors,
+        retry=options.retry,
         responses=responses(options.home) if priced else None,
     )
     with closing(planned):
@@ -94,6 +97,27 @@ def _check_stages(dataset: str, method: Method, options: Options) -> None:
                     f"The build ends with {options.until} (--until), before {name} (--force): leave out one of the two."
                 )
             raise UsageError(f'{dataset} has no stage "{name}" (--{option}); {hint(name, names, "it has")}')
+    for stage, kind in options.retry.chosen:
+        _check_retry(dataset, method, stage, kind)
+
+
+def _check_retry(dataset: str, method: Method, stage: str, kind: str) -> None:
+    """Raise UsageError if --retry-errors names a stage that asks no model, or a reason that is neither a kind of
+    failure nor that of a row that the stage's artifact rejects. "" stands for all.
+    """
+    asking = {call.name: call for call in method.calls if call.endpoints}
+    if stage and stage not in asking:
+        did_you = hint(stage, asking, "those that do:")
+        raise UsageError(f'{dataset} has no stage "{stage}" that asks a model (--retry-errors); {did_you}')
+    chosen = [call for name, call in asking.items() if stage in ("", name)]
+    made = [method.store.artifact(call.name, call.recipe.fingerprint) for call in chosen]
+    reasons = [kind_of(reason) for artifact in made if artifact for _, reason in artifact.rejected()]
+    known = dict.fromkeys([*get_args(FailureKind), *filter(None, reasons)])
+    if kind and kind not in known:
+        raise UsageError(
+            f'No row is rejected as "{kind}" by a model\'s fault (--retry-errors {stage}:{kind}); '
+            f"{hint(kind, known, 'the reasons are')}"
+        )
 
 
 def build(
@@ -126,7 +150,9 @@ def build(
         models = Models(
             where,
             max_cost=options.max_cost,
-            retry_errors=options.retry_errors,
+            caps=caps(dataset, config, options),
+            retry=options.retry,
+            failed_runs=config.failed_runs,
             run=name,
             dataset=dataset,
             offline=module_of(dataset).OFFLINE,
@@ -139,13 +165,37 @@ def build(
             models=models,
             force=options.force,
             batch=batched(config),
-            shared_responses=isinstance(where, str) and options.max_cost is None,
+            shared_responses=isinstance(where, str) and not models.budget.caps,
         )
+        models.ahead = partial(_endpoints_ahead, dataset, config, options, builder)
         with _recorded(store, dataset, name, config, builder) as record:
+            record["budget_usd"] = budget_of(config, options)
             published = _published(builder, method, options)
             record["version"] = published.version.name if published else None
         store.sweep()  # a worker that was lost on the way leaves what it had half-written
         return published, builder
+
+
+def budget_of(config: ModelSettings, options: Options) -> float | None:
+    """The budget of the dataset in US dollars: by the option, else by the setting; None: no limit."""
+    return config.budget if options.budget is None else options.budget
+
+
+def caps(dataset: str, config: ModelSettings, options: Options) -> tuple[Cap, ...]:
+    """The limits of cost over all runs: of the dataset and of the home."""
+    return caps_of(dataset, budget_of(config, options), budget())
+
+
+def _endpoints_ahead(dataset: str, config: ModelSettings, options: Options, builder: Build) -> list[Endpoint]:
+    """The endpoints that a build may still call: those of the stages that it has not made or reused yet, and would not
+    reuse by a plan made now.
+    """
+    method = declare(dataset, config, options)
+    planned, _ = plan(method, options)
+    done = {entry.stage for entry in builder.done}
+    unmade = {stage.stage for stage in planned.stages if stage.state != "reuse"} - done
+    calls = [call for call in method.calls if call.name in unmade]
+    return [endpoint for call in calls for endpoint in call.endpoints if not endpoint.offline]
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
@@ -215,6 +265,16 @@ def _write_quietly(path: Path, record: dict[str, Any]) -> None:
     """
     with suppress(StoreError):
         write_json(path, record)
+
+
+def last_budget(home: Path, dataset: str) -> float | None:
+    """The budget of the dataset in US dollars that its latest build had, by the records in runs/; None if it had none,
+    or if there is no readable record.
+    """
+    for path in sorted((home / "runs" / dataset).glob("*.json"), reverse=True):
+        with suppress(StoreError):
+            return (read_json(path) or {}).get("budget_usd")
+    return None
 
 
 def durations(home: Path, dataset: str) -> dict[str, float]:

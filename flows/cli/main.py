@@ -21,6 +21,7 @@ from flows.cli.shared.arguments import (
     Json,
     Limit,
     PromptsFolder,
+    Retrying,
     Settings,
     print_json,
     read_options,
@@ -71,7 +72,7 @@ def show_config(dataset: Dataset) -> None:
     print(toml(dataset, config_class(dataset)), end="")
 
 
-@app.command()
+@app.command(cls=Retrying)
 @flags()
 def build(
     dataset: Dataset,
@@ -94,7 +95,7 @@ def build(
     planned, existing = building.plan(method, run_options)
     if existing and planned.nothing_to_do:
         return _finished(existing, time.monotonic() - started, as_json, new=False)
-    _check_endpoints(chosen, run_options)
+    _check_prices(dataset, chosen, run_options)
     published = _run(dataset, chosen, run_options, method)
     if published is None:
         return _stopped(dataset, run_options.until, as_json)
@@ -104,8 +105,8 @@ def build(
     _finished(version, time.monotonic() - started, as_json, new=True)
 
 
-@app.command()
-@flags("version", "until", "force")
+@app.command(cls=Retrying)
+@flags("version", "until", "force", "budget", "retry_errors")
 def plan(
     dataset: Dataset,
     config: ConfigFile = None,
@@ -121,11 +122,13 @@ def plan(
     from flows.builds import building
     from flows.builds.console import console
     from flows.builds.plan_table import plan_foot, plan_table
+    from flows.cli.shared.costs import budget_lines, spent_of
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
     chosen, run_options = read_options(dataset, config, settings, home, limit, options)
     planned, existing = building.plan(building.declare(dataset, chosen, run_options), run_options, priced=True)
+    budgets = spent_of(run_options.home, building.caps(dataset, chosen, run_options))
     _say_terms(chosen)
     if as_json:
         return print_json(
@@ -135,12 +138,13 @@ def plan(
                 "version": existing.name if existing else None,
                 "stages": [stage.as_dict() for stage in planned.stages],
                 "total": total(planned.stages),
+                "budgets": budgets,
             }
         )
     out = console()
     out.print(f"{dataset}, against endpoint {chosen.model}\n")
     out.print(plan_table(planned.stages))
-    for number, line in enumerate(plan_foot(planned.stages)):
+    for number, line in enumerate([*plan_foot(planned.stages), *budget_lines(budgets)]):
         out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
     if existing and planned.nothing_to_do:
         out.print(f"\nNothing to do: {dataset} {existing.name} has this recipe.")
@@ -156,16 +160,15 @@ def _say_terms(chosen: Any) -> None:
         print("terms = undecided: read docs/data-policy.md before you use real dumps, then set terms.", file=sys.stderr)
 
 
-def _check_endpoints(chosen: Any, options: Any) -> None:
-    """Raise EndpointError if the API key of an endpoint in use is not set, or UsageError if there is a cost limit and
-    the price of such an endpoint is unknown. `chosen`: the configuration; `options`: those of the build.
+def _check_prices(dataset: str, chosen: Any, options: Any) -> None:
+    """Raise UsageError if there is a limit of cost and the price of an endpoint in use is unknown. `chosen`: the
+    configuration; `options`: those of the build.
     """
-    from flows.config.endpoints import check_keys, check_prices, endpoints_used
+    from flows.builds.building import caps
+    from flows.config.endpoints import check_prices, endpoints_used
 
-    used = endpoints_used(chosen)
-    check_keys(used, chosen.endpoints)
-    if options.max_cost is not None:
-        check_prices(used, chosen.endpoints)
+    if options.max_cost is not None or caps(dataset, chosen, options):
+        check_prices(endpoints_used(chosen), chosen.endpoints)
 
 
 def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:

@@ -4,8 +4,10 @@ number.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, fields
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+DATASET = "revision-distance"
 MAX_BYTES = 1_000_000  # 160,000 words, a novel
 MAX_CONTEXT_CHARACTERS = 60
 CONTEXT_CHARACTERS = 400
@@ -83,8 +86,10 @@ def revise(
 ) -> None:
     """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
     from longform.llm.models import Models
+    from longform.llm.price import caps_of
+    from longform.llm.retry import Retry
+    from longform.settings import budget, responses
     from longform.settings import home as home_of
-    from longform.settings import responses
     from tasks.revision_distance import distance
     from tasks.revision_distance.offline import RULES
 
@@ -93,9 +98,10 @@ def revise(
     if draft == "-" == str(reference):
         raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
     text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
-    editor, editor_options = _editor(config, with_prompts(settings, prompts))
-    model_options: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
-    with Models(responses(home_of(home)), max_cost=amount(max_cost), **model_options) as models:
+    editor, editor_options, of_dataset = _editor(config, with_prompts(settings, prompts))
+    own: dict[str, Any] = {"run": f"revise-{time.time_ns()}-{os.getpid()}", "dataset": DATASET, "offline": RULES}
+    own |= {"caps": caps_of(DATASET, of_dataset, budget()), "retry": Retry.of(retry_errors)}
+    with Models(responses(home_of(home)), max_cost=amount(max_cost), **own) as models:
         found = distance(text, reference_text, models.client(editor, stage="revise"), request=request, **editor_options)
     if as_json:
         return print_json(document(found))
@@ -139,25 +145,25 @@ def _bytes(name: str, next_step: str) -> bytes:
         ) from None
 
 
-def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
-    """(the endpoint of the model that lists the edits, keyword arguments for `distance`: prompts and weights), by the
-    configuration file and the texts `key=value` of --set; (the offline model, {}) if there are neither. UsageError for
-    a wrong setting.
+def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any], float | None]:
+    """(the endpoint of the model that lists the edits, keyword arguments for `distance`: prompts and weights, the
+    budget of the dataset), by the configuration file and the texts `key=value` of --set; (the offline model, {}, None)
+    if there are neither. UsageError for a wrong setting.
     """
     if config is None and not settings:
         from longform.llm.offline import ENDPOINT
 
-        return ENDPOINT, {}
+        return ENDPOINT, {}, None
     from flows.config import configuration
     from flows.config.endpoints import endpoint_of_stage
     from flows.registry import config_class
     from flows.revision_distance import prompts
 
-    chosen = configuration.read("revision-distance", config_class("revision-distance"), config, settings)
+    chosen = configuration.read(DATASET, config_class(DATASET), config, settings)
     editor = endpoint_of_stage("propose_edits", chosen)
     loaded = prompts(chosen)
     editor_options = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
-    return editor, {**editor_options, "weights": chosen.weights}
+    return editor, {**editor_options, "weights": chosen.weights}, chosen.budget
 
 
 def document(found: Revision) -> dict[str, Any]:

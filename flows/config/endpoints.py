@@ -173,6 +173,12 @@ class ModelSettings(BaseModel):
     prompts: str | None = Field(
         None, description="folder whose files take the place of those in prompts/, e.g. its axioms/corrupt.md"
     )
+    budget: float | None = Field(
+        None, ge=0, lt=1e9, description="USD that all builds of this dataset may spend together; none: no limit"
+    )
+    failed_runs: int = Field(
+        3, ge=1, description="a question that so many runs have asked in vain is left out (model: unanswered)"
+    )
     stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
     endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
         {}, description="models behind OpenAI-compatible APIs, one table each"

@@ -26,9 +26,9 @@ from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
 from longform.llm.price import NANO
+from longform.llm.retry import Retry
 from longform.machines import temporary
 
-MODEL_REASON = "model: "
 MODEL_PARTS_AT_ONCE = 8
 ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
@@ -224,7 +224,7 @@ class Build:
         """
         started = time.monotonic()
         input_hash = hash_of_inputs(call.inputs)
-        artifact = reusable_artifact(self.store, call, input_hash, self.force, self.models.retry_errors)
+        artifact = reusable_artifact(self.store, call, input_hash, self.force, self.models.retry)
         if artifact:
             return StageRun(call.name, artifact, "reuse", 0.0)
         if self._is_ending:
@@ -239,12 +239,15 @@ class Build:
         """
         rules = self.models.offline if call.endpoints else {}
         after = self._stages_after.get(call.recipe.fingerprint, 0)
-        jobs = [
-            replace(job, shared=self.shared, responses=self.models.where, offline=rules, stages_after=after)
-            for job in jobs_of(self.store, call)
-        ]
-        retry_errors = self.models.retry_errors
-        parts_of = {job.unit: reusable_parts(self.store, call, job, self.force, retry_errors) for job in jobs}
+        asking = self.models.asking() if call.online and self.shared_responses else {}
+        context: dict[str, Any] = {
+            "shared": self.shared,
+            "responses": self.models.where,
+            "offline": rules,
+            "asking": asking,
+        }
+        jobs = [replace(job, **context, stages_after=after) for job in jobs_of(self.store, call)]
+        parts_of = {job.unit: reusable_parts(self.store, call, job, self.force, self.models.retry) for job in jobs}
         to_make = {job.unit: job for job in jobs if parts_of[job.unit] is None}
         endpoint = next(iter(call.endpoints), None)
         calls = sum(job.rows for job in to_make.values()) if endpoint and not call.stage.fan_out else 0
@@ -473,26 +476,26 @@ def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpo
 
 
 def reusable_artifact(
-    store: Store, call: StageCall, input_hash: str, force: str | None, retry_errors: bool
+    store: Store, call: StageCall, input_hash: str, force: str | None, retry: Retry
 ) -> Artifact | None:
     """The stored artifact of a call if it can be reused. None if there is none, if its inputs have changed, if its
-    stage is `force`, or with `retry_errors` if a model could not answer some of its rows. `input_hash`: hash of the
-    inputs' contents.
+    stage is `force`, or if some of its rejected rows are asked again by `retry`. `input_hash`: hash of the inputs'
+    contents.
     """
     artifact = None if call.name == force else store.artifact(call.name, call.recipe.fingerprint)
     if artifact is None or artifact.input_hash != input_hash:
         return None
-    return None if retry_errors and failed(artifact.parts) else artifact
+    return None if asked_again(artifact.parts, retry) else artifact
 
 
-def reusable_parts(store: Store, call: StageCall, job: Job, force: str | None, retry_errors: bool) -> list[Part] | None:
+def reusable_parts(store: Store, call: StageCall, job: Job, force: str | None, retry: Retry) -> list[Part] | None:
     """The stored parts of a unit of work if they can be reused. None if they are not stored, if the stage is `force`,
-    or with `retry_errors` if a model could not answer some of their rows.
+    or if some of their rejected rows are asked again by `retry`.
     """
     parts = None if call.name == force else store.unit(call.name, job.unit)
-    return None if parts and retry_errors and failed(parts) else parts
+    return None if asked_again(parts or (), retry) else parts
 
 
-def failed(parts: Iterable[Part]) -> int:
-    """The number of rows that were rejected because a model could not answer; their reason begins with MODEL_REASON."""
-    return sum(n for part in parts for _, reason, n in part.rejected if reason.startswith(MODEL_REASON))
+def asked_again(parts: Iterable[Part], retry: Retry) -> int:
+    """The number of rejected rows in these parts that are asked again by `retry`."""
+    return sum(retry.among(part.stage, part.rejected) for part in parts)

@@ -52,7 +52,7 @@ class Job:
     fingerprint of the stage's recipe.
     `responses`: the path or address of the store of model responses; empty: the file in the home. `shared`: the folder
     of the build, None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the
-    longest chain of stages that wait for its stage.
+    longest chain of stages that wait for its stage. `asking`: further arguments of the worker's Models.
     """
 
     module: str
@@ -68,6 +68,7 @@ class Job:
     shared: Path | None = None
     offline: Rules = field(default_factory=dict)
     stages_after: int = 0
+    asking: dict[str, Any] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -199,7 +200,7 @@ def execute(job: Job) -> list[Part]:
     meanwhile; other errors as in `execute_with`.
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
-    with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
+    with Models(where, offline=job.offline, **job.asking) as models, _watched(job, models, meter) as stop:
         return execute_with(job, models, stop, meter)
 
 

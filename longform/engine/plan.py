@@ -22,11 +22,12 @@ from longform.artifacts.rows import Rows
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes, bound
 from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by_group, shard_sizes
-from longform.engine.build import failed, reusable_artifact, reusable_parts
+from longform.engine.build import asked_again, reusable_artifact, reusable_parts
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
 from longform.engine.pricing import Pricing, calls_only
 from longform.engine.stage import Method, Shape, StageCall
 from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
+from longform.llm.retry import Retry
 
 if TYPE_CHECKING:
     from longform.llm.estimate import Estimator
@@ -37,6 +38,7 @@ Taken = Counter[tuple[str, str]]
 EXACT: How = "exact"
 AT_MOST: How = "at most"
 UNREAD: How = "unknown until read"
+NO_RETRY = Retry()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,7 @@ class UnitsOfCall:
 class Plan:
     """A builder that works out for each stage whether a build would make it, and why. It sends and writes nothing.
 
-    The results are in `stages`. `force`: the stage that is to be made again. `retry_errors`: rows that a model could
+    The results are in `stages`. `force`: the stage that is to be made again. `retry`: which rows that a model could
     not answer are to be asked again. With `responses`, the path or address of the response store, the plan also counts
     the requests of each stage and estimates their costs.
     """
@@ -157,10 +159,10 @@ class Plan:
         store: Store,
         *,
         force: str | None = None,
-        retry_errors: bool = False,
+        retry: Retry = NO_RETRY,
         responses: Path | str | None = None,
     ) -> None:
-        self.store, self.force, self.retry_errors = store, force, retry_errors
+        self.store, self.force, self.retry = store, force, retry
         self.digests = Digests(store.home)
         self.stages: list[Planned] = []
         self.publication: Any = None
@@ -212,7 +214,7 @@ class Plan:
             for name, value in call.inputs.items()
         }
         whole = all(self.rows(rows).built for rows in call.upstream.values())
-        options = self.force, self.retry_errors
+        options = self.force, self.retry
         artifact = reusable_artifact(self.store, call, hash_of_inputs(inputs), *options) if whole else None
         jobs = [] if artifact else list(jobs_of(self.store, call, inputs))
         ready = [job for job in jobs if whole or not self._inputs_missing(call, job)]
@@ -364,9 +366,9 @@ class Plan:
         """
         if call.name == self.force:
             return "forced"
-        made = self.store.artifact(call.name, call.recipe.fingerprint) if self.retry_errors else None
-        if made and failed(made.parts):
-            return f"{failed(made.parts):,} rows that the model could not answer are asked again"
+        made = self.store.artifact(call.name, call.recipe.fingerprint)
+        if made and (again := asked_again(made.parts, self.retry)):
+            return f"{again:,} rows that the model could not answer are asked again"
         earlier = self._rates.artifacts(call.name)
         if not earlier:
             return "first build"
@@ -429,7 +431,7 @@ class Plan:
             estimators: dict[str, Estimator] = {}
             for endpoint in call.endpoints:
                 store = None if endpoint.offline else self._pricing.store
-                estimators[endpoint.name] = Estimator(endpoint, store)
+                estimators[endpoint.name] = Estimator(endpoint, store, partial(self.retry.wants, call.name))
                 opened.callback(estimators[endpoint.name].close)
             whole = [
                 walk(

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, Protocol, TypeVar
@@ -33,8 +33,10 @@ from longform.llm import offline
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
+from longform.llm.read.replies import whole_reply
 from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import ResponseStore
+from longform.llm.retry import Retry
 from longform.llm.send.bodies import (
     CHAT,
     EMBEDDINGS,
@@ -57,6 +59,7 @@ from longform.llm.send.faults import Fault, scrub
 
 QUESTIONS_AT_ONCE = 64
 TEXTS_PER_CALL = 64
+TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
 
 T = TypeVar("T")
 Step = Literal["first", "longer", "again", "repair"]
@@ -101,15 +104,17 @@ class PendingRequest:
 
 
 class Shared(Protocol):
-    """What all clients of a build share: the response store, a dispatcher for each endpoint, and the rules of the
-    offline model.
+    """What all clients of a build share: the response store, a dispatcher for each endpoint, the rules of the offline
+    model, and which stored failures are to be asked again (`retry`).
     """
 
     offline: offline.Rules
+    retry: Retry
 
     @property
     def store(self) -> ResponseStore: ...
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher: ...
+    def check_keys(self, endpoint: Endpoint) -> None: ...
 
 
 class PendingRequests:
@@ -135,9 +140,7 @@ class PendingRequests:
         try:
             stored = self._models.store.get([each.key for each in new]) if new else {}
             missing = [each for each in new if not self._resolve_or_retry(each, stored.get(each.key), None)]
-            if missing:
-                self.dispatcher.check_key()
-            self.dispatcher.submit(self._calls(missing))
+            self._submit(missing)
         except BaseException as error:  # whatever it is, others may have joined these
             for each in (each for each in new if each.result is None):
                 self._resolve(each, self.dispatcher.as_ours(error))
@@ -227,19 +230,12 @@ class PendingRequests:
         if record is None:
             return False
         pending.replaces = True
-        completion: Completion | None = None
-        if record.state == TOMBSTONE:
-            kind: FailureKind = "filter" if record.code == "filter" else "request"
-            result: Answer | Failure | str = Failure(
-                kind, record.body.decode(), pending.keys[-1], sample=pending.sample
-            )
-        else:
-            completion = facts if isinstance(facts, Completion) else read_completion(record.body)
-            if completion is None:
-                return False
-            result = judge(pending, completion, self._endpoint, cached=facts is None)
-        retry = self.dispatcher.retry_errors and not (recent or pending.fresh)
-        if facts is None and isinstance(result, Failure) and retry:
+        completion = facts if isinstance(facts, Completion) else _completion(record)
+        result = _result(pending, record, completion, self._endpoint, cached=facts is None)
+        if result is None:
+            return False
+        stored = facts is None and not (recent or pending.fresh)
+        if stored and isinstance(result, Failure) and self._is_wanted_again(result):
             pending.fresh = True
             pending.start_over()
             return False
@@ -249,36 +245,28 @@ class PendingRequests:
             self._resolve(pending, result)
         return True
 
-    def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
-        """Make the next attempt, chosen by `why` the completion was of no use: "length": twice the limit; "whitespace"
-        or "empty": no schema; anything else is what is wrong with its form: a request to repair it. The attempt is
-        looked up in the store, unless stored replies are not to be read, and submitted if it is not there.
-        """
-        body = json.loads(pending.sent)
-        attempt = 1
-        if why == "length":
-            pending.step, attempt = "longer", 0
-            pending.limit *= 2
-            body[self._endpoint.limit_field] = pending.limit
-        elif why in ("whitespace", "empty"):
-            pending.step = "again"
-            body.pop("response_format", None)
-        else:
-            from longform.llm.read.structured import form_of, repair_messages
+    def _is_wanted_again(self, failure: Failure) -> bool:
+        """Whether stored failures of this kind are to be asked again in this stage."""
+        return self._models.retry.wants(self._stage, failure.kind)
 
-            pending.step = "repair"
-            request = pending.request
-            messages = repair_messages(request.messages, completion.text, why, form_of(request))
-            body["messages"] = [{"role": role, "content": content} for role, content in messages]
-        pending.sent = self.dispatcher.clean(canonical(body))
-        key = chat_key(self._endpoint, pending.sent, pending.sample, attempt)
-        pending.keys.append(key)
+    def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
+        """Make the next attempt (see `next_attempt`). It is looked up in the store, unless stored replies are not to
+        be read, and submitted if it is not there.
+        """
+        next_attempt(pending, completion, why, self._endpoint, self.dispatcher.clean)
+        key = pending.keys[-1]
         pending.replaces = pending.fresh
         stored = {} if pending.fresh else self._models.store.get([key])
         if not self._resolve_or_retry(pending, stored.get(key), None):
-            self.dispatcher.submit(self._calls([pending]))
+            self._submit([pending])
 
     # calls
+
+    def _submit(self, requests: Sequence[PendingRequest]) -> None:
+        """Submit the calls for these requests, of which there may be none. EndpointError where a key is missing."""
+        if requests:
+            self._models.check_keys(self._endpoint)
+            self.dispatcher.submit(self._calls(requests))
 
     def _calls(self, requests: Sequence[PendingRequest]) -> list[Call]:
         """One call for each request. Where the endpoint has the capability `n`, requests with the same body at the
@@ -326,7 +314,7 @@ class PendingRequests:
             else:
                 there = [each for each in group if each.keys[-1] in stored]
                 self._receive(there, [(stored[each.keys[-1]], None) for each in there])
-                self.dispatcher.submit(self._calls([each for each in group if each.keys[-1] not in stored]))
+                self._submit([each for each in group if each.keys[-1] not in stored])
                 return
         came = len(result) if isinstance(result, list) else len(group)
         for place, pending in enumerate(group[:came]):
@@ -336,7 +324,7 @@ class PendingRequests:
                 self._resolve(pending, self.dispatcher.as_ours(error))
         if came < len(group):
             self.dispatcher.one_by_one = True
-            self.dispatcher.submit(self._calls(group[came:]))
+            self._submit(group[came:])
 
     def _receive_one(
         self, pending: PendingRequest, result: tuple[Record, ReplyFacts | None] | Fault | LongformError
@@ -352,6 +340,70 @@ class PendingRequests:
             self._resolve(pending, failure)
         elif not self._resolve_or_retry(pending, *result, recent=True):
             self._resolve(pending, Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read."))
+
+
+def next_attempt(
+    pending: PendingRequest, completion: Completion, why: str, endpoint: Endpoint, clean: Callable[[str], str] = str
+) -> None:
+    """Set the pending request to its next attempt, chosen by `why` the completion was of no use: "length": twice the
+    limit; "whitespace" or "empty": no schema; anything else is what is wrong with its form: a request to repair it.
+    `clean` takes the endpoint's key out of the body.
+    """
+    body = json.loads(pending.sent)
+    attempt = 1
+    if why == "length":
+        pending.step, attempt = "longer", 0
+        pending.limit *= 2
+        body[endpoint.limit_field] = pending.limit
+    elif why in ("whitespace", "empty"):
+        pending.step = "again"
+        body.pop("response_format", None)
+    else:
+        from longform.llm.read.structured import form_of, repair_messages
+
+        pending.step = "repair"
+        request = pending.request
+        messages = repair_messages(request.messages, completion.text, why, form_of(request))
+        body["messages"] = [{"role": role, "content": content} for role, content in messages]
+    pending.sent = clean(canonical(body))
+    pending.keys.append(chat_key(endpoint, pending.sent, pending.sample, attempt))
+
+
+def stored_result(
+    pending: PendingRequest,
+    record: Record | None,
+    endpoint: Endpoint,
+    get: Callable[[Sequence[str]], Mapping[str, Record]],
+) -> Answer | Failure | None:
+    """What the stored record under the request's key, and those of its later attempts (`get`), lead to; None where an
+    attempt is still to be sent, at which the pending request then is.
+    """
+    while record is not None:
+        completion = _completion(record)
+        result = _result(pending, record, completion, endpoint, cached=True)
+        if completion is None or not isinstance(result, str):
+            assert not isinstance(result, str), "a record without a completion is a failure, or none"
+            return result
+        next_attempt(pending, completion, result, endpoint)
+        record = get(pending.keys[-1:]).get(pending.keys[-1])
+    return None
+
+
+def _completion(record: Record) -> Completion | None:
+    """The completion in a record; None where it is a tombstone, or cannot be read."""
+    return None if record.state == TOMBSTONE else read_completion(record.body)
+
+
+def _result(
+    pending: PendingRequest, record: Record, completion: Completion | None, endpoint: Endpoint, *, cached: bool
+) -> Answer | Failure | str | None:
+    """What a record with this completion means for the request: as `judge`; the Failure of a tombstone; None where
+    the record cannot be read.
+    """
+    if record.state == TOMBSTONE:
+        kind = TOMBSTONE_KINDS.get(record.code or "", "request")
+        return Failure(kind, record.body.decode(), pending.keys[-1], sample=pending.sample)
+    return None if completion is None else judge(pending, completion, endpoint, cached=cached)
 
 
 def judge(
@@ -382,6 +434,14 @@ def judge(
         if isinstance(value, str):
             last = endpoint.offline or pending.step == "repair"
             return pending.failed("invalid", value, completion) if last else value
+    elif request.whole:
+        value = whole_reply(text)
+        if value is None:
+            return pending.failed("length", "the reply ends in the middle of a sentence", completion)
+        if not value.strip():
+            return pending.failed("empty", "the reply is empty", completion)
+    if request.check and (flaw := request.check(value)):
+        return pending.failed(*flaw, completion)
     return Answer(
         text,
         pending.keys[-1],
@@ -490,6 +550,7 @@ class Client:
                 vectors |= {text: vector for text, vector in found.items() if isinstance(vector, list)}
                 missing = [text for text in chunk if text not in vectors]
                 if missing:
+                    self.models.check_keys(self.endpoint)
                     calls.append(_EmbeddingCall(self, dispatcher, missing, keys, sent))
                     dispatcher.submit([calls[-1].call])
             for each in calls:

@@ -10,20 +10,23 @@ Requests with a stored reply cost nothing. Tokens of the other requests are esti
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from longform.llm.ask.tokens import count, upper_bound
-from longform.llm.ask.types import Endpoint, Request
+from longform.llm.ask.types import Endpoint, Failure, Request
+from longform.llm.client import PendingRequest, stored_result
 from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent
+from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent, read_json
 
 AT_ONCE = 64
 ENOUGH = 10
@@ -39,11 +42,14 @@ USD = [name for name in FIGURES if name.startswith("usd")]
 
 class Estimator:
     """Adds up the requests of one stage to one endpoint, for an estimate of their cost. Without a `store`, or for the
-    offline model, no reply counts as stored. Call `close` at the end.
+    offline model, no reply counts as stored. `wants`: whether stored failures of a kind are asked again. Call
+    `close` at the end.
     """
 
-    def __init__(self, endpoint: Endpoint, store: ResponseStore | None) -> None:
-        self.endpoint = endpoint
+    def __init__(
+        self, endpoint: Endpoint, store: ResponseStore | None, wants: Callable[[str], bool] = lambda kind: False
+    ) -> None:
+        self.endpoint, self._wants = endpoint, wants
         self._store = None if endpoint.offline else store
         self._bodies = Bodies(endpoint)
         self._waiting: list[_Question] = []
@@ -67,8 +73,9 @@ class Estimator:
         together = request.samples > 1 and "n" in self.endpoint.capabilities
         texts = [content for _, content in request.messages]
         bound = upper_bound(sent[0])
-        question = _Question(request.task, len(sent[0]), keys, request.max_tokens, together, texts, bound, request)
-        self._wait(question)
+        samples = {key: (sample, body) for sample, (key, body) in enumerate(zip(keys, sent, strict=True))}
+        size, limit = len(sent[0]), request.max_tokens
+        self._wait(_Question(request.task, size, keys, limit, together, texts, bound, request, samples))
 
     def embed(self, texts: Iterable[str]) -> None:
         """Count texts to be embedded, in calls of at most AT_ONCE texts. Texts that were counted before are skipped; a
@@ -108,9 +115,39 @@ class Estimator:
         fresh = [question._replace(keys=self._new(question.keys)) for question in questions]
         keys = [key for question in fresh for key in question.keys]
         found = self._store.get(keys) if self._store and keys else {}
-        for question in fresh:
-            if question.keys:
-                self._tallies[question.task].add(question, [found[key] for key in question.keys if key in found])
+        for question in (question for question in fresh if question.keys):
+            stored, later = self._looked_up(question, found)
+            tally, further = self._tallies[question.task], {each.first_key for each in later}
+            if keys := [key for key in question.keys if key not in further]:
+                tally.add(question._replace(keys=keys), stored)
+            for each in later:
+                tally.add(each, [])
+
+    def _looked_up(self, question: _Question, found: dict[str, Record]) -> tuple[list[Record], list[_Question]]:
+        """(stored replies to samples of the question of which nothing is to be asked, those samples as questions of
+        which the first reply is stored, but not that to the next attempt). All others are to be asked.
+        """
+        stored: list[Record] = []
+        later: list[_Question] = []
+        for key in question.keys:
+            record = found.get(key)
+            if record is None:
+                continue
+            if question.request is None:
+                stored += [record] if isinstance(read_json(record.body).get("embedding"), list) else []
+                continue
+            sample, body = question.samples[key]
+            pending = PendingRequest(question.request, sample, body, key)
+            result = stored_result(pending, record, self.endpoint, self._get)
+            if result is None and pending.step != "first":
+                later.append(_attempt(question, pending))
+            elif result is not None and not (isinstance(result, Failure) and self._wants(result.kind)):
+                stored.append(record)
+        return stored, later
+
+    def _get(self, keys: Sequence[str]) -> dict[str, Record]:
+        """The stored records under these keys; none without a store."""
+        return self._store.get(keys) if self._store else {}
 
     def _new(self, keys: Sequence[str]) -> list[str]:
         """Those keys that were not passed to this method before."""
@@ -121,7 +158,8 @@ class Estimator:
 class _Question(NamedTuple):
     """A request, or a text to embed, as it is counted. `bytes` is the length of its body; `keys` has one key a sample;
     `limit` is the token limit of a reply (0: of a text to embed); `together`: one call asks for all samples; `texts`
-    are the contents of its messages; `tokens_at_most` is the upper bound of prompt tokens.
+    are the contents of its messages; `tokens_at_most` is the upper bound of prompt tokens. `samples`: key -> (number
+    of the sample, its body). `first_key`: of the first attempt, where this is a later one.
     """
 
     task: str
@@ -132,6 +170,23 @@ class _Question(NamedTuple):
     texts: list[str]
     tokens_at_most: int
     request: Request | None = None
+    samples: Mapping[str, tuple[int, str]] = MappingProxyType({})
+    first_key: str = ""
+
+
+def _attempt(question: _Question, pending: PendingRequest) -> _Question:
+    """The attempt at which the pending request is, a sample of the question, as a question of its own."""
+    sent = pending.sent
+    messages = json.loads(sent)["messages"]
+    return question._replace(
+        bytes=len(sent),
+        keys=pending.keys[-1:],
+        limit=pending.limit,
+        together=False,
+        texts=[message["content"] for message in messages],
+        tokens_at_most=upper_bound(sent),
+        first_key=pending.key,
+    )
 
 
 @dataclass(slots=True)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from longform.errors import UsageError
+from longform.errors import EndpointError, LongformError, UsageError
 from longform.llm.ask.types import Endpoint, Request, broken_off
-from longform.llm.price import NANO, Budget
+from longform.llm.price import BUDGET, HOME_BUDGET, MAX_COST, NANO, Budget, Cap
+from longform.llm.retry import Retry
 from longform.settings import api_key
 
 if TYPE_CHECKING:
@@ -28,17 +31,21 @@ if TYPE_CHECKING:
 
 
 LOOP_SECONDS = 20.0
+SECONDS_BETWEEN_SUMS = 5.0
+FAILED_RUNS = 3
+NO_RETRY = Retry()
 
 
 class Models:
     """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
     PostgreSQL database) and the event loop's thread are opened when first needed.
 
-    `max_cost`: the cap in US dollars; None: no cap. `retry_errors`: questions whose stored result is a failure are
-    asked again. `run` and `dataset` are written to the ledger. `offline`: the rules of the offline model. `transport`
-    replaces the network. `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`:
-    the longest pause before a call is sent again for the first time. `close` waits up to `loop_seconds` for calls to
-    end.
+    `max_cost`: the cap of this run in US dollars; None: no cap. `caps`: limits that other runs count for as well.
+    `retry`: which questions whose stored result is a failure are asked again. `failed_runs`: after so many runs without
+    an answer a question ends as a failure. `run` and `dataset` are written to the ledger. `ahead` returns the endpoints
+    that the rest of the build may call. `offline`: the rules of the offline model. `transport` replaces the network.
+    `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`: the longest pause
+    before a call is sent again for the first time. `close` waits up to `loop_seconds` for calls to end.
     """
 
     def __init__(
@@ -46,17 +53,20 @@ class Models:
         where: Path | str,
         *,
         max_cost: float | None = None,
-        retry_errors: bool = False,
+        caps: Sequence[Cap] = (),
+        retry: Retry = NO_RETRY,
+        failed_runs: int = FAILED_RUNS,
         run: str = "",
         dataset: str = "",
+        ahead: Callable[[], Iterable[Endpoint]] = tuple,
         offline: Rules | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
         loop_seconds: float = LOOP_SECONDS,
     ) -> None:
-        self.budget = Budget(None if max_cost is None else int(max_cost * NANO))
-        self.retry_errors = retry_errors
+        self.budget = Budget(None if max_cost is None else int(max_cost * NANO), caps)
+        self.retry, self.failed_runs, self.ahead = retry, failed_runs, ahead
         self.where, self._transport, self._key_of = where, transport, key_of
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
@@ -67,6 +77,9 @@ class Models:
         self._thread: threading.Thread | None = None
         self._dispatchers: dict[str, Dispatcher] = {}
         self._closed = False
+        self._with_key: set[str] = set()
+        self._checking = threading.Lock()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -107,10 +120,15 @@ class Models:
         endpoint refuses, Incomplete where it gives no answer for an hour or the models are closed; UsageError as of
         `dispatcher`.
         """
-        from longform.llm.prefetch import prefetch_stage
+        from longform.llm.prefetch import from_first_unanswered, prefetch_stage
 
         dispatcher = self.dispatcher(endpoint)
-        dispatcher.check_key()
+        requests = from_first_unanswered(dispatcher, endpoint, requests)
+        first = next(requests, None)
+        if first is None and (self._keyless([endpoint]) or not self.store.jobs(endpoint.name)):
+            return
+        self.check_keys(endpoint)
+        requests = chain([] if first is None else [first], requests)
         prefetch_stage(dispatcher, endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say)
 
     @property
@@ -121,8 +139,50 @@ class Models:
         from longform.llm.responses.store import open_responses
 
         with self._open():
-            self._store = self._store or open_responses(self.where)
+            if self._store is None:
+                self._store = open_responses(self.where)
+                self._sum_up(self._store)
             return self._store
+
+    def asking(self) -> dict[str, Any]:
+        """Arguments for the Models of a worker that asks on behalf of these; they can be pickled. They have no limits:
+        under a limit one process asks.
+        """
+        own = {"run": self._run, "dataset": self._dataset, "retry": self.retry, "failed_runs": self.failed_runs}
+        return {**own, "ahead": partial(list, list(self.ahead()))}
+
+    def check_keys(self, endpoint: Endpoint) -> None:
+        """Before the first call to an endpoint: EndpointError where its API key is not set, or that of another one
+        that the rest of the build may call (`ahead`), naming all of these.
+        """
+        with self._checking:
+            if endpoint.name in self._with_key:
+                return
+            wanted = {each.name: each for each in (endpoint, *self.ahead())}
+            if missing := self._keyless(wanted.values()):
+                raise EndpointError(keyless(missing))
+            self._with_key |= wanted.keys()
+
+    def _keyless(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
+        """Those endpoints that name a variable for their API key which is not set."""
+        return [each for each in endpoints if each.key_env and not self._key_of(each.key_env)]
+
+    def _sum_up(self, store: ResponseStore) -> None:
+        """Set what other runs have spent under the limits (`Cap.before_nano`), by the ledger; in a store that other
+        processes share again every SECONDS_BETWEEN_SUMS, in a thread, until the models are closed.
+        """
+        caps = [cap for cap in self.budget.caps if cap.name != MAX_COST]
+        for cap in caps:
+            cap.before_nano = store.spent(cap.dataset, without_run=self._run)
+        if caps and not store.exclusive:
+            threading.Thread(target=self._sum_again, args=(store, caps), name="budget", daemon=True).start()
+
+    def _sum_again(self, store: ResponseStore, caps: list[Cap]) -> None:
+        """The thread of `_sum_up`. An error of the store is left to the calls, which meet it as well."""
+        while not self._ended.wait(SECONDS_BETWEEN_SUMS):
+            with suppress(LongformError):
+                for cap in caps:
+                    cap.before_nano = store.spent(cap.dataset, without_run=self._run)
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:
         """The dispatcher for endpoints of this name, made for the first one that comes; this opens the store and
@@ -139,13 +199,13 @@ class Models:
                     self.budget,
                     self.loop,
                     api_key=self._key_of(endpoint.key_env) if endpoint.key_env else None,
-                    retry_errors=self.retry_errors,
                     transport=self._transport,
                     first_pause_seconds=self._first_pause_seconds,
+                    failed_runs=self.failed_runs,
                     run=self._run,
                     dataset=self._dataset,
                 )
-                if dispatcher.price is None and self.budget.cap_nano is not None:
+                if dispatcher.price is None and self.budget.caps:
                     raise UsageError(unpriced(endpoint))
                 self._dispatchers[endpoint.name] = dispatcher
             return self._dispatchers[endpoint.name]
@@ -190,6 +250,7 @@ class Models:
         Takes at most about 10 seconds. If the event loop hangs, it takes `loop_seconds`, and the loop's thread is left
         running.
         """
+        self._ended.set()
         with self._lock:
             self._closed = True
         loop, self._loop = self._loop, None
@@ -235,9 +296,18 @@ async def _close_all(dispatchers: list[Dispatcher]) -> None:
         await asyncio.wait(rest, timeout=1)
 
 
+def keyless(endpoints: Sequence[Endpoint]) -> str:
+    """The message for endpoints whose API key is not set, where a call is to be sent."""
+    named = " and ".join(f'{each.key_env} of endpoint "{each.name}"' for each in endpoints)
+    if len(endpoints) == 1:
+        return f"The key {named} is not set. Set it, or use another endpoint. Nothing was sent to it."
+    return f"The keys {named} are not set. Set them, or use other endpoints. Nothing was sent to them."
+
+
 def unpriced(endpoint: Endpoint) -> str:
-    """The message for an endpoint whose model has no known price, where a cap on cost is set."""
+    """The message for an endpoint whose model has no known price, where a limit of cost is set."""
     return (
-        f'The price of model {endpoint.model} of endpoint "{endpoint.name}" is not known, so --max-cost cannot hold: '
+        f'The price of model {endpoint.model} of endpoint "{endpoint.name}" is not known, so no limit of cost '
+        f"({MAX_COST}, {BUDGET} or {HOME_BUDGET}) can hold: "
         f"set [endpoints.{endpoint.name}.price] input and output, in USD per million tokens (0 for your own model)."
     )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from longform.errors import BudgetError
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Request
+from longform.llm.batch.files import is_answered
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.send.bodies import Bodies, chat_key, read_completion
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of
+
+REQUESTS_AT_ONCE = 64
 
 
 def prefetch_stage(
@@ -51,6 +55,18 @@ def prefetch_stage(
     if counts.short_nano:
         raise BudgetError(dispatcher.out_of_money(counts.short_nano))
     return counts
+
+
+def from_first_unanswered(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[Request]:
+    """The requests from the first one on that has a sample without a stored reply or tombstone, or up to
+    REQUESTS_AT_ONCE before that.
+    """
+    remaining = iter(requests)
+    while chunk := list(islice(remaining, REQUESTS_AT_ONCE)):
+        keys = [item.key for item in _items(dispatcher, endpoint, chunk)]
+        stored = dispatcher.store.get(keys)
+        if not all(is_answered(stored.get(key)) for key in keys):
+            yield from chain(chunk, remaining)
 
 
 def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[Item]:

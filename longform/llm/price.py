@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -161,17 +161,53 @@ def _sum(one: Any, other: Any) -> Any:
     return None if one is None or other is None else one + other
 
 
+@dataclass(slots=True)
+class Cap:
+    """A limit of what may be spent, in billionths of a US dollar. `name` is what sets it, `dataset` whose calls count
+    (None: all). `before_nano`: what other runs have spent by the ledger; of the limit of a single run 0.
+    """
+
+    name: str
+    limit_nano: int
+    dataset: str | None = None
+    before_nano: int = 0
+
+    @property
+    def rest_nano(self) -> int:
+        """What this run may spend; below 0 where the limit is exceeded already."""
+        return self.limit_nano - self.before_nano
+
+
+MAX_COST, BUDGET, HOME_BUDGET = "--max-cost", "budget", "LONGFORM_BUDGET"
+RAISED = {
+    MAX_COST: "run the same command, or one with a higher --max-cost, to go on from there",
+    BUDGET: "raise the budget of {dataset} (the setting budget, or --budget) to go on from there",
+    HOME_BUDGET: "raise LONGFORM_BUDGET to go on from there",
+}
+OF_WHAT = {
+    MAX_COST: "",
+    BUDGET: ", the budget of {dataset} over all runs",
+    HOME_BUDGET: ", LONGFORM_BUDGET for all datasets and runs",
+}
+
+
+def caps_of(dataset: str, budget: float | None, home_budget: float | None) -> tuple[Cap, ...]:
+    """The limits in US dollars that are set over all runs: of a dataset, and of all datasets."""
+    given = ((BUDGET, budget, dataset), (HOME_BUDGET, home_budget, None))
+    return tuple(Cap(name, int(usd * NANO), of) for name, usd, of in given if usd is not None)
+
+
 class Budget:
-    """What a build has spent and reserved, in billionths of a US dollar. `cap_nano`: the most it may spend; None: no
-    limit.
+    """What a build has spent and reserved, in billionths of a US dollar, under its limits (`caps`; none: no limit).
 
     It only refuses: `reserve` returns None, and its caller decides whether to wait or to end with a BudgetError. To
     wait, a function is put into the list `freed`: all in it are called once, at the next `settle`. Threads may share
     it. `calls` counts the calls that were paid.
     """
 
-    def __init__(self, cap_nano: int | None = None) -> None:
-        self.cap_nano = cap_nano
+    def __init__(self, cap_nano: int | None = None, caps: Sequence[Cap] = ()) -> None:
+        """`cap_nano`: a limit of this run alone, besides `caps`."""
+        self.caps = (*caps, *(() if cap_nano is None else (Cap(MAX_COST, cap_nano),)))
         self.spent_nano = 0
         self.reserved_nano = 0
         self.calls = 0
@@ -188,7 +224,8 @@ class Budget:
         """
         with self._lock:
             wanted = round(nano * self._excess)
-            if self.cap_nano is not None and self.spent_nano + self.reserved_nano + wanted > self.cap_nano:
+            cap_nano = self.cap_nano
+            if cap_nano is not None and self.spent_nano + self.reserved_nano + wanted > cap_nano:
                 return None
             self.reserved_nano += wanted
             return wanted
@@ -208,6 +245,24 @@ class Budget:
         for tell in waiting:
             tell()
 
+    @property
+    def cap_nano(self) -> int | None:
+        """The most that this run may spend by the nearest limit; None without limits."""
+        return min((max(0, cap.rest_nano) for cap in self.caps), default=None)
+
+    def refusal(self, endpoint: str, cost: int) -> str:
+        """The message of a BudgetError, where the next call to the endpoint of this name may cost up to `cost`: the
+        nearest limit, what is spent under it, and what to do.
+        """
+        cap = min(self.caps, key=lambda cap: cap.rest_nano)
+        limit, spent = cap.limit_nano / NANO, (cap.before_nano + self.spent_nano) / NANO
+        of_what, raised = (text[cap.name].format(dataset=cap.dataset) for text in (OF_WHAT, RAISED))
+        return (
+            f"Stopped at USD {spent:,.{_digits(limit)}f} of {limit:,.{_digits(limit)}f}{of_what}: the next call to "
+            f'"{endpoint}" may cost up to USD {cost / NANO:.{_digits(cost / NANO)}f}. What was answered is stored; '
+            f"{raised}."
+        )
+
     def spent_by(self, stage: str) -> int:
         """What this stage has spent, in billionths of a US dollar."""
         with self._lock:
@@ -217,3 +272,8 @@ class Budget:
     def has_reservations(self) -> bool:
         """Whether money is reserved for calls in flight or open batches, of which some may be freed when they end."""
         return self.reserved_nano > 0
+
+
+def _digits(amount: float) -> int:
+    """How many decimals of an amount in US dollars are shown."""
+    return 2 if amount >= 1 else 4 if amount >= 0.01 else 6

@@ -5,17 +5,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from longform.artifacts.recipe import fingerprint
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Answer, Endpoint, Failure, Flaw, Request
 from longform.llm.read.replies import cited_passages
 from schemas.axioms import ANSWERS, COMBINED, CORRUPTED
 from schemas.replies import Corruption
-from tasks.answers import made_by, unanswered, usable
+from tasks.answers import made_by, unanswered
 from tasks.axioms.utilization import outside_limits, utilization
 
 QUESTION_CHARACTERS = 8_000
@@ -77,14 +78,12 @@ def answer_closed_book(
 
 
 def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """A row of ANSWERS from the model's reply; a Rejected if there is no reply, or it is cut off or empty. `question`
-    is the question's id, `kind` open_book or closed_book.
+    """A row of ANSWERS from the model's reply; a Rejected if there is no usable one. `question` is the question's id,
+    `kind` open_book or closed_book.
     """
     if isinstance(answer, Failure):
         return unanswered(question, answer)
-    text = usable(question, answer)
-    if isinstance(text, Rejected):
-        return text
+    text = answer.value
     return {
         "answer_id": _row_id("a", question, kind, answer.key),
         "question_id": question,
@@ -121,6 +120,7 @@ def corrupt_answers(
                 question=questions[answer["question_id"]],
                 passages=evidence[answer["question_id"]],
                 answer=answer["text"][:ANSWER_CHARACTERS],
+                check=partial(_unchanged, answer["text"]),
             ),
         )
         for answer in open_book
@@ -130,9 +130,8 @@ def corrupt_answers(
 
 
 def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """A row of CORRUPTED from the model's reply; a Rejected if there is no usable reply, it lists no claim, or nothing
-    was corrupted: it lists no changed claim, or its answer is the given one. `answer` is the open-book row that was to
-    be corrupted.
+    """A row of CORRUPTED from the model's reply; a Rejected if there is no usable reply, or it lists no claim. `answer`
+    is the open-book row that was to be corrupted.
     """
     key = answer["answer_id"]
     if isinstance(reply, Failure):
@@ -141,8 +140,6 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
     claims, corrupted = _one_line_each(corruption.claim), _one_line_each(corruption.corrupted_claim)
     if not claims:
         return Rejected(key, "filtered", "no claim to corrupt")
-    if not corrupted or corruption.corrupted_answer.strip() == answer["text"].strip():
-        return Rejected(key, "filtered", "nothing was corrupted")
     return {
         "corrupted_id": _row_id("c", key, reply.key),
         "answer_id": key,
@@ -152,6 +149,15 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
         "text": corruption.corrupted_answer.strip(),
         **made_by(reply, model, prompt),
     }
+
+
+def _unchanged(text: str, corruption: Corruption) -> Flaw | None:
+    """What is wrong with a reply in which nothing was corrupted, although it lists claims of the answer `text`: it
+    lists no changed one, or its answer is the given one.
+    """
+    claims, corrupted = _one_line_each(corruption.claim), _one_line_each(corruption.corrupted_claim)
+    unchanged = not corrupted or corruption.corrupted_answer.strip() == text.strip()
+    return ("invalid", "nothing was corrupted") if claims and unchanged else None
 
 
 def _one_line_each(claims: list[str]) -> list[str]:
@@ -209,9 +215,7 @@ def _combined(
     question = thread["question_id"]
     if isinstance(answer, Failure):
         return unanswered(question, answer)
-    text = usable(question, answer)
-    if isinstance(text, Rejected):
-        return text
+    text = answer.value
     share = utilization(text, first["text"], second["text"], n=n)
     if reason := outside_limits(share, above=above, below=below):
         return Rejected(question, "filtered", reason, detail=f"utilization {share:.3f}")

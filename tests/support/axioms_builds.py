@@ -8,7 +8,7 @@ from typing import Any
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from longform.artifacts.versions import Version
-from longform.engine.build import Build, StageRun
+from longform.engine.build import Build, StageRun, Tasks
 from longform.engine.thread_tasks import SequentialStages
 
 
@@ -30,11 +30,13 @@ class Silent:
 
 
 def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
-    """Build the axioms dataset in this process: (the published version, its progress, the build)."""
-    progress = Silent()
-    options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
+    """Build the axioms dataset in this process: (the published version, its progress, the build). Besides settings:
+    the options `until` and `force`, further `options`, `runner`, `tasks` and `progress`.
+    """
+    progress: Silent = settings.pop("progress", None) or Silent()
+    more = settings.pop("options", {})
+    options = Options(home, version, settings.pop("until", None), settings.pop("force", None), **more)
     runner = settings.pop("runner", None)
-    published, made = build(
-        "axioms", AxiomsConfig(**settings), options, tasks=SequentialStages(), progress=progress, runner=runner
-    )
+    tasks: Tasks = settings.pop("tasks", None) or SequentialStages()
+    published, made = build("axioms", AxiomsConfig(**settings), options, tasks=tasks, progress=progress, runner=runner)
     return published.version if published else None, progress, made

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from flows.builds import completion
 from flows.builds.options import Options, flag
 from flows.builds.options import amount as amount
 from flows.registry import DATASETS, checked_name, config_class
+from longform.llm.retry import EVERY
 from longform.settings import home as home_of
 
 
@@ -44,6 +46,32 @@ Limit = Annotated[
     int | None,
     typer.Option("--limit", metavar="N", min=1, help="a pilot: at most N questions of each site or file, or cases"),
 ]
+RETRY = "--retry-errors"
+
+
+class Retrying(TyperCommand):
+    """A command whose option --retry-errors may stand alone or before one or two words: a stage and a reason."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_one_value(args))
+
+
+def with_one_value(words: list[str]) -> list[str]:
+    """The words of a command line in which each --retry-errors has one value: `all`, `STAGE` or `STAGE:REASON`, made of
+    up to two words that follow it. Neither an option nor the name of a dataset is one of these.
+    """
+    found, remaining = [], list(words)
+    while remaining:
+        word = remaining.pop(0)
+        if word == RETRY:
+            own: list[str] = []
+            while remaining and len(own) < 2 and not remaining[0].startswith("-") and remaining[0] not in DATASETS:
+                own.append(remaining.pop(0))
+            word = f"{RETRY}={':'.join(own) or EVERY}"
+        found.append(word)
+    return found
+
+
 MaxCost = Annotated[float | None, flag("max_cost")]
 PromptsFolder = Annotated[
     str | None, typer.Option("--prompts", metavar="DIR", help="folder whose files take the place of those in prompts/")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.builds.building import last_budget
 from longform.artifacts.versions import find
-from longform.llm.price import NANO
+from longform.llm.price import NANO, Cap, caps_of
 from longform.llm.responses.store import open_responses
-from longform.settings import responses
+from longform.settings import budget, responses
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +29,8 @@ LEFT_OUT_IF_ZERO = ("unanswered", "cached_tokens")
 
 def paid(home: Path, address: str) -> dict[str, Any]:
     """What was paid for a dataset, or with `dataset@version` for the stages of that version, as a JSON value: `stages`
-    (calls, tokens and USD by stage, endpoint, model and whether in batches) and `total`. Only reads.
+    (calls, tokens and USD by stage, endpoint, model and whether in batches), `total` and `budgets` (of all runs; that
+    of the dataset is the latest build's). Only reads.
 
     `usd` covers the calls whose price is known, and is None in a line of `stages` without such calls; `unpriced`
     counts the other calls. UsageError if there is no such version.
@@ -43,7 +46,34 @@ def paid(home: Path, address: str) -> dict[str, Any]:
         "version": version.name if version else None,
         "stages": [{name: value for name, value in line.items() if name != "cost_nano"} for line in stages],
         "total": {**total, "usd": sum(line["cost_nano"] or 0 for line in lines) / NANO},
+        "budgets": spent_of(home, caps_of(dataset, last_budget(home, dataset), budget())),
     }
+
+
+def spent_of(home: Path, caps: Iterable[Cap]) -> list[dict[str, Any]]:
+    """What all runs have spent under each of these limits, in USD, as a JSON value: `of` (the dataset; None: all
+    datasets), `budget`, `spent` and `left`. Only reads.
+    """
+    with closing(open_responses(responses(home), read_only=True)) as store:
+        spent = [(cap, store.spent(cap.dataset)) for cap in caps]
+    return [
+        {
+            "of": cap.dataset,
+            "budget": cap.limit_nano / NANO,
+            "spent": nano / NANO,
+            "left": max(0, cap.limit_nano - nano) / NANO,
+        }
+        for cap, nano in spent
+    ]
+
+
+def budget_lines(budgets: Iterable[dict[str, Any]]) -> list[str]:
+    """A line for each limit of `spent_of`, e.g. `budget of axioms: USD 3.20 of 50.00 spent, 46.80 left`."""
+    return [
+        f"budget of {each['of'] or 'all datasets'}: USD {each['spent']:,.2f} of {each['budget']:,.2f} spent, "
+        f"{each['left']:,.2f} left"
+        for each in budgets
+    ]
 
 
 def _usd(line: dict[str, Any]) -> float | None:
@@ -84,12 +114,14 @@ def _usd_text(line: dict[str, Any]) -> str:
 
 def costs_lines(found: dict[str, Any]) -> list[str]:
     """Lines to print below the table: that nothing was paid, or an empty line and how many calls have no known price
-    or no usable answer; no lines if there is nothing to say. `found`: the result of `paid`.
+    or no usable answer, and what is left of budgets; no lines if there is nothing to say. `found`: the result of
+    `paid`.
     """
     name = found["dataset"] + (f" {found['version']}" if found["version"] else "")
     total = found["total"]
+    budgets = budget_lines(found["budgets"])
     if not total["calls"]:
-        return [f"Nothing was paid for {name}."]
+        return [f"Nothing was paid for {name}.", *budgets]
     lines = []
     if total["unpriced"]:
         calls = "1 call is" if total["unpriced"] == 1 else f"{total['unpriced']:,} calls are"
@@ -97,4 +129,5 @@ def costs_lines(found: dict[str, Any]) -> list[str]:
     if total["unanswered"]:
         calls = "1 call" if total["unanswered"] == 1 else f"{total['unanswered']:,} calls"
         lines.append(f"{calls} without a usable answer may have been billed as well.")
+    lines += budgets
     return ["", *lines] if lines else []

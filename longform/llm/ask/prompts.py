@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from longform.errors import UsageError
 from longform.hints import hint
 from longform.llm.ask.fence import fenced
-from longform.llm.ask.types import Endpoint, Form, Request
+from longform.llm.ask.types import Endpoint, Flaw, Form, Request
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
 _CLOSING = re.compile(r"^# as (\w+)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _COUNTERS = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
-_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs"})
+_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "check"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,12 @@ class Prompt:
         reply: type[BaseModel] | None = None,
         samples: int = 1,
         logprobs: int | None = None,
+        check: Callable[[Any], Flaw | None] | None = None,
         **inputs: Any,
     ) -> Request:
         """A request to this endpoint with these inputs. With `reply`, a pydantic model, it asks for a structured reply
-        in the endpoint's form, else for plain text. UsageError if the inputs are not those of the prompt, or it cannot
-        ask in this form. `max_tokens`, `samples`, `logprobs`: see Request.
+        in the endpoint's form, else for plain text, which must be whole. UsageError if the inputs are not those of the
+        prompt, or it cannot ask in this form. `max_tokens`, `samples`, `logprobs`, `check`: see Request.
         """
         form: Form = endpoint.form if reply else "text"
         return Request(
@@ -105,6 +107,8 @@ class Prompt:
             form=form,
             samples=samples,
             logprobs=logprobs,
+            whole=reply is None,
+            check=check,
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ sends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Capability = Literal["json_schema", "n", "logprobs", "batch"]
 Form = Literal["text", "json", "tags"]
 FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
+Flaw = tuple[FailureKind, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,9 @@ class Request:
     key. With `reply` the answer is read into that pydantic model, from JSON or from tags (`form`). `samples`: how many
     separate answers are wanted. `logprobs`: how many alternatives to return at each position (0: only the chosen
     token's probability; None: none at all).
+
+    `whole`: a plain reply must be whole, with its end mark or a plausible end (`whole_reply`). `check` says of a reply,
+    as it is in `Answer.value`, why it is of no use, as (kind of failure, why); None if it is.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -99,14 +104,17 @@ class Request:
     form: Form = "text"
     samples: int = 1
     logprobs: int | None = None
+    whole: bool = False
+    check: Callable[[Any], Flaw | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A model's reply to one sample of a request. `text` is the reply; `value` is the reply read into the request's
-    `reply` model, None without one. `key` is its key in the response store; `cached`: it was stored before. `finish`:
-    why the reply ended. `model`: the one that the server names, else the endpoint's. `sample`: the number of the
-    sample, from 0. Token counts are 0 where the server gives none.
+    `reply` model, or for a `whole` one its text without thought and end mark, else None. `key` is its key in the
+    response store; `cached`: it was stored before. `finish`: why the reply ended. `model`: the one that the server
+    names, else the endpoint's. `sample`: the number of the sample, from 0. Token counts are 0 where the server gives
+    none.
 
     `logprobs` is the choice's `logprobs.content` as received; None where there is none.
     """
@@ -130,10 +138,12 @@ class Failure:
         request     refused for its content: too long, not acceptable
         filter      the question or the reply was held back by a provider's filter
         refusal     the model declined
-        length      the reply was cut off at the limit of tokens
+        length      the reply was cut off at the limit of tokens, or ended in the middle of a sentence
         whitespace  the reply was cut off at the limit of tokens, and its end is nearly all white space
-        invalid     the reply did not have the form that was asked for, even after one repair
+        invalid     the reply did not have the form that was asked for, even after one repair; or it failed the
+                    request's check
         empty       the reply was empty
+        unanswered  several runs got no reply that can be read; asked again only if that is wanted
 
     The kind is that of the last attempt: `length`, `whitespace` and `empty` are final only in a second or third one
     (the offline model has one attempt). `detail["text"]` is the text of its reply or of the model's refusal; without

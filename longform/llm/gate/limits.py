@@ -114,7 +114,8 @@ class Adaptive:
 
 class Breaker:
     """Stops requests to a server that keeps failing (`open`): when half of the last 200 replies, of at least 20, are
-    failures.
+    failures. Of a request that is sent again only the first failure counts, as a few requests that never get an answer
+    say nothing of the server.
 
     Then single requests test the server, after 5, 10, 20 and 40 seconds; `until` is when the next may be sent, `probe`
     the number of the one in flight. If all four fail, the server is given up (`broken`).
@@ -130,13 +131,15 @@ class Breaker:
         self._failed = 0
         self._last: deque[bool] = deque(maxlen=self.SEEN)
 
-    def count(self, ticket: int, outcome: Outcome, now: float) -> None:
-        """Count a reply; "server" and "unknown" are failures. While the breaker is open only the test request counts:
-        if it fails, the next must wait longer; if it succeeds, the breaker is closed again; a 429 changes nothing but
-        that another test may follow.
+    def count(self, ticket: int, outcome: Outcome, now: float, *, again: bool = False) -> None:
+        """Count a reply, to a request that had failed before if `again`; "server" and "unknown" are failures. While the
+        breaker is open only the test request counts: if it fails, the next must wait longer; if it succeeds, the
+        breaker is closed again; a 429 changes nothing but that another test may follow.
         """
         failed = outcome in ("server", "unknown")
         if not self.open:
+            if failed and again:
+                return
             self._last.append(failed)
             if failed and len(self._last) >= self.ENOUGH and 2 * sum(self._last) >= len(self._last):
                 self._leave_alone(now)
@@ -297,11 +300,18 @@ class Gate:
         return self._newest
 
     def release(
-        self, ticket: int, outcome: Outcome, headers: Mapping[str, str] | None, retry_after: float | None
+        self,
+        ticket: int,
+        outcome: Outcome,
+        headers: Mapping[str, str] | None,
+        retry_after: float | None,
+        *,
+        again: bool = False,
     ) -> None:
         """Note that a request has ended: with a reply, whose `headers` are read, or without one. `outcome` is "ok",
         "rate" (429), "server" (it failed), "unknown" (the reply was lost) or "other"; `retry_after` is in seconds.
-        "other" without headers: the request was never sent, and what it took from the limits is given back.
+        "other" without headers: the request was never sent, and what it took from the limits is given back. `again`:
+        the same request had failed before.
         """
         sent = self._sent.pop(ticket)
         self.in_flight -= 1
@@ -312,7 +322,7 @@ class Gate:
             for kind, bucket in self._buckets:
                 bucket.take(-sent.tokens if kind == "tokens" else -1, now)
             return
-        self._breaker.count(ticket, outcome, now)
+        self._breaker.count(ticket, outcome, now, again=again)
         self._answered = self._answered or outcome in ("ok", "other")
         left = self._learn(headers, ticket, sent, outcome == "rate", now) if headers else []
         if outcome == "rate":

@@ -182,6 +182,10 @@ LEDGER = {
 }
 _BY_STAGE = "GROUP BY stage, endpoint, model, batch ORDER BY min(number)"
 SELECT_LEDGER = f"SELECT {', '.join(LEDGER.values())} FROM longform.ledger WHERE dataset = $1 {_BY_STAGE}"
+SELECT_SPENT = """
+SELECT CAST(coalesce(sum(cost_nano), 0) AS bigint) FROM longform.ledger
+WHERE dataset = coalesce($1, dataset) AND run <> $2
+"""
 SELECT_LEDGER_OF = SELECT_LEDGER.replace("$1", "$1 AND recipe = ANY($2)")
 
 SELECT_LATEST = f"""

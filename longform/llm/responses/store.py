@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, replace
 from functools import partial
@@ -31,6 +31,7 @@ from longform.llm.responses.records import (
     SELECT_LATEST,
     SELECT_LEDGER,
     SELECT_LEDGER_OF,
+    SELECT_SPENT,
     SELECT_STATS,
     STAGE_JOB,
     STATS,
@@ -149,6 +150,12 @@ class ResponseStore:
         lines = [dict(zip(LEDGER, row, strict=True)) for row in rows]
         return [{**line, "batch": bool(line["batch"])} for line in lines]
 
+    def spent(self, dataset: str | None = None, *, without_run: str = "") -> int:
+        """What was paid for a dataset, or for all (None), in billionths of a US dollar: by the lines of all runs but
+        one. Calls of unknown price count nothing.
+        """
+        return int(self._database.rows(SELECT_SPENT, dataset, without_run)[0][0])
+
     def usage(self, endpoint: str, model: str, task: str) -> Usage | None:
         """What the latest answers (LATEST_ANSWERS at most) of a task and model at this endpoint used on average, of
         those that say how many tokens they used; None where there are none.
@@ -185,13 +192,16 @@ class ResponseStore:
         """
         return await self._database.lease(keys, again)
 
+    async def note_failed(self, faults: Mapping[str, str], run: str) -> dict[str, int]:
+        """Note that this run has asked these keys (key -> fault) in vain; key -> number of runs that did."""
+        failing = _failing.setdefault(self._database.named, {})
+        for key in faults:
+            failing.setdefault(key, set()).add(run)
+        return {key: len(failing[key]) for key in faults}
+
     async def release(self, keys: Sequence[str]) -> None:
         """Give back this process's leases of these keys, so that another process may ask."""
         await self._database.release(keys)
-
-    async def note_failed(self, faults: dict[str, str], run: str) -> dict[str, int]:
-        """Temporary: replaced at merge."""
-        return dict.fromkeys(faults, 1)
 
     def add(self, records: Iterable[tuple[str, Record]]) -> int:
         """Store those records whose keys are not stored yet, without lines of the ledger; how many were new."""
@@ -242,6 +252,7 @@ class ResponseStore:
 Place = tuple[Path | str, bool]
 
 _open: dict[Place, Database] = {}
+_failing: dict[str, dict[str, set[str]]] = {}
 _users: Counter[Place] = Counter()
 _opening = threading.Lock()
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longform.errors import EndpointError, Incomplete, LongformError, StoreError
+from longform.errors import Incomplete, LongformError, StoreError
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
@@ -30,7 +30,7 @@ from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import ReplyFacts
 from longform.llm.send.calls import Call, Replies, Result
 from longform.llm.send.faults import remedy, status_within, without_key
-from longform.llm.send.machine import Actions, Claim, End, Keep, Machine, Note, Release, Send, Wake, out_of_money
+from longform.llm.send.machine import Actions, Claim, End, Keep, Machine, Note, Release, Send, Wake
 from longform.llm.send.wire import Outcome, Wire
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Dispatcher:
 
     `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
     counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
-    `retry_errors`: questions whose stored result is a failure are to be asked again. `run` and `dataset` are written
-    to the ledger. `failed_runs`: in how many runs a call may fail before it counts as never answered.
+    `run` and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before it counts as
+    never answered.
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class Dispatcher:
         loop: asyncio.AbstractEventLoop,
         *,
         api_key: str | None,
-        retry_errors: bool = False,
         transport: httpx2.AsyncBaseTransport | None = None,
         first_pause_seconds: float = 1.0,
         failed_runs: int = 3,
@@ -77,13 +76,13 @@ class Dispatcher:
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.answered = 0
         self.one_by_one = False
-        self.loop, self.api_key, self.retry_errors, self._transport = loop, api_key, retry_errors, transport
+        self.loop, self.api_key, self._transport = loop, api_key, transport
         self._run, self._dataset = run, dataset
         self._machine = Machine(
             self.gate,
             budget,
             cost=self._bound,
-            named=self.named,
+            name=endpoint.name,
             address=endpoint.address,
             model=endpoint.model,
             explain=partial(remedy, endpoint=endpoint),
@@ -119,14 +118,6 @@ class Dispatcher:
     def halted(self) -> LongformError | None:
         """The error that all waiting and later calls get; None while calls are sent."""
         return self._machine.halted
-
-    def check_key(self) -> None:
-        """Raise EndpointError where the endpoint names a variable for its API key and that is not set."""
-        if self.endpoint.key_env and not self.api_key:
-            raise EndpointError(
-                f'The key {self.endpoint.key_env} of endpoint "{self.endpoint.name}" is not set. '
-                "Set it, or use another endpoint."
-            )
 
     # from any thread
 
@@ -484,7 +475,7 @@ class Dispatcher:
 
     def out_of_money(self, cost: int) -> str:
         """The message of a BudgetError, where the next call may cost so many billionths of a US dollar."""
-        return out_of_money(self.budget, self.named, cost)
+        return self.budget.refusal(self.endpoint.name, cost)
 
 
 def _read(call: Call, outcome: Outcome) -> Replies | None:

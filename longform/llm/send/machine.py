@@ -33,8 +33,9 @@ from typing import Literal, NamedTuple
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.limits import Outcome as Verdict
-from longform.llm.price import NANO, Budget
+from longform.llm.price import Budget
 from longform.llm.responses.records import Record
+from longform.llm.send.bodies import CHAT
 from longform.llm.send.calls import LOOK_AGAIN, Call, Replies, Result
 from longform.llm.send.faults import Fault, fault_of, is_busy, unusable, without_question
 from longform.llm.send.wire import Outcome
@@ -105,7 +106,7 @@ Actions = list[Action]
 
 
 class Machine:
-    """The calls to one endpoint in this process. `named` and `address` are the endpoint in messages.
+    """The calls to one endpoint in this process. `name` and `address` are the endpoint in messages.
 
     `cost` gives the most that a call can cost, in billionths of a US dollar. `explain`: what to change after a refusal.
     `leases`: other processes write the store. `most`: the endpoint's concurrency. `failed_runs`: in how many runs a
@@ -120,7 +121,7 @@ class Machine:
         budget: Budget,
         *,
         cost: Callable[[Call], int],
-        named: str = "The endpoint",
+        name: str = "",
         address: str = "",
         model: str = "",
         explain: Callable[[Fault], str] = lambda _: "",
@@ -137,8 +138,8 @@ class Machine:
         self.gate, self.budget = gate, budget
         self.halted: LongformError | None = None
         self.worked = False
-        self._cost, self._named, self._address, self._model = cost, named, address, model
-        self._explain, self._api_key, self._leases = explain, api_key, leases
+        self._name, self._named, self._address, self._model = name, f'The endpoint "{name}"', address, model
+        self._cost, self._explain, self._api_key, self._leases = cost, explain, api_key, leases
         self._most, self._failed_runs, self._freed, self._first_pause = most, failed_runs, freed, first_pause_seconds
         self._clock, self._wall, self._rng = clock, wall, rng or random.Random()
         self._began = wall()
@@ -230,7 +231,7 @@ class Machine:
     def replied(self, call: Call, outcome: Outcome, replies: Replies | None) -> Actions:
         """An attempt has ended; `replies` is None where it gave nothing usable."""
         verdict = verdict_of(outcome, replies)
-        self.gate.release(call.ticket, verdict, outcome.headers, outcome.retry_after)
+        self.gate.release(call.ticket, verdict, outcome.headers, outcome.retry_after, again=bool(call.tries))
         call.replies += outcome.status != 0
         actions: Actions = []
         if replies is not None:
@@ -279,12 +280,15 @@ class Machine:
 
     def noted(self, call: Call, runs: int) -> Actions:
         """The call has failed in so many runs, this one included: it ends with Incomplete or, if there were enough of
-        them, as one that is never answered.
+        them, as one that is never answered, which leaves a tombstone.
         """
-        _, fault, gave_up = self._faults.pop(call)
+        outcome, fault, gave_up = self._faults.pop(call)
         actions: Actions = []
-        given_up = fault._replace(then="never", kind="unanswered", message=f"{fault.message}, in {runs} runs")
-        self._end(actions, call, given_up if runs >= self._failed_runs else Incomplete(gave_up))
+        if runs >= self._failed_runs:
+            why = f"no answer in {runs} runs, at last: {fault.message}"
+            actions.append(Keep(call, "tombstone", outcome, fault=Fault("never", "unanswered", why, fault.status)))
+        else:
+            self._end(actions, call, Incomplete(gave_up))
         return self._go_on(actions)
 
     # what follows
@@ -357,7 +361,7 @@ class Machine:
             call.reserved = reserved
             return True
         if not self.budget.has_reservations:
-            self.halted = BudgetError(out_of_money(self.budget, self._named, cost))
+            self.halted = BudgetError(self.budget.refusal(self._name, cost))
         elif self._freed is not None and self._freed not in self.budget.freed:
             self.budget.freed.append(self._freed)
         return False
@@ -444,7 +448,7 @@ class Machine:
             f"(at last: {fault.message}): answers so far are stored, run the same command again."
         )
         down = outcome.status in NOT_THE_QUESTIONS_FAULT and not (outcome.status == 0 and outcome.sent)
-        if down and not self.worked:
+        if call.path != CHAT or (down and not self.worked):  # a text without a vector is no row to be left out
             self._end(actions, call, Incomplete(gave_up))
             return
         self._faults[call] = outcome, fault, gave_up
@@ -506,19 +510,3 @@ def verdict_of(outcome: Outcome, replies: Replies | None) -> Verdict:
     if is_busy(outcome.status, outcome.body):
         return "rate"
     return "server" if outcome.status >= 500 or outcome.status in (408, 409, 425) else "other"
-
-
-def out_of_money(budget: Budget, named: str, cost: int) -> str:
-    """The message of a BudgetError, where the next call may cost so many billionths of a US dollar."""
-    cap = (budget.cap_nano or 0) / NANO
-    spent = budget.spent_nano / NANO
-    return (
-        f"Stopped at USD {spent:,.{_digits(cap)}f} of {cap:,.{_digits(cap)}f}: the next call to "
-        f"{named.removeprefix('The endpoint ')} may cost up to USD {cost / NANO:.{_digits(cost / NANO)}f}. What was "
-        "answered is stored; run the same command, or one with a higher --max-cost, to go on from there."
-    )
-
-
-def _digits(amount: float) -> int:
-    """How many decimals of an amount in US dollars are shown."""
-    return 2 if amount >= 1 else 4 if amount >= 0.01 else 6

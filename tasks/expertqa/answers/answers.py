@@ -15,10 +15,10 @@ from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Answer, Endpoint, Failure, Flaw, Request
 from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
-from tasks.answers import made_by, unanswered, usable
+from tasks.answers import made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.citations import cited_sources, without_marks
 
@@ -70,25 +70,28 @@ def write_closed_book(
         else:
             asked.append(question)
     requests = (
-        (question["question_id"], prompt.request(model, max_tokens=ANSWER_TOKENS, **_inputs(question)))
+        (
+            question["question_id"],
+            prompt.request(model, max_tokens=ANSWER_TOKENS, check=_without_text, **_inputs(question)),
+        )
         for question in asked
     )
     for key, answer in context.ask(model, requests):
         yield _closed_book(key, answer, model, prompt)
 
 
+def _without_text(reply: str) -> Flaw | None:
+    """What is wrong with a reply that is nothing but references."""
+    return None if cited_sources(reply)[0].strip() else ("empty", "the reply is nothing but references")
+
+
 def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
-    """The row of ANSWERS of a closed-book answer; a Rejected if the model gave no usable reply, or nothing but
-    references. `key`: the question's id.
+    """The row of ANSWERS of a closed-book answer; a Rejected if the model gave no usable reply. `key`: the question's
+    id.
     """
     if isinstance(answer, Failure):
         return unanswered(key, answer)
-    text = usable(key, answer)
-    if isinstance(text, Rejected):
-        return text
-    body, cited = cited_sources(text)
-    if not body.strip():
-        return Rejected(key, "defect", "the reply is nothing but references", raw=answer.text)
+    body, cited = cited_sources(answer.value)
     return _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
 
 
@@ -153,11 +156,9 @@ def _from_passages(
     """
     if isinstance(answer, Failure):
         return _of_system(system, unanswered(key, answer))
-    text = usable(key, answer)
-    if isinstance(text, Rejected):
-        return _of_system(system, text)
-    body, _ = cited_sources(text)  # a list of references says what the passages' numbers say
-    return _written(key, system, "retrieve_and_read", body or text, numbered(passages), made_by(answer, model, prompt))
+    origin = made_by(answer, model, prompt)
+    body, _ = cited_sources(answer.value)  # a list of references says what the passages' numbers say
+    return _written(key, system, "retrieve_and_read", body or answer.value, numbered(passages), origin)
 
 
 def _of_system(system: str, rejected: Rejected) -> Rejected:

@@ -14,7 +14,7 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import REVISED
-from tasks.answers import NO_MODEL, made_by, unanswered, usable
+from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
 
 QUESTION_CHARACTERS = 8_000
@@ -97,9 +97,7 @@ def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prom
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return unanswered(key, reply)
-    text = usable(key, reply)
-    if isinstance(text, Rejected):
-        return text
+    text = reply.value
     if declines := abstention(text):
         return Rejected(key, "filtered", "the revision abstains", detail=declines, raw=text)
     return _revised(answer, text, "model", None, made_by(reply, model, prompt))

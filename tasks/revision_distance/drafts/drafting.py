@@ -19,7 +19,7 @@ from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, sta
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
-from tasks.answers import NO_MODEL, made_by, unanswered, usable
+from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 PERSPECTIVES = {
@@ -256,8 +256,7 @@ def _written(
         if isinstance(answer, Failure):
             yield case, unanswered(case["case_id"], answer)
         else:
-            text = usable(case["case_id"], answer)
-            yield case, text if isinstance(text, Rejected) else {"text": text, **made_by(answer, model, prompt)}
+            yield case, {"text": answer.value, **made_by(answer, model, prompt)}
 
 
 def draft_row(case: Row, system: str, written: Row) -> Row:

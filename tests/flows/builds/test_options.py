@@ -30,7 +30,7 @@ def test_a_build_has_a_flag_for_every_option_and_a_plan_for_what_it_can_use() ->
     for name in NAMES:
         assert re.search(rf"--{name.replace('_', '-')} .*{re.escape(about(name).help[:30])}", build), name
     found = [name for name in NAMES if f" --{name.replace('_', '-')} " in plan]
-    assert found == ["home", "version", "until", "force"]
+    assert found == ["home", "version", "until", "force", "budget", "retry_errors"]
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -51,6 +51,7 @@ def test_the_flow_of_a_dataset_takes_every_option_with_its_default(dataset: str)
 @pytest.mark.parametrize(("given", "words"), [
     ({"max_cost": -1.0}, "--max-cost -1.0 is no amount of US dollars"),
     ({"max_cost": float("nan")}, "--max-cost nan is no amount of US dollars"),
+    ({"budget": -1.0}, "--budget -1.0 is no amount of US dollars"),
     ({"runner": "spark"}, 'There is no runner "spark" (--runner or LONGFORM_RUNNER); there are threads, processes,'),
     ({"address": "tcp://here:8786"}, "--address tcp://here:8786 names a cluster, but --runner processes uses none"),
 ])  # fmt: skip

@@ -28,6 +28,7 @@ from longform.errors import StoreError
 from longform.llm.ask.keys import canonical, key_of
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Price, Request
+from longform.llm.client import PendingRequest, stored_result
 from longform.llm.estimate import Estimator
 from longform.llm.price import UNKNOWN_FIGURES, Figures
 from longform.llm.responses.records import TOMBSTONE, Record
@@ -41,6 +42,7 @@ MINE = Endpoint(
 FULL = Price(2.0, 8.0)
 OFFLINE = Endpoint("offline", "offline-rules-1")
 PROMPT = Prompt("toy/say", "0" * 8, ("item",), "", "Say it.", "{{ item }}")
+SAYS = b'{"choices": [{"message": {"content": "So."}, "finish_reason": "stop"}]}'
 SAID = table("said", column("item_id", pa.string(), "parent: items.item_id"), key="item_id")
 
 
@@ -85,7 +87,7 @@ def stored(request: Request, endpoint: Endpoint = MINE, sample: int = 0, **field
     sent = canonical(body_of(endpoint, request, sample))
     tokens = truth(request, sample)
     record = Record(
-        endpoint.name, endpoint.model, request.task, "", sent.encode(), b"{}", finish="stop",
+        endpoint.name, endpoint.model, request.task, "", sent.encode(), SAYS, finish="stop",
         input_tokens=tokens[0], cached_tokens=0, output_tokens=tokens[1], milliseconds=2000,
     )  # fmt: skip
     return key_of(endpoint.name, CHAT, sent, sample=sample), replace(record, **fields)
@@ -107,6 +109,18 @@ def estimate(path: Path, requests: list[Request], endpoint: Endpoint = MINE) -> 
         for request in requests:
             estimator.add(request)
         return estimator.estimate()
+
+
+def follow_up(path: Path, requests: list[Request], record: Record, text: str) -> None:
+    """Store a reply with this text to the next attempt at each of these requests, whose first reply is of no use."""
+    body = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
+    with closing(open_responses(path)) as store:
+        for request in requests:
+            sent = canonical(body_of(MINE, request, 0))
+            key = key_of(MINE.name, CHAT, sent)
+            pending = PendingRequest(request, 0, sent, key)
+            assert stored_result(pending, store.get([key])[key], MINE, store.get) is None
+            asyncio.run(store.put([(pending.keys[-1], replace(record, body=body))]))
 
 
 def usd(requests: list[Request], price: Price = FULL) -> float:
@@ -218,9 +232,13 @@ def test_the_time_is_the_longest_of_what_requests_tokens_and_latency_ask_for(tmp
 
 def test_texts_are_embedded_many_a_call_and_looked_up_one_by_one(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(200)]
+    vector = b'{"embedding": [0.5]}'
     sent = [canonical(embedding_body(MINE, text)) for text in texts[:64]]
     records = [
-        (key_of("mine", EMBEDDINGS, each), Record("mine", "m", "embeddings", "", each.encode(), input_tokens=3))
+        (
+            key_of("mine", EMBEDDINGS, each),
+            Record("mine", "m", "embeddings", "", each.encode(), vector, input_tokens=3),
+        )
         for each in sent
     ]
     fill(tmp_path / "r.sqlite", records)
@@ -260,6 +278,8 @@ def test_replies_that_were_sent_back_or_cut_off_are_reckoned_to_come_again(tmp_p
     fill(
         tmp_path / "cut.sqlite", [said(number, good, "length" if number % 5 == 0 else "stop") for number in range(100)]
     )
+    for name in ("bad", "cut"):
+        follow_up(tmp_path / f"{name}.sqlite", asked[:100:5], stored(question(0))[1], good)
     well, broken, cut = (estimate(tmp_path / f"{name}.sqlite", asked) for name in ("all", "bad", "cut"))
     assert (well.input_tokens, well.output_tokens) == (90_000, 45_000)
     assert (broken.input_tokens, broken.output_tokens) == (90_000 * 1.2 + 9_000, 54_000)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from expertqa_tables import Home, filled
 from offline_rules import RULES
+from replied import replied
 from standin_server import Server
 
 from longform.artifacts.rows import Row, Rows
@@ -17,7 +18,6 @@ from longform.engine.stage import Stage
 from longform.llm.ask.fence import unfenced
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.offline import MODEL
-from longform.llm.read.structured import read_reply
 from schemas.revision_distance import CASES, CITED, DRAFTS, GIVEN
 
 OFFLINE = Endpoint("offline", MODEL)
@@ -71,13 +71,7 @@ class Scripted:
         for number, (item, request) in enumerate(items):
             self.requests.append(request)
             output = self.say(request)
-            yield item, output if isinstance(output, Failure) else _answer(request, output, number)
-
-
-def _answer(request: Request, output: str, number: int) -> Answer:
-    value = read_reply(output, request.reply, "tags") if request.reply else None
-    assert not isinstance(value, str), value
-    return Answer(output, f"key-{number}", "served", "stop", 1, 1, value=value)
+            yield item, output if isinstance(output, Failure) else replied(request, output, f"key-{number}")
 
 
 def texts(request: Request) -> dict[str, str]:

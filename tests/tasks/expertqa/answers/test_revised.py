@@ -12,6 +12,7 @@ import pytest
 from expertqa_tables import Home, answer, claim, claim_label, filled, kept, label, question, refused
 from hypothesis import given
 from hypothesis import strategies as st
+from replied import replied
 
 from longform.artifacts.rows import Row, Rows
 from longform.llm.ask.prompts import Prompt, load_prompt
@@ -51,8 +52,7 @@ class Asked:
             key = item["answer_id"]
             self.requests[key] = request
             reply = self.replies[key]
-            said = reply if isinstance(reply, Failure) else Answer(reply, f"key-{key}", "served", "stop", 1, 1)
-            yield item, said
+            yield item, reply if isinstance(reply, Failure) else replied(request, reply, f"key-{key}")
 
 
 @pytest.fixture
@@ -177,8 +177,8 @@ def test_the_prompt_holds_each_claim_with_its_evidence_or_none(tmp_path: Path, p
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("Revised, but", "the reply is cut off"),
-        (" \n=====", "the reply is empty"),
+        ("Revised, but", "model: length"),
+        (" \n=====", "model: empty"),
         (Failure("filter", "held back", "k"), "model: filter"),
     ],
 )

@@ -10,7 +10,7 @@ from longform.engine.at_most import longest
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure
-from tasks.answers import made_by, unanswered, usable
+from tasks.answers import made_by, unanswered
 
 CHARACTERS = 4_000
 
@@ -36,15 +36,14 @@ def write_headlines(context: StageContext, posts: Rows, *, model: Endpoint, prom
 
 def _headline(post: Row, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     key = post["post_id"]
-    text = unanswered(key, answer) if isinstance(answer, Failure) else usable(key, answer)
-    if isinstance(text, Rejected):
-        return text
+    if isinstance(answer, Failure):
+        return unanswered(key, answer)
     return {
         "headline_id": f"headline/{key}",
         "post_id": key,
         "site": post["site"],
         "licence": post["licence"],
-        "text": " ".join(text.split()),
+        "text": " ".join(answer.value.split()),
         "split": "test" if int(post["post_id"].rsplit("/", 1)[1]) % 5 == 0 else "train",
         **made_by(answer, model, prompt),
     }
