@@ -25,8 +25,8 @@ def usable(key: str, answer: Answer) -> str | Rejected:
     """
     text = whole_reply(answer.text)
     if text is None:
-        return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
-    return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)
+        return Rejected(key, "defect", "model: the reply is cut off", raw=answer.text)
+    return text if text.strip() else Rejected(key, "defect", "model: the reply is empty", raw=answer.text)
 
 
 def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:

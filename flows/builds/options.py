@@ -40,6 +40,10 @@ class Options:
     force: Annotated[str | None, About("make this stage again even if it is there", "STAGE")] = None
     max_cost: Annotated[float | None, About("stop before more than this is spent", "USD", 0, MOST_USD)] = None
     retry_errors: Annotated[bool, About("ask again what a model could not answer (rejected rows `model: …`)")] = False
+    accept: Annotated[
+        list[str] | None,
+        About("go on although the gate of this stage or audit refuses, and say so in the card; repeatable", "NAME"),
+    ] = None
     runner: Annotated[
         RunnerName | None,
         About("where parts run: threads or processes, a Dask or a Ray cluster; else LONGFORM_RUNNER, else processes"),

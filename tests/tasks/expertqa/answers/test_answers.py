@@ -332,7 +332,7 @@ def test_a_reply_without_its_end_mark_was_cut_off(home: Home) -> None:
     with serve(say="Copper turns green [1] and") as server:
         made = from_memory(home, over_http(server))
     assert list(made) == []
-    assert set(home.rejected(made).values()) == {"has released answers", "the reply is cut off"}
+    assert set(home.rejected(made).values()) == {"has released answers", "model: the reply is cut off"}
 
 
 @pytest.mark.parametrize("said", ["=====", "\n \n=====", "References:\n[1] https://example.org/a\n====="])
@@ -341,7 +341,7 @@ def test_a_reply_without_an_answer_is_rejected(home: Home, said: str) -> None:
         made = from_memory(home, over_http(server))
     assert list(made) == []
     reasons = set(home.rejected(made).values()) - {"has released answers"}
-    assert reasons == {"the reply is empty" if "Ref" not in said else "the reply is nothing but references"}
+    assert reasons == {"model: the reply is empty" if "Ref" not in said else "the reply is nothing but references"}
 
 
 def test_a_source_without_an_address_is_attributed_by_its_words(home: Home) -> None:

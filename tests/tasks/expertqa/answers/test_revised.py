@@ -177,8 +177,8 @@ def test_the_prompt_holds_each_claim_with_its_evidence_or_none(tmp_path: Path, p
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("Revised, but", "the reply is cut off"),
-        (" \n=====", "the reply is empty"),
+        ("Revised, but", "model: the reply is cut off"),
+        (" \n=====", "model: the reply is empty"),
         (Failure("filter", "held back", "k"), "model: filter"),
     ],
 )

@@ -148,8 +148,8 @@ def test_only_cases_of_its_task_are_written_and_others_say_so() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason", "raw"),
     [
-        ("Dear all, I", "the reply is cut off", "Dear all, I"),
-        (" \n=====", "the reply is empty", " \n====="),
+        ("Dear all, I", "model: the reply is cut off", "Dear all, I"),
+        (" \n=====", "model: the reply is empty", " \n====="),
         (Failure("filter", "held back", "k"), "model: filter", None),
         (Failure("length", "too long", "k", {"text": "Dear"}), "model: length", "Dear"),
     ],
@@ -373,7 +373,7 @@ def test_faults_over_http_are_rejected_cases(home: Home, standin: Server, fault:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"), [("Dear members,", "the reply is cut off"), ("\n=====\n", "the reply is empty")]
+    ("said", "reason"), [("Dear members,", "model: the reply is cut off"), ("\n=====\n", "model: the reply is empty")]
 )
 def test_what_a_model_says_without_an_end_or_a_text_is_kept_with_the_rejected_case(
     home: Home, said: str, reason: str
