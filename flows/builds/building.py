@@ -17,9 +17,8 @@ from typing import Any
 from flows.builds.options import Options as Options
 from flows.config.endpoints import ModelSettings, batched, ceilings_of_stages, check_batches
 from flows.registry import DATASETS as DATASETS
-from flows.registry import audits_of, config_class
+from flows.registry import audits_of, config_class, stages_of
 from flows.registry import module_of as module_of
-from flows.registry import stages_of
 from longform import __version__
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, check_name
@@ -43,7 +42,8 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     Source files are hashed; no request is sent.
 
     With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, or if `until`
-    or `force` names a stage that is not reached, or `accept` no gate; SourceError if a source file is missing or damaged.
+    or `force` names a stage that is not reached, or `accept` no gate; SourceError if a source file is missing or
+    damaged.
     """
     if options.version:
         check_name(options.version)

@@ -60,7 +60,14 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
     store, version = version_at(address, home)
     stages = describe(store, version)
     if as_json:
-        return print_json({**summary(version), "folder": str(version.folder), "stages": stages, "gates": version.manifest.get("gates", [])})
+        return print_json(
+            {
+                **summary(version),
+                "folder": str(version.folder),
+                "stages": stages,
+                "gates": version.manifest.get("gates", []),
+            }
+        )
     out = console()
     mark = "   holds rows of the offline model" if version.manifest["offline"] else ""
     out.print(f"{version.dataset} {version.name}   recipe {version.recipe}{mark}\n{version.folder}\n")

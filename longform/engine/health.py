@@ -134,15 +134,13 @@ def lower_bound_is_above(found: int, checked: int, ceiling: float) -> bool:
 
 
 def gates_of(stage: str, parts: Iterable[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
-    """What the gates of a model stage find in its parts, one for each fault; [] if it got no reply. `accepted`: somebody
-    said that the stage goes on as it is; this is noted only at gates whose share is above the ceiling.
+    """What the gates of a model stage find in its parts, one for each fault; [] if it got no reply. `accepted`:
+    somebody said that the stage goes on as it is; this is noted only at gates whose share is above the ceiling.
     """
     checked, faults = count_replies(parts)
     if not checked:
         return []
-    gates = [
-        Gate(stage, "stage", what, faults[fault], checked, ceilings.of(fault)) for fault, what in FAULTS.items()
-    ]
+    gates = [Gate(stage, "stage", what, faults[fault], checked, ceilings.of(fault)) for fault, what in FAULTS.items()]
     return [
         Gate(each.gate, each.of, each.what, each.found, each.checked, each.ceiling, accepted and each.is_above)
         for each in gates
@@ -296,7 +294,7 @@ class Health:
         self._decide()
 
     def _decide(self, *, waived: bool = False) -> None:
-        """Say, once, that the pilot has passed: its replies are there, and no share is above its ceiling; or `waived`."""
+        """Say, once, that the pilot has passed: its replies are there, none of its shares too high; or `waived`."""
         with self._lock:
             passed = self._replies.checked >= PILOT and not self._replies.worst(self.ceilings)
             passes = not self.decided and (waived or passed)

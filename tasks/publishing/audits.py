@@ -26,7 +26,7 @@ from longform.artifacts.parts import open_parquet
 from longform.artifacts.rows import Rejected, Row, Rows, read_batches
 from longform.artifacts.store import Artifact
 from longform.artifacts.versions import Version
-from longform.engine.health import Ceilings, Gate, count_replies, gates_of, quote
+from longform.engine.health import Ceilings, Gate, count_replies, gates_of, percent, quote
 from longform.errors import GateError
 from schemas.audits import FINDINGS
 
@@ -191,10 +191,11 @@ def refuse(dataset: str, findings: Iterable[Finding], gates: Iterable[Gate]) -> 
     examples = [each for each in findings if each.audit == refused[0].gate][:EXAMPLES]
     such = ", ".join(filter(None, (f"{each.key or each.config} {quote(each.what)}".strip() for each in examples)))
     accept = " ".join(f"--accept {gate.gate}" for gate in refused)
+    found = "; ".join(f"{gate.sentence}, ceiling {percent(gate.ceiling)}" for gate in refused)
     raise GateError(
-        f"{dataset} was not published: {'; '.join(gate.sentence for gate in refused)}{', e.g. ' if such else ''}{such}: "
-        f"what was built is kept; look at these rows and at what made them, or run the same command with {accept}, "
-        "which publishes it as it is, and the card will say so."
+        f"{dataset} was not published: {found}{', e.g. ' if such else ''}{such}: what was built is kept; look at these "
+        f"rows and at what made them, or run the same command with {accept}, which publishes it as it is, and the card "
+        "will say so."
     )
 
 

@@ -192,7 +192,8 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """The text of README.md: YAML front matter, then Markdown sections.
 
     The sections: title and summary, splits, columns, `tables` (the tables of the report that the card shows as well),
-    build, gates, licence, loading, tracing. At least one split of the default config must have files (else StopIteration).
+    build, gates, licence, loading, tracing. At least one split of the default config must have files (else
+    StopIteration).
     """
     sections = (
         _opening(version),

@@ -163,8 +163,9 @@ def publish_version(build: Build, version: str | None) -> Published:
     `version`: the name; by default the date (UTC), with a number if that is taken. The version of that name, by
     default the newest with the same recipe, is returned if it has the same recipe and the same rows; rows may differ
     under one recipe if a model was asked again. Raises UsageError if the name is used by a version with other rows or
-    another recipe, NothingToPublish if there is no row, GateError if an audit finds too many rows, LongformError if a record was taken down meanwhile, StoreError
-    for a damaged part or manifest, a folder that cannot be written, or a lock that another process took over.
+    another recipe, NothingToPublish if there is no row, GateError if an audit finds too many rows, LongformError if a
+    record was taken down meanwhile, StoreError for a damaged part or manifest, a folder that cannot be written, or a
+    lock that another process took over.
     """
     publication: Publication = build.publication
     about, published = publication.about, publication.published

@@ -32,7 +32,8 @@ class Silent:
 def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
     """Build the axioms dataset in this process: (the published version, its progress, the build)."""
     progress = Silent()
-    options = Options(home, version, settings.pop("until", None), settings.pop("force", None))
+    until, force, accept = (settings.pop(name, None) for name in ("until", "force", "accept"))
+    options = Options(home, version, until, force, accept=accept)
     runner = settings.pop("runner", None)
     published, made = build(
         "axioms", AxiomsConfig(**settings), options, tasks=SequentialStages(), progress=progress, runner=runner

@@ -1,5 +1,5 @@
-"""What `longform verify` checks: files and checksums (longform/artifacts/versions.py), that no stage lost a row, and that
-gates find no more than when the version was published.
+"""What `longform verify` checks: files and checksums (longform/artifacts/versions.py), that no stage lost a row, and
+that gates find no more than when the version was published.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tasks.publishing.audits import worse_than_published
 
 def check(store: Store, version: Version) -> Iterable[str]:
     """What is wrong with a version, one sentence each: files, checksums, numbers of rows, parts of stages; only if
-    none of these is wrong, also rows that a stage lost, and gates that find more than the manifest says, for which UsageError is raised if this release lacks a stage
-    of the version. Empty if all is well.
+    none of these is wrong, also rows that a stage lost, for which UsageError is raised if this release lacks a stage
+    of the version, and gates that find more than the manifest says. Empty if all is well.
     """
     found = list(problems(store, version))
     yield from found
