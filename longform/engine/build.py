@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
@@ -418,16 +418,17 @@ class Build:
         """Ask all questions of these units to real models through the provider's Batch API, so that the units find
         them answered. Waits for the batches. Does nothing without units.
 
-        With `ceilings` the first PILOT questions go in a job of their own, and GateError is raised if their replies
-        are of no use.
+        With `ceilings`, and from twice PILOT questions on, the first PILOT go in a job of their own, and GateError is
+        raised if their replies are of no use.
         """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
             questions = self._questions(call.stage, jobs, endpoint)
-            if ceilings is not None:
-                pilot = list(islice(questions, PILOT))
-                self._send_batch(call, endpoint, pilot)
-                self._judge_pilot(call, endpoint, pilot, ceilings)
-            self._send_batch(call, endpoint, questions)
+            first = list(islice(questions, 2 * PILOT))
+            if ceilings is not None and len(first) == 2 * PILOT:
+                self._send_batch(call, endpoint, first[:PILOT])
+                self._judge_pilot(call, endpoint, first[:PILOT], ceilings)
+                first = first[PILOT:]
+            self._send_batch(call, endpoint, chain(first, questions))
 
     def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[Request]) -> None:
         """Have the provider's Batch API answer those of these questions that have no stored reply."""

@@ -33,7 +33,8 @@ def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Vers
     """Build the axioms dataset in this process: (the published version, its progress, the build)."""
     progress = Silent()
     until, force, accept = (settings.pop(name, None) for name in ("until", "force", "accept"))
-    options = Options(home, version, until, force, accept=accept)
+    retry_errors = settings.pop("retry_errors", False)
+    options = Options(home, version, until, force, retry_errors=retry_errors, accept=accept)
     runner = settings.pop("runner", None)
     published, made = build(
         "axioms", AxiomsConfig(**settings), options, tasks=SequentialStages(), progress=progress, runner=runner

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from axioms_builds import build_axioms
 from endpoint_server import Server, server
+from standin_server import serve
 
+from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, gate_lines
 from flows.cli.shared.verification import check
@@ -145,6 +147,26 @@ def test_equal_recipes_names_and_acceptances_give_equal_cards(tmp_path: Path, se
     one, two = (build(tmp_path / name, server, accept=["combine_answers"]) for name in "ab")
     for name in ("README.md", "croissant.json", "audit.parquet"):
         assert (one.folder / name).read_bytes() == (two.folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["online", "batch"])
+def test_of_many_questions_only_a_pilot_is_asked(mode: str, tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "tea.stackexchange.com" / "Posts.xml", 600_000, seed=7).path
+    with serve(faults={"refusal": 1.0}, batch_seconds=0.0) as model:
+        endpoint = {"base_url": model.url, "model": "m", "capabilities": ["json_schema", "batch"], "concurrency": 16}
+        home, settings = (
+            tmp_path / "home",
+            {"dump": dump, "model": "mine", "mode": mode, "endpoints": {"mine": endpoint}},
+        )
+        with pytest.raises(GateError, match=r"2\d of its first 2\d replies decline"):
+            build_axioms(home, until="answer_closed_book", **settings)
+        answered = sum(model.counters()["outcomes"].values())
+        model.set_faults({})
+        version, progress, _ = build_axioms(home, retry_errors=True, **settings)
+    assert version is not None
+    assert not any(gate["found"] for gate in version.manifest["gates"])
+    assert answered <= 2 * 30  # two stages may be at it
+    assert next(run.artifact.rows for run in progress.ended if run.stage == "answer_closed_book") > 90
 
 
 def test_a_gate_that_nobody_knows_is_an_error_with_a_hint(tmp_path: Path, server: Server) -> None:

@@ -224,7 +224,9 @@ def building(
     store = Store(home)
     store.prepare()
     models, runner = Models(responses(home), offline=RULES), Processes(3, small_bytes=0) if spawned else ThreadRunner()
-    run = Build(store, tasks=SequentialStages(), runner=runner, progress=Silent(), models=models, force=force, accept=accept)
+    run = Build(
+        store, tasks=SequentialStages(), runner=runner, progress=Silent(), models=models, force=force, accept=accept
+    )
     try:
         yield run
     finally:

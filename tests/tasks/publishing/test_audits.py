@@ -99,7 +99,9 @@ def test_what_is_found_in_a_few_rows_is_left_out_and_the_card_says_so(tmp_path: 
 
 
 def test_too_many_are_refused_and_nothing_is_left_half_written(tmp_path: Path) -> None:
-    with pytest.raises(GateError, match=r"poems was not published: fences: 5 of 40 rows \(12\.5 %\), ceiling 10 %") as e:
+    with pytest.raises(
+        GateError, match=r"poems was not published: fences: 5 of 40 rows \(12\.5 %\), ceiling 10 %"
+    ) as e:
         build(tmp_path, lines(*["```a"] * 5))
     assert "--accept fences" in str(e.value)
     assert not any(path.is_file() for path in (tmp_path / "datasets").rglob("*"))
