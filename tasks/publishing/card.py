@@ -456,8 +456,8 @@ def _gates(sentences: Iterable[str]) -> str:
     """The section on gates: what each found in the replies of models and in the rows, and what was accepted."""
     lines = "\n".join(f"- {escaped(sentence)}" for sentence in sentences)
     how = (
-        "Shares of replies that were of no use, and of rows that audits found. What is not marked as accepted is "
-        "within its ceiling; `audit.parquet` lists what audits found."
+        "Shares of replies that were of no use, and of rows that audits found. What is not marked as accepted was let "
+        "through by its ceiling, or is one reply of several; `audit.parquet` lists what audits found."
     )
     return f"## Gates\n\n{how}\n\n{lines}"
 

@@ -438,8 +438,11 @@ def test_no_more_are_read_ahead_than_there_is_room_for_and_who_collects_gets_all
             read += 1
             yield number, request(str(number))
 
+    def left() -> int:
+        return room - (read - done)
+
     with client_of(server, store, concurrency=3) as client:
-        for number, _ in client.ask(items(), room=lambda: room - (read - done)):
+        for number, _ in client.ask(items(), room=left):
             assert read <= number + max(1, room) + 1
             done += 1
         collected = dict(client.ask(((n, request(f"other {n}")) for n in range(40)), room=lambda: room))
