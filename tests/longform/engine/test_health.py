@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Part
@@ -20,6 +19,8 @@ def failure(kind: str = "refusal", text: str = "I'm sorry, but I can't help with
 
 @given(st.integers(1, 400), st.data(), st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]))
 def test_the_bound_is_that_of_clopper_and_pearson(checked: int, data: st.DataObject, ceiling: float) -> None:
+    from scipy.stats import binomtest
+
     found = data.draw(st.integers(0, checked))
     interval = binomtest(found, checked, alternative="greater").proportion_ci(0.95, method="exact")
     if abs(interval.low - ceiling) > 1e-9 or found == 0:
