@@ -19,7 +19,7 @@ from prefect import Flow, flow, states
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.builds import fetching, reading
-from flows.builds.building import Options, build
+from flows.builds.building import Options, build, gate_lines
 from flows.builds.console import Lines
 from flows.builds.options import about, parameter
 from flows.builds.reporting import RunPage, summarize, summarize_fetching, summarize_reading
@@ -150,7 +150,10 @@ def run_build(dataset: str, config: ModelSettings, options: Options) -> Any:
     ):
         runner, method = runner_of(*options.engine), started_by.method if started_by else None
         published, done = build(dataset, config, options, tasks=tasks, runner=runner, progress=page, method=method)
-    summarize(dataset, done, published.version if published else None)
+    gates = gate_lines(options.home, published.version) if published else []
+    for sentence in gates:
+        log(logging.INFO, sentence)
+    summarize(dataset, done, published.version if published else None, gates)
     return str(published.version.folder) if published else None
 
 

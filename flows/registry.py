@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from longform.engine.stage import Stage
     from longform.llm.offline import Rule
+    from tasks.publishing.audits import Audits
 
 DATASETS = {
     "axioms": "flows.axioms",
@@ -42,7 +43,7 @@ def module_of(dataset: str) -> ModuleType:
     """The flow module of a dataset, imported. KeyError for an unknown dataset.
 
     Each has `rebuild`, `ABOUT` (for the dataset card), `OFFLINE` (rules of the offline model) and `responses_of` (for
-    takedowns); some have `example_row_id`, `trace`, `sheets` or `EXPORTS`.
+    takedowns); some have `AUDITS`, `example_row_id`, `trace`, `sheets` or `EXPORTS`.
     """
     return import_module(DATASETS[dataset])
 
@@ -50,6 +51,14 @@ def module_of(dataset: str) -> ModuleType:
 def offline_rules() -> dict[str, Rule]:
     """prompt name -> the rule by which the offline model answers that prompt, for the prompts of all datasets."""
     return {name: rule for dataset in DATASETS for name, rule in module_of(dataset).OFFLINE.items()}
+
+
+def audits_of(dataset: str) -> Audits:
+    """The audits of a dataset's versions; only those of every dataset if it declares none."""
+    from tasks.publishing.audits import Audits
+
+    found: Audits = getattr(module_of(dataset), "AUDITS", Audits())
+    return found
 
 
 def stages_of(dataset: str) -> dict[str, Stage]:

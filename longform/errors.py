@@ -7,6 +7,7 @@ LongformError            1   failed
 ├── SourceError          5   a source is unusable: missing, truncated, encrypted, empty, no dump
 │   └── HttpError            a server refused a request for good: its status, and the start of its reply
 ├── Incomplete           6   some calls failed for a passing reason: run the same command again
+├── GateError            7   a gate refused: the model's replies, or the rows of a version, are not sound
 ├── SchemaError          1   a stage yielded a row that breaks its schema (a bug of ours)
 ├── ConservationError    1   a stage lost an input row (a bug of ours)
 ├── FlowError            1   a flow calls a stage with arguments that do not fit (a bug of the flow)
@@ -67,6 +68,12 @@ class Incomplete(LongformError):
     """Raised when work is left unfinished for a passing reason, so that the same command is to be run again."""
 
     exit_code = 6
+
+
+class GateError(LongformError):
+    """Raised when a gate refuses what a model replied, or what would be published; nothing is published."""
+
+    exit_code = 7
 
 
 class SchemaError(LongformError):

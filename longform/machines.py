@@ -1,9 +1,10 @@
-"""Names of this machine and process, whether a process is alive, and names of temporary files that carry both."""
+"""Names of this machine, user and process, whether a process is alive, and names of temporary files that carry both."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import re
 import socket
 import uuid
@@ -23,6 +24,14 @@ def this_machine() -> str:
     host = re.sub(r"[^A-Za-z0-9_.]", "_", socket.gethostname())
     facts = "\n".join((host, boot(), _process_table()))
     return f"{host}_{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+
+
+def this_user() -> str:
+    """The name of the user of the operating system who runs this process; the number if it has no name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def boot() -> str:

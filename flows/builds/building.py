@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows.builds.options import Options as Options
-from flows.config.endpoints import ModelSettings, batched, check_batches
+from flows.config.endpoints import ModelSettings, batched, ceilings_of_stages, check_batches
 from flows.registry import DATASETS as DATASETS
+from flows.registry import audits_of, config_class, stages_of
 from flows.registry import module_of as module_of
-from flows.registry import stages_of
 from longform import __version__
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, check_name
@@ -34,7 +34,9 @@ from longform.llm.ask.types import Endpoint, FailureKind
 from longform.llm.models import Models
 from longform.llm.price import NANO, Cap, caps_of
 from longform.llm.retry import kind_of
+from longform.machines import this_user
 from longform.settings import budget, responses
+from tasks.publishing.audits import gate_sentences, gates_in
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 
 
@@ -42,8 +44,9 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     """The calls of the stages that a build would make, recorded by running the dataset's flow without making anything.
     Source files are hashed; no request is sent.
 
-    With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, or if `until`,
-    `force` or `retry_errors` names a stage that is not reached; SourceError if a source file is missing or damaged.
+    With `until` the calls end with that stage. UsageError if a setting or the version's name is invalid, if `until`,
+    `force` or `retry_errors` names a stage that is not reached, or `accept` no gate; SourceError if a source file is
+    missing or damaged.
     """
     if options.version:
         check_name(options.version)
@@ -53,6 +56,7 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     with suppress(UntilReached):
         module_of(dataset).rebuild(method, config)
     _check_stages(dataset, method, options)
+    _check_accepted(dataset, method, options)
     return method
 
 
@@ -120,6 +124,15 @@ def _check_retry(dataset: str, method: Method, stage: str, kind: str) -> None:
         )
 
 
+def _check_accepted(dataset: str, method: Method, options: Options) -> None:
+    """Raise UsageError if --accept names neither a stage that asks a model nor an audit of the version."""
+    asking = {*config_class(dataset).MODEL_STAGES, *(call.name for call in method.calls if call.endpoints)}
+    gates = [*sorted(asking), *audits_of(dataset).names]
+    for name in options.accept or ():
+        if name not in gates:
+            raise UsageError(f'{dataset} has no gate "{name}" (--accept); {hint(name, gates, "it has")}')
+
+
 def build(
     dataset: str,
     config: ModelSettings,
@@ -142,7 +155,7 @@ def build(
     store.prepare()
     with store.lock(dataset):
         method = method or declare(dataset, config, options)
-        known_version(method, options)
+        known = known_version(method, options)
         method.digests.keep()
         store.sweep()
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
@@ -166,12 +179,17 @@ def build(
             force=options.force,
             batch=batched(config),
             shared_responses=isinstance(where, str) and not models.budget.caps,
+            ceilings=ceilings_of_stages(config),
+            accept=[*(options.accept or ()), *_accepted_before(known, options)],
         )
         models.ahead = partial(_endpoints_ahead, dataset, config, options, builder)
         with _recorded(store, dataset, name, config, builder) as record:
             record["budget_usd"] = budget_of(config, options)
             published = _published(builder, method, options)
             record["version"] = published.version.name if published else None
+            if published and published.new:
+                record["gates"] = published.version.manifest["gates"]
+                record["accepted"] = _acceptances(published.version)
         store.sweep()  # a worker that was lost on the way leaves what it had half-written
         return published, builder
 
@@ -196,6 +214,35 @@ def _endpoints_ahead(dataset: str, config: ModelSettings, options: Options, buil
     unmade = {stage.stage for stage in planned.stages if stage.state != "reuse"} - done
     calls = [call for call in method.calls if call.name in unmade]
     return [endpoint for call in calls for endpoint in call.endpoints if not endpoint.offline]
+
+
+def _accepted_before(known: Version | None, options: Options) -> set[str]:
+    """The gates that were accepted for the published version of the same recipe, so that a build that finds all of it
+    there does not refuse it; none if answers are to be asked for or stages to be made again.
+    """
+    if known is None or options.retry_errors or options.force:
+        return set()
+    return {gate["gate"] for gate in known.manifest.get("gates", []) if gate["accepted"]}
+
+
+def _acceptances(version: Version) -> list[dict[str, str]]:
+    """{gate, by, at} for each gate that was accepted for a version that is new: by whom, the user of the operating
+    system, and when.
+    """
+    accepted = {gate["gate"]: None for gate in version.manifest["gates"] if gate["accepted"]}
+    at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    return [{"gate": gate, "by": this_user(), "at": at} for gate in accepted]
+
+
+def gate_lines(home: Path, version: Version) -> list[str]:
+    """What the gates of a version found, one sentence each, and by whom and when gates were accepted, as its build
+    recorded it.
+    """
+    lines = gate_sentences(gates_in(version.manifest))
+    for record in _records(home, version.dataset):
+        if record.get("version") == version.name and record.get("gates") == version.manifest.get("gates"):
+            lines += [f"{each['gate']}: accepted by {each['by']}, {each['at']}" for each in record.get("accepted", [])]
+    return lines
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
@@ -281,9 +328,12 @@ def durations(home: Path, dataset: str) -> dict[str, float]:
     """fingerprint -> seconds that the stage with this fingerprint took when it was last made, by the records in runs/;
     stages that were only reused are left out, as are damaged records. Empty if there are no records.
     """
-    records = []
+    stages = [stage for record in _records(home, dataset) for stage in record.get("stages", [])]
+    return {stage["fingerprint"]: stage["seconds"] for stage in stages if stage["state"] == "run"}
+
+
+def _records(home: Path, dataset: str) -> Iterator[dict[str, Any]]:
+    """The records in runs/ of a dataset's builds, oldest first, without damaged ones."""
     for path in sorted((home / "runs" / dataset).glob("*.json")):
         with suppress(StoreError):
-            records.append(read_json(path) or {})
-    stages = [stage for record in records for stage in record.get("stages", [])]
-    return {stage["fingerprint"]: stage["seconds"] for stage in stages if stage["state"] == "run"}
+            yield read_json(path) or {}

@@ -54,6 +54,10 @@ class Options:
             flag_type=list[str] | None,
         ),
     ] = False
+    accept: Annotated[
+        list[str] | None,
+        About("go on although the gate of this stage or audit refuses, and say so in the card; repeatable", "NAME"),
+    ] = None
     runner: Annotated[
         RunnerName | None,
         About("where parts run: threads or processes, a Dask or a Ray cluster; else LONGFORM_RUNNER, else processes"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from prefect.artifacts import (
@@ -78,9 +79,9 @@ class Bar:
                 update_progress_artifact(self._artifact, 100.0)
 
 
-def summarize(dataset: str, build: Build, version: Version | None) -> None:
+def summarize(dataset: str, build: Build, version: Version | None, gates: Sequence[str] = ()) -> None:
     """Write the Markdown artifact of a finished build: the version (None: nothing published), its splits, the stages,
-    and commands to look at them. HTTP errors of the server are ignored.
+    what the gates found, and commands to look at them. HTTP errors of the server are ignored.
     """
     lines = [f"# {dataset} {version.name if version else '(nothing published)'}", ""]
     if version:
@@ -91,6 +92,7 @@ def summarize(dataset: str, build: Build, version: Version | None) -> None:
         ]
         lines += [f"`{version.folder}`", "", "| config | split | rows |", "|---|---|---:|", *splits, ""]
     lines += _table_of(build.done)
+    lines += ["", *(f"- {sentence}" for sentence in gates)] if gates else []
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
     with ignoring_server_errors():
         create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")

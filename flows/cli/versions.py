@@ -52,14 +52,22 @@ def list_versions(
 
 @app.command()
 def show(address: Address, home: Home = None, as_json: Json = False) -> None:
-    """Show a version's stages: fingerprints, rows in and out, filtered, rejected by reason, duration."""
+    """Show a version's stages: fingerprints, rows in and out, filtered, rejected by reason, duration; and its gates."""
+    from flows.builds.building import gate_lines
     from flows.builds.console import console, table
     from flows.cli.shared.inspection import KIND_NAMES, describe
 
     store, version = version_at(address, home)
     stages = describe(store, version)
     if as_json:
-        return print_json({**summary(version), "folder": str(version.folder), "stages": stages})
+        return print_json(
+            {
+                **summary(version),
+                "folder": str(version.folder),
+                "stages": stages,
+                "gates": version.manifest.get("gates", []),
+            }
+        )
     out = console()
     mark = "   holds rows of the offline model" if version.manifest["offline"] else ""
     out.print(f"{version.dataset} {version.name}   recipe {version.recipe}{mark}\n{version.folder}\n")
@@ -81,6 +89,8 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
         for name, number in stage["counts"].items():
             if number:
                 out.print(f"  {stage['stage']}: {number:,} {name}")
+    for line in gate_lines(store.home, version):
+        out.print(f"  gate {line}")
 
 
 @app.command()

@@ -156,18 +156,29 @@ def toml(dataset: str, model: type[BaseModel]) -> str:
     document.add(tomlkit.comment(f"    longform build {dataset} --config {dataset}.toml"))
     own = [*model.__annotations__, *model.model_fields]
     fields = sorted(model.model_fields.items(), key=lambda item: own.index(item[0]))
-    for name, field in sorted(fields, key=lambda item: isinstance(item[1].default, dict)):
+    for name, field in sorted(fields, key=lambda item: isinstance(item[1].default, dict | BaseModel)):
         document.add(tomlkit.nl())
         document.add(tomlkit.comment(str(field.description)))
         if name == "endpoints":
             _endpoint_example(document)
         elif name == "stages":
             _stage_example(document, model)
+        elif isinstance(field.default, BaseModel):
+            document.add(name, _table(field.default))
         elif field.default is None:
             document.add(tomlkit.comment(f"{name} ="))
         else:
             document.add(name, tomlkit.item(field.default))
     return tomlkit.dumps(document)
+
+
+def _table(settings: BaseModel) -> tomlkit.items.Table:
+    """The settings of a table, each with its description behind it."""
+    table = tomlkit.table()
+    for name, field in type(settings).model_fields.items():
+        table.add(name, getattr(settings, name))
+        table[name].comment(str(field.description))
+    return table
 
 
 def _stage_example(document: tomlkit.TOMLDocument, model: type[BaseModel]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from longform.engine.health import Ceilings
 from longform.errors import EndpointError, UsageError
 from longform.llm.ask.types import Capability, Endpoint, Price
 from longform.llm.offline import ENDPOINT as OFFLINE
@@ -148,6 +149,20 @@ def check_prices(used: list[str], endpoints: dict[str, EndpointConfig]) -> None:
             raise UsageError(unpriced(endpoint))
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class CeilingsConfig(BaseModel):
+    """The shares of a model stage's replies, from 0 to 1, above which it is stopped and nothing is published."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    refused: Share = Field(0.1, description="the model declines, or a filter holds question or reply back")
+    cut_off: Share = Field(0.1, description="the reply breaks off")
+    unreadable: Share = Field(0.1, description="the reply is empty, or has not the form that was asked for")
+    not_taken: Share = Field(0.1, description="the endpoint does not take the question: too long, not acceptable")
+
+
 class StageConfig(BaseModel):
     """Settings of one stage that differ from the dataset's."""
 
@@ -155,6 +170,9 @@ class StageConfig(BaseModel):
 
     model: str | None = Field(None, description="endpoint that this stage asks, instead of `model`")
     mode: Literal["online", "batch"] | None = Field(None, description="how this stage asks, instead of `mode`")
+    ceilings: CeilingsConfig | None = Field(
+        None, description="a table as [ceilings] for this stage, e.g. { refused = 0.3 }; it leaves the others as there"
+    )
 
 
 class ModelSettings(BaseModel):
@@ -178,6 +196,9 @@ class ModelSettings(BaseModel):
     )
     failed_runs: int = Field(
         3, ge=1, description="a question that so many runs have asked in vain is left out (model: unanswered)"
+    )
+    ceilings: CeilingsConfig = Field(
+        CeilingsConfig(), description="shares of replies of no use, above which a stage is stopped, 0 to 1"
     )
     stages: dict[str, StageConfig] = Field({}, description="what single stages do otherwise, one table each")
     endpoints: Annotated[dict[str, EndpointConfig], AfterValidator(check_endpoints)] = Field(
@@ -205,6 +226,18 @@ def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode"]
 def endpoint_of_stage(stage: str, config: ModelSettings) -> Endpoint:
     """The endpoint that a stage asks, by the configuration. UsageError if it names none of the endpoints."""
     return endpoint_of(_chosen(stage, config, "model"), config.endpoints)
+
+
+def ceilings_of_stages(config: ModelSettings) -> dict[str, Ceilings]:
+    """stage -> the shares of its replies that may be of no use: each from its own table in [stages], else from
+    [ceilings].
+    """
+    own = {stage: getattr(config.stages.get(stage), "ceilings", None) for stage in config.MODEL_STAGES}
+    general = config.ceilings.model_dump()
+    return {
+        stage: Ceilings(**{**general, **(table.model_dump(exclude_unset=True) if table else {})})
+        for stage, table in own.items()
+    }
 
 
 def batched(config: ModelSettings) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 <home>/datasets/<dataset>/<version>/<split>/*.parquet            of the default config
                                    /<config>/<split>/*.parquet   of the other configs
-                                   /README.md croissant.json attribution.parquet report.html tables.json
+                                   /README.md croissant.json attribution.parquet audit.parquet report.html tables.json
                                    /manifest.json    the lock of the build: every stage's fingerprint, every file's hash
 """
 

@@ -14,10 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
+from longform.engine.health import PILOT, Ceilings, Gate, Health, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.stage import Method, Stage, StageCall
@@ -138,13 +140,17 @@ class Build:
         force: str | None = None,
         batch: Collection[str] = (),
         shared_responses: bool = False,
+        ceilings: Mapping[str, Ceilings] | None = None,
+        accept: Collection[str] = (),
     ) -> None:
         """`force`: the stage that is made again even if it is stored. `batch`: the stages whose questions go through
         the Batch API first. `shared_responses`: units that ask models may be made by workers on any machine, as all of
-        them reach the response store.
+        them reach the response store. `ceilings`: stage -> how many of its replies may be of no use, where that is not
+        the default. `accept`: gates (stages, audits) that are not to end the build.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
         self.force, self.batch, self.shared_responses = force, batch, shared_responses
+        self.ceilings, self.accept = ceilings or {}, frozenset(accept)
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.stopping = threading.Event()
@@ -163,6 +169,19 @@ class Build:
     def done(self) -> list[StageRun]:
         """The stages that are made or reused so far, in the order of the flow."""
         return [self._runs[mark] for call in self.calls if (mark := call.recipe.fingerprint) in self._runs]
+
+    @property
+    def gates(self) -> list[Gate]:
+        """What the gates of the stages that asked a real model found, of those that are made so far."""
+        made = [(call, self._runs.get(call.recipe.fingerprint)) for call in self.calls if call.online]
+        return [
+            gate
+            for call, run in made
+            if run is not None
+            for gate in gates_of(
+                call.name, run.artifact.parts, self._ceilings_of(call), accepted=call.name in self.accept
+            )
+        ]
 
     def make(self, method: Method) -> None:
         """Make all stages that a method calls; returns when they are made. Raises the error that ended the build, as
@@ -220,18 +239,28 @@ class Build:
 
     def _make_or_reuse(self, call: StageCall) -> StageRun:
         """The run of a stage: with its stored artifact if that can be reused, else with a newly made one. Incomplete
-        if it would have to be made and the build is ending.
+        if it would have to be made and the build is ending, GateError if its model's replies are too bad.
         """
         started = time.monotonic()
         input_hash = hash_of_inputs(call.inputs)
         artifact = reusable_artifact(self.store, call, input_hash, self.force, self.models.retry)
-        if artifact:
-            return StageRun(call.name, artifact, "reuse", 0.0)
-        if self._is_ending:
+        if artifact is None and self._is_ending:
             raise self._unfinished_error(call)
-        stage_run = self._make(call, input_hash)
-        stage_run.seconds = time.monotonic() - started
+        stage_run = StageRun(call.name, artifact, "reuse", 0.0) if artifact else self._make(call, input_hash)
+        if self._is_judged(call) and (
+            refused := refusal(call.name, self.store, stage_run.artifact.parts, self._ceilings_of(call))
+        ):
+            raise refused
+        stage_run.seconds = 0.0 if artifact else time.monotonic() - started
         return stage_run
+
+    def _is_judged(self, call: StageCall) -> bool:
+        """Whether the replies of a stage are judged: it asks a real model, and nobody accepts them as they are."""
+        return call.online and call.name not in self.accept
+
+    def _ceilings_of(self, call: StageCall) -> Ceilings:
+        """How many of a stage's replies may be of no use."""
+        return self.ceilings.get(call.name, Ceilings())
 
     def _make(self, call: StageCall, input_hash: str) -> StageRun:
         """Make the parts of a stage that cannot be reused (`reusable_parts`), write its artifact, and return the run;
@@ -239,12 +268,14 @@ class Build:
         """
         rules = self.models.offline if call.endpoints else {}
         after = self._stages_after.get(call.recipe.fingerprint, 0)
+        ceilings = self._ceilings_of(call) if self._is_judged(call) else None
         asking = self.models.asking() if call.online and self.shared_responses else {}
         context: dict[str, Any] = {
             "shared": self.shared,
             "responses": self.models.where,
             "offline": rules,
             "asking": asking,
+            "ceilings": ceilings,
         }
         jobs = [replace(job, **context, stages_after=after) for job in jobs_of(self.store, call)]
         parts_of = {job.unit: reusable_parts(self.store, call, job, self.force, self.models.retry) for job in jobs}
@@ -260,8 +291,8 @@ class Build:
             partial(self._status, call, weights, parts_of),
         )
         if call.online and call.name in self.batch:
-            self._prefetch(call, list(to_make.values()))
-        self._make_parts(call, to_make, parts_of)
+            self._prefetch(call, list(to_make.values()), ceilings)
+        self._make_parts(call, to_make, parts_of, ceilings)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
         artifact = Artifact(
@@ -296,26 +327,40 @@ class Build:
 
     # its parts
 
-    def _make_parts(self, call: StageCall, to_make: dict[str, Job], parts_of: dict[str, list[Part] | None]) -> None:
+    def _make_parts(
+        self,
+        call: StageCall,
+        to_make: dict[str, Job],
+        parts_of: dict[str, list[Part] | None],
+        ceilings: Ceilings | None,
+    ) -> None:
         """Make the units of work in `to_make` (unit -> job), several at once, and put their parts into `parts_of`.
-        Returns, or raises an error, when all units that were started have ended.
+        Returns, or raises an error, when all units that were started have ended. With `ceilings` the model's replies
+        are judged; until their pilot has passed, one unit is made at a time.
 
         After an error other than Incomplete, or if the build is ending, no further unit is started. Of several errors
         the first that is not Incomplete is raised, else the first; Incomplete if units are left only because the build
         is ending.
         """
         waiting, running = deque(to_make.values()), dict[str, TaskFuture[list[Part]]]()
-        finished: queue.SimpleQueue[str] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         errors: list[Exception] = []
-        max_at_once = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
+        most = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
+        health = Health(call.name, ceilings, lambda: finished.put(None)) if ceilings else None
+        if health is not None:
+            health.add_parts(part for parts in parts_of.values() for part in parts or ())
         while waiting or running:
+            max_at_once = most if health is None or health.decided else 1
             while waiting and len(running) < max_at_once and not _failed_for_good(errors) and not self._is_ending:
                 job = waiting.popleft()
-                future = running[job.unit] = self.tasks.part(call, job.label, partial(self._make_part, call, job))
+                make = partial(self._make_part, call, job, health)
+                future = running[job.unit] = self.tasks.part(call, job.label, make)
                 future.add_done_callback(partial(lambda unit, _: finished.put(unit), job.unit))
             if not running:
                 raise _error_to_raise(errors or [self._unfinished_error(call)])
             unit = finished.get()
+            if unit is None:  # the pilot has passed: more units may begin
+                continue
             try:
                 parts_of[unit] = running.pop(unit).result()
             except Exception as error:
@@ -336,7 +381,7 @@ class Build:
             return broken_off()
         return Incomplete(f"{call.name} was left unfinished, as another stage failed: run the same command again.")
 
-    def _make_part(self, call: StageCall, job: Job) -> list[Part]:
+    def _make_part(self, call: StageCall, job: Job, health: Health | None) -> list[Part]:
         """Make the parts of one unit of work, in this process or by the runner, for which a unit that joins or indexes
         first waits for its share of memory (`Allowance`). Incomplete if the build is stopped.
         """
@@ -344,11 +389,14 @@ class Build:
             raise broken_off()
         if self._is_made_in_this_process(call, job):
             meter = self._meters[job.unit] = Meter(job)
-            return execute_with(job, self.models, self.stopping, meter)
+            return execute_with(job, self.models, self.stopping, meter, health)
         try:
             joins = call.stage.sees_more_than_a_part
             with self._allowance.hold(call.name, job.bytes) if joins else nullcontext():
-                return self.runner.run(job)
+                parts = self.runner.run(job)
+            if health is not None:
+                health.add_parts(parts)
+            return parts
         except LostWorker:
             if self.stopping.is_set():  # it was told to end
                 raise broken_off() from None
@@ -364,19 +412,42 @@ class Build:
 
     # batch mode
 
-    def _prefetch(self, call: StageCall, jobs: list[Job]) -> None:
+    def _prefetch(self, call: StageCall, jobs: list[Job], ceilings: Ceilings | None) -> None:
         """Ask all questions of these units to real models through the provider's Batch API, so that the units find
         them answered. Waits for the batches. Does nothing without units.
+
+        With `ceilings`, and from twice PILOT questions on, the first PILOT go in a job of their own, and GateError is
+        raised if their replies are of no use.
         """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
-            self.models.prefetch(
-                endpoint,
-                self._questions(call.stage, jobs, endpoint),
-                stage=call.name,
-                recipe=call.recipe.fingerprint,
-                folder=self.store.home / "llm" / "batches",
-                say=self.progress.say,
-            )
+            questions = self._questions(call.stage, jobs, endpoint)
+            first = list(islice(questions, 2 * PILOT))
+            if ceilings is not None and len(first) == 2 * PILOT:
+                self._send_batch(call, endpoint, first[:PILOT])
+                self._judge_pilot(call, endpoint, first[:PILOT], ceilings)
+                first = first[PILOT:]
+            self._send_batch(call, endpoint, chain(first, questions))
+
+    def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[Request]) -> None:
+        """Have the provider's Batch API answer those of these questions that have no stored reply."""
+        self.models.prefetch(
+            endpoint,
+            questions,
+            stage=call.name,
+            recipe=call.recipe.fingerprint,
+            folder=self.store.home / "llm" / "batches",
+            say=self.progress.say,
+        )
+
+    def _judge_pilot(self, call: StageCall, endpoint: Endpoint, pilot: list[Request], ceilings: Ceilings) -> None:
+        """Raise GateError if too many replies to the questions of a pilot are of no use. Questions without a stored
+        reply are asked singly, as they would be later.
+        """
+        health = Health(call.name, ceilings)
+        client = self.models.client(endpoint, stage=call.name, recipe=call.recipe.fingerprint)
+        with suppress(Incomplete):  # the unit meets it again, and says so
+            for _, reply in client.ask((None, request) for request in pilot):
+                health.add_reply(reply)
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by

@@ -24,6 +24,7 @@ from longform.artifacts.parts import Parts, group_of, part_keys
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, Shard
 from longform.artifacts.store import Part, Store
+from longform.engine.health import Ceilings, Health
 from longform.engine.stage import DryContext, NeedsEmbeddings, NeedsWeb, Shape, Stage, StageCall, StageContext
 from longform.errors import BusyStore, LongformError, StoreError
 from longform.files import busy, full, unwritable
@@ -52,7 +53,8 @@ class Job:
     fingerprint of the stage's recipe.
     `responses`: the path or address of the store of model responses; empty: the file in the home. `shared`: the folder
     of the build, None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the
-    longest chain of stages that wait for its stage. `asking`: further arguments of the worker's Models.
+    longest chain of stages that wait for its stage. `asking`: further arguments of the worker's Models. `ceilings`: of
+    a stage whose model's replies are judged, else None.
     """
 
     module: str
@@ -69,6 +71,7 @@ class Job:
     offline: Rules = field(default_factory=dict)
     stages_after: int = 0
     asking: dict[str, Any] = field(default_factory=dict)
+    ceilings: Ceilings | None = None
 
     @property
     def bytes(self) -> int:
@@ -200,13 +203,16 @@ def execute(job: Job) -> list[Part]:
     meanwhile; other errors as in `execute_with`.
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
+    health = Health(job.stage, job.ceilings) if job.ceilings else None
     with Models(where, offline=job.offline, **job.asking) as models, _watched(job, models, meter) as stop:
-        return execute_with(job, models, stop, meter)
+        return execute_with(job, models, stop, meter, health)
 
 
-def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
+def execute_with(
+    job: Job, models: Models, stop: threading.Event, meter: Meter, health: Health | None = None
+) -> list[Part]:
     """Make one unit of work, commit its parts and return them, with the caller's models and meter. If `stop` is set,
-    the job is broken off with Incomplete.
+    the job is broken off with Incomplete; with GateError if too many of the replies that `health` counts are of no use.
 
     A full disk, missing permissions or memory that DuckDB lacks give a StoreError, passing locks and time-outs a
     BusyStore. Other errors are raised as they are; if they are none of the project's and an input part turns out to be
@@ -216,7 +222,7 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
     stage: Stage = getattr(import_module(job.module), job.stage)
     store = Store(job.home)
     try:
-        return _make_unit(job, stage, store, models, stop, meter)
+        return _make_unit(job, stage, store, models, stop, meter, health)
     except StoreError:
         raise
     except Exception as error:
@@ -242,16 +248,26 @@ def execute_with(job: Job, models: Models, stop: threading.Event, meter: Meter) 
         raise
 
 
-def _make_unit(job: Job, stage: Stage, store: Store, models: Models, stop: threading.Event, meter: Meter) -> list[Part]:
+def _make_unit(
+    job: Job,
+    stage: Stage,
+    store: Store,
+    models: Models,
+    stop: threading.Event,
+    meter: Meter,
+    health: Health | None,
+) -> list[Part]:
     """Run a stage's body, write its parts, check that no row is lost, record the unit as finished and return the
     parts. Incomplete if `stop` is set, which is looked at after each row. On any error the unfinished parts are
     deleted.
     """
     parts = Parts(store, stage.name, stage.schema, job.keys, stage.split_by, stage.max_rows_per_part)
-    context = StageContext(store, models, stage.name, job.recipe, parts.count, job.shared)
+    context = StageContext(store, models, stage.name, job.recipe, parts.count, job.shared, health)
     try:
         for item in stage.body(context, **meter.inputs, **job.arguments):
             parts.add(item)
+            if health is not None:
+                health.add_item(item)
             if stop.is_set():
                 raise broken_off()
         done = parts.finish()

@@ -36,6 +36,7 @@ from longform.artifacts.recipe import Recipe, identity, shape
 from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
 from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
+from longform.engine.health import REPLIES, UNBOUNDED, Health
 from longform.errors import FlowError
 from longform.hints import hint
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
@@ -330,7 +331,8 @@ class StageContext:
     call models, `web` gives a web client, `scratch` and `shared` give folders.
 
     `count(name, number)` adds to a counter of the part, shown by `longform show`. `responses` collects the keys of the
-    model responses that the unit read, 32 bytes each.
+    model responses that the unit read, 32 bytes each. `health`: where replies are counted, None for a stage whose
+    replies are not judged.
     """
 
     def __init__(
@@ -341,8 +343,9 @@ class StageContext:
         recipe: str,
         count: Callable[[str, int], None],
         shared: Path | None = None,
+        health: Health | None = None,
     ) -> None:
-        self.store, self.count = store, count
+        self.store, self.count, self._health = store, count, health
         self.responses = bytearray()
         self._models, self._stage, self._recipe, self._shared = models, stage, recipe, shared
         self._scratch: Path | None = None
@@ -367,14 +370,22 @@ class StageContext:
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Answer | Failure]]:
         """(item, reply or failure) for each request, in the order of the items; one for each sample if a request wants
         several. `item` is anything by which the caller knows its request. Replies are stored before they are returned.
-        Errors as in `Client.ask`.
+        Errors as in `Client.ask`; GateError if too many replies are of no use.
         """
-        yield from self._client(endpoint).ask(items)
+        health = self._health
+        asked, room = (items, lambda: UNBOUNDED) if health is None else (health.counted(items), health.room)
+        for item, reply in self._client(endpoint).ask(asked, room=room):
+            self.count(REPLIES, 1)
+            if health is not None:
+                health.add_reply(reply)
+            yield item, reply
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
         """One vector for each text, in the order of the texts. UsageError for the offline model; other errors as in
         `Client.embed`.
         """
+        if self._health is not None:
+            self._health.waive_pilot()
         return self._client(endpoint).embed(texts)
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:

@@ -58,6 +58,7 @@ from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import Fault, scrub
 
 QUESTIONS_AT_ONCE = 64
+ALWAYS_ROOM = 1 << 30
 TEXTS_PER_CALL = 64
 TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
 
@@ -503,8 +504,12 @@ class Client:
     ) -> None:
         self.models, self.endpoint, self.stage, self.recipe, self._note = models, endpoint, stage, recipe, note
 
-    def ask(self, items: Iterable[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
+    def ask(
+        self, items: Iterable[tuple[T, Request]], *, room: Callable[[], int] = lambda: ALWAYS_ROOM
+    ) -> Iterator[tuple[T, Answer | Failure]]:
         """Each item with its answer, in the order of the items; an item comes once for each sample of its request.
+        `room`: how many further questions may be asked now. Where that is none, one is asked at a time, so that whoever
+        collects all answers before looking at them gets them too.
 
         Raises EndpointError where the endpoint refuses to work at all, BudgetError where the budget is used up, and
         UsageError where the endpoint or the offline model cannot do what is asked. A request that got no answer for a
@@ -514,7 +519,7 @@ class Client:
         if self.endpoint.offline:
             yield from ((item, self._offline(request, n)) for item, request in items for n in range(request.samples))
             return
-        yield from self._ask_online(iter(items))
+        yield from self._ask_online(iter(items), room)
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         """One vector for each text, in the order of the texts. Vectors are stored by text; missing ones are requested
@@ -560,20 +565,28 @@ class Client:
                 each.wanted = False
         return vectors
 
-    def _ask_online(self, items: Iterator[tuple[T, Request]]) -> Iterator[tuple[T, Answer | Failure]]:
-        """`ask` for an endpoint with an address. Requests are submitted ahead of the item whose answer is due: about
-        four times the endpoint's concurrency, and 256 at least.
+    def _ask_online(
+        self, items: Iterator[tuple[T, Request]], room: Callable[[], int]
+    ) -> Iterator[tuple[T, Answer | Failure]]:
+        """`ask` for an endpoint with an address. Requests are submitted ahead of the item whose answer is due: as many
+        as there is room for, at most about four times the endpoint's concurrency, or 256 if that is more.
         """
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)
         window: deque[tuple[T, PendingRequest]] = deque()
-        room = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
+        most_ahead = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
         unanswered: list[LongformError] = []
+        more = True
         try:
-            while chunk := list(islice(items, QUESTIONS_AT_ONCE)):
-                window.extend(requests.begin(chunk))
-                yield from self._results(requests, window, len(window) - room, unanswered)
-            while window:
-                yield from self._results(requests, window, min(len(window), QUESTIONS_AT_ONCE), unanswered)
+            while more or window:
+                number = min(QUESTIONS_AT_ONCE, room()) if more else 0
+                if more and (number > 0 or not window):
+                    chunk = list(islice(items, max(1, number)))
+                    more = bool(chunk)
+                    window.extend(requests.begin(chunk))
+                    yield from self._results(requests, window, len(window) - most_ahead, unanswered)
+                else:
+                    least = 1 if more else min(len(window), QUESTIONS_AT_ONCE)
+                    yield from self._results(requests, window, least, unanswered)
         finally:
             requests.withdraw([pending for _, pending in window])
         if unanswered:

@@ -166,7 +166,8 @@ class VersionFacts:
     `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: rows were written by the offline model;
     `offline_kinds`: their kinds ("open_book"), empty if there are no kinds. `sites`: the sites that the sources are
     from. `date_published`: ISO date, empty if unknown. `terms`: how the sources were obtained, in a sentence.
-    `scrubbed`: number of source records in which personal data was replaced by marks like `[mail]`.
+    `scrubbed`: number of source records in which personal data was replaced by marks like `[mail]`. `gates`: what the
+    gates found, in sentences.
     """
 
     dataset: str
@@ -184,13 +185,15 @@ class VersionFacts:
     terms: str = ""
     scrubbed: int = 0
     wording: Wording = Wording()
+    gates: Sequence[str] = ()
 
 
 def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """The text of README.md: YAML front matter, then Markdown sections.
 
     The sections: title and summary, splits, columns, `tables` (the tables of the report that the card shows as well),
-    build, licence, loading, tracing. At least one split of the default config must have files (else StopIteration).
+    build, gates, licence, loading, tracing. At least one split of the default config must have files (else
+    StopIteration).
     """
     sections = (
         _opening(version),
@@ -198,6 +201,7 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
         *_columns(version),
         *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in tables),
         _built(version),
+        *([_gates(version.gates)] if version.gates else []),
         _licence(version),
         _loading(version),
         _tracing(version),
@@ -446,6 +450,16 @@ def _built(version: VersionFacts) -> str:
     sites = f"\n\nSources: {', '.join(escaped(site) for site in version.sites)}." if version.sites else ""
     full = f"Fingerprints are cut to {FINGERPRINT_SHOWN} characters; manifest.json holds them whole."
     return f"## How it was built\n\n{_noted(stages_table(version))}\n\n{full}{sites}"
+
+
+def _gates(sentences: Iterable[str]) -> str:
+    """The section on gates: what each found in the replies of models and in the rows, and what was accepted."""
+    lines = "\n".join(f"- {escaped(sentence)}" for sentence in sentences)
+    how = (
+        "Shares of replies that were of no use, and of rows that audits found. What is not marked as accepted was let "
+        "through by its ceiling, or is one reply of several; `audit.parquet` lists what audits found."
+    )
+    return f"## Gates\n\n{how}\n\n{lines}"
 
 
 def _licence(version: VersionFacts) -> str:

@@ -4,6 +4,7 @@ train/*.parquet          splits of the first table, which is the default config
 claims/full/*.parquet    splits of a further table: <config>/<split>/
 tables.json              the tables of report.html as data, figures not rounded
 figures/*.svg            the plots of report.html
+audit.parquet            what the audits found
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ from longform.artifacts.store import Store
 from longform.artifacts.takedowns import mentions
 from longform.artifacts.versions import Version, check_manifests, check_name, versions
 from longform.engine.build import Build
+from longform.engine.health import Gate
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
 from longform.files import sha256_of, sync, unwritable, write_json
 from longform.machines import temporary
 from tasks.publishing import card
+from tasks.publishing.audits import Audits, as_dict, audit_version, gate_sentences, refuse, write_findings
 from tasks.publishing.croissant import croissant
 from tasks.publishing.report import as_data, report
 from tasks.sources.admission import taken_down
 
-REVISION = 2
+REVISION = 3
 FORMAT = 1
 SPLITS = ("train", "validation", "test", "overlap", "full")
 DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
@@ -75,7 +78,8 @@ class Table:
 class Publication:
     """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
 
-    `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables.
+    `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables. `audits`:
+    what must hold of the rows.
     """
 
     about: About
@@ -83,6 +87,7 @@ class Publication:
     attribution: Rows
     tables: Callable[[], list[card.ReportTable]]
     figures: Callable[[], list[card.Figure]]
+    audits: Audits
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +147,14 @@ def set_publication(
     *,
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
+    audits: Audits = Audits(),  # noqa: B008 - frozen
 ) -> None:
     """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
 
-    `tables` and `figures` make the tables and plots of the report; they are called when it is written.
+    `tables` and `figures` make the tables and plots of the report; they are called when it is written. `audits`: what
+    must hold of the rows, or they are not published.
     """
-    builder.publication = Publication(about, published, attribution, tables, figures)
+    builder.publication = Publication(about, published, attribution, tables, figures, audits)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -156,8 +163,9 @@ def publish_version(build: Build, version: str | None) -> Published:
     `version`: the name; by default the date (UTC), with a number if that is taken. The version of that name, by
     default the newest with the same recipe, is returned if it has the same recipe and the same rows; rows may differ
     under one recipe if a model was asked again. Raises UsageError if the name is used by a version with other rows or
-    another recipe, NothingToPublish if there is no row, LongformError if a record was taken down meanwhile, StoreError
-    for a damaged part or manifest, a folder that cannot be written, or a lock that another process took over.
+    another recipe, NothingToPublish if there is no row, GateError if an audit finds too many rows, LongformError if a
+    record was taken down meanwhile, StoreError for a damaged part or manifest, a folder that cannot be written, or a
+    lock that another process took over.
     """
     publication: Publication = build.publication
     about, published = publication.about, publication.published
@@ -240,7 +248,8 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
     with open_parquet(folder / "attribution.parquet", attribution.schema) as writer:
         for batch in attribution.batches(size=20_000):
             writer.write_batch(batch.cast(attribution.schema))
-    version = _version(build, about, published, attribution, name, splits)
+    gates = _check_gates(build, publication, splits, folder)
+    version = _version(build, about, published, attribution, name, splits, gates)
     tables, plots = publication.tables(), publication.figures()
     shown = [*tables, _rejected(build)]
     texts = {
@@ -267,10 +276,29 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
         "keys": {table.config: table.rows.key for table in published},
         "offline": version.offline,
         "terms": about.terms,
+        "gates": [as_dict(gate) for gate in gates],
         "files": {str(path.relative_to(folder)): _file(path) for path in sorted(folder.rglob("*")) if path.is_file()},
     }
     write_json(folder / "manifest.json", manifest)
     return manifest
+
+
+def _check_gates(
+    build: Build, publication: Publication, splits: dict[str, list[card.Split]], folder: Path
+) -> list[Gate]:
+    """Write audit.parquet into the folder, where the splits are already, and return what all gates found, those of the
+    stages first. GateError if an audit refuses the version.
+    """
+    files = {
+        config: {split.name: [folder / file.path for file in split.files] for split in found}
+        for config, found in splits.items()
+    }
+    tables = {table.config: table.rows for table in publication.published}
+    artifacts = [entry.artifact for entry in build.done]
+    findings, gates = audit_version(artifacts, tables, files, publication.audits, build.accept)
+    refuse(publication.about.dataset, findings, gates)
+    write_findings(folder / "audit.parquet", findings)
+    return [*build.gates, *gates]
 
 
 def _rejected(build: Build) -> card.ReportTable:
@@ -329,6 +357,7 @@ def _version(
     attribution: Rows,
     name: str,
     splits: dict[str, list[card.Split]],
+    gates: Sequence[Gate],
 ) -> card.VersionFacts:
     """What card, report and croissant.json say of the version `name`.
 
@@ -354,6 +383,7 @@ def _version(
         # the day that its name says, else that of the newest post: a clock would make equal builds differ
         date_published="-".join(dated.groups()[:3]) if dated else facts["last"],
         wording=about.wording,
+        gates=gate_sentences(gates),
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from axioms_builds import Silent, build_axioms
 from standin_server import Server, serve
 
+from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from flows.cli.shared import takedown_effects as effects
 from flows.expertqa import ExpertqaConfig
@@ -104,7 +105,8 @@ def post(number: int, kind: int, votes: int, text: str, **given: str) -> str:
 
 
 def axioms(home: Path, server: Server, dump: Path) -> None:
-    build_axioms(home, dump=str(dump), embedding="mine", passage_words=100, **endpoints(server))
+    accept = [*AxiomsConfig.MODEL_STAGES, "missing_kinds"]
+    build_axioms(home, dump=str(dump), embedding="mine", passage_words=100, accept=accept, **endpoints(server))
 
 
 def drawn() -> str:
@@ -188,7 +190,8 @@ def sources(tmp_path: Path) -> dict[str, str]:
 def expertqa(home: Path, server: Server, sources: dict[str, str], **settings: Any) -> Build | None:
     config = ExpertqaConfig.model_validate({**sources, **endpoints(server), **settings})
     try:
-        return build("expertqa", config, Options(home, "v1"), tasks=SequentialStages(), progress=Silent())[1]
+        options = Options(home, "v1", accept=[*ExpertqaConfig.MODEL_STAGES, "missing_kinds"])
+        return build("expertqa", config, options, tasks=SequentialStages(), progress=Silent())[1]
     except NothingToPublish:
         return None
 

@@ -215,7 +215,8 @@ def test_kills_while_a_model_is_asked_cost_no_more_than_what_was_in_flight(tmp_p
 
 def test_an_unreadable_model_reply_is_a_rejected_row_with_its_text(tmp_path: Path) -> None:
     with serve(say="Opinions on that differ from town to town.\n=====") as server:
-        version, run = made(tmp_path / "home", server.url, capabilities=())
+        accept = {"accept": [*ExpertqaConfig.MODEL_STAGES, "missing_kinds"]}
+        version, run = made(tmp_path / "home", server.url, options=accept, capabilities=())
     assert version is not None
     wrong = {}
     for entry in run.done:

@@ -27,7 +27,7 @@ from longform.artifacts.takedowns import add
 from longform.artifacts.versions import Version, find
 from longform.engine.build import Build
 from longform.engine.thread_tasks import SequentialStages
-from longform.errors import LongformError, NothingToPublish
+from longform.errors import GateError, LongformError
 from longform.llm.ask.fence import fenced
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
@@ -201,7 +201,7 @@ def test_a_request_of_a_few_words_that_no_row_names_is_found_where_it_stands_by_
     home, file = tmp_path / "home", tmp_path / "wildchat.jsonl"
     wanted = ["Write an article about tea.", "Write an article about tea and kettles.", "Write an article about cups."]
     file.write_text("".join(f"{json.dumps(asking(str(n), text))}\n" for n, text in enumerate(wanted)))
-    with serve(faults={"refusal": 1.0}) as server, pytest.raises(NothingToPublish):
+    with serve(faults={"refusal": 1.0}) as server, pytest.raises(GateError):
         make(home, server.url, "v1", wildchat=str(file), ultrafeedback=[], papers=[], structure=[])
     assert len(requests(home)) == len(wanted)
     add(home, [("wildchat/0", DAY, "asked")])

@@ -31,10 +31,11 @@ class Silent:
 
 def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
     """Build the axioms dataset in this process: (the published version, its progress, the build). Besides settings:
-    the options `until` and `force`, further `options`, `runner`, `tasks` and `progress`.
+    the options `until`, `force`, `accept` and `retry_errors`, further `options`, `runner`, `tasks` and `progress`.
     """
     progress: Silent = settings.pop("progress", None) or Silent()
     more = settings.pop("options", {})
+    more |= {name: settings.pop(name) for name in ("accept", "retry_errors") if name in settings}
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None), **more)
     runner = settings.pop("runner", None)
     tasks: Tasks = settings.pop("tasks", None) or SequentialStages()

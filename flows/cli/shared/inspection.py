@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.builds.building import durations
+from flows.builds.building import durations, gate_lines
 from flows.cli.shared.arguments import named_splits
 from flows.cli.shared.tracing import example_row_id
 from flows.registry import module_of
@@ -87,14 +87,15 @@ def trace_lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:
-    """The lines that a finished build prints: rows of each split, the folder and its files, and commands to go on
-    with; the first line is empty. `seconds`: how long the build took.
+    """The lines that a finished build prints: rows of each split, what the gates found, the folder and its files, and
+    commands to go on with; the first line is empty. `seconds`: how long the build took.
     """
     name, folder = version.dataset, short_path(version.folder)
     splits = ", ".join(f"{rows:,} {split}" for split, rows in named_splits(version))
     offline = " · rows of the offline model are marked" if version.manifest["offline"] else ""
     yield ""
     yield f"{name} {version.name} · {splits} · {seconds:.0f} s{offline}"
+    yield from (f"  gate      {line}" for line in gate_lines(version.folder.parents[2], version))
     yield ""
     yield f"  {folder}/"
     yield from textwrap.wrap("  ".join(_files(version)), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)

@@ -1,27 +1,32 @@
-"""What `longform verify` checks: files and checksums (longform/artifacts/versions.py), and that no stage lost a row."""
+"""What `longform verify` checks: files and checksums (longform/artifacts/versions.py), that no stage lost a row, and
+that gates find no more than when the version was published.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from flows.registry import stages_of
+from flows.registry import audits_of, stages_of
 from longform.artifacts.conservation import check_conservation
 from longform.artifacts.rows import Rows
 from longform.artifacts.store import Artifact, Store
 from longform.artifacts.versions import Version, artifact, problems
 from longform.engine.stage import Stage
 from longform.errors import ConservationError, UsageError
+from tasks.publishing.audits import worse_than_published
 
 
 def check(store: Store, version: Version) -> Iterable[str]:
     """What is wrong with a version, one sentence each: files, checksums, numbers of rows, parts of stages; only if
     none of these is wrong, also rows that a stage lost, for which UsageError is raised if this release lacks a stage
-    of the version. Empty if all is well.
+    of the version, and gates that find more than the manifest says. Empty if all is well.
     """
     found = list(problems(store, version))
     yield from found
     if not found:
         yield from _conservation_problems(store, version)
+        artifacts = [artifact(store, version, name) for name in version.stages]
+        yield from worse_than_published(version, artifacts, audits_of(version.dataset))
 
 
 def _conservation_problems(store: Store, version: Version) -> Iterator[str]:

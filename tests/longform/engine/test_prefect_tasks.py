@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -190,6 +191,26 @@ def test_a_failed_build_is_retried_by_prefect_and_does_only_what_is_missing(serv
     wait_for(lambda: _state(server, found["id"]) == "COMPLETED", seconds=600)
     assert {path: path.stat().st_mtime_ns for path in made} == made
     assert len(versions(home, "axioms")) == 1
+
+
+def test_a_run_that_a_gate_refused_ends_failed_with_its_sentence_and_is_not_retried(
+    server: Server, tmp_path: Path
+) -> None:
+    dump = write_dump(tmp_path / "tea.stackexchange.com" / "Posts.xml", 500_000, seed=7).path
+    home = tmp_path / "home"
+    with serve(faults={"refusal": 1.0}) as model:
+        run = Run(server, "FAILED")
+        settings = [f"dump={dump}", "model=mine", f"endpoints.mine.base_url={model.url}", "endpoints.mine.model=m"]
+        done = built(server, home, *(word for each in settings for word in ("--set", each)), code=7)
+        found = run.found()
+        asked = _asked(model)
+    sentence = done.stderr.splitlines()[-1]
+    assert re.match(r"\w+: 2\d of its first 2\d replies decline \(ceiling 10 %\), e\.g\. \"", sentence)
+    state = next(each["state"] for each in server.all("flow_run") if each["id"] == found["id"])
+    assert state["message"] == sentence
+    assert found["run_count"] == 1
+    assert asked <= 3 * 30 + 3
+    assert not (home / "datasets" / "axioms").exists()
 
 
 def _state(server: Server, run: str) -> str:

@@ -426,6 +426,29 @@ def test_no_more_are_in_flight_than_allowed_and_a_bounded_number_is_read_ahead(s
     assert server.most_flying == 3
 
 
+@pytest.mark.parametrize("room", [-5, 0, 1, 30])
+def test_no_more_are_read_ahead_than_there_is_room_for_and_who_collects_gets_all(
+    server: Server, store: Path, room: int
+) -> None:
+    read = done = 0
+
+    def items() -> Iterator[tuple[int, Request]]:
+        nonlocal read
+        for number in range(40):
+            read += 1
+            yield number, request(str(number))
+
+    def left() -> int:
+        return room - (read - done)
+
+    with client_of(server, store, concurrency=3) as client:
+        for number, _ in client.ask(items(), room=left):
+            assert read <= number + max(1, room) + 1
+            done += 1
+        collected = dict(client.ask(((n, request(f"other {n}")) for n in range(40)), room=lambda: room))
+    assert (done, len(collected)) == (40, 40)
+
+
 def test_who_still_asks_when_the_models_are_closed_hears_that_it_was_broken_off(server: Server, store: Path) -> None:
     with client_of(server, store) as client:
         left, asking_on = (client.ask((n, request(f"{who} {n}")) for n in range(900)) for who in "ab")

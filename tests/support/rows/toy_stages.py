@@ -13,7 +13,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -218,11 +218,15 @@ def source(file: Path, site: str, pieces: int = 1) -> Source:
 
 
 @contextmanager
-def building(home: Path, force: str | None = None, spawned: bool = False) -> Iterator[Build]:
+def building(
+    home: Path, force: str | None = None, spawned: bool = False, accept: Collection[str] = ()
+) -> Iterator[Build]:
     store = Store(home)
     store.prepare()
     models, runner = Models(responses(home), offline=RULES), Processes(3, small_bytes=0) if spawned else ThreadRunner()
-    run = Build(store, tasks=SequentialStages(), runner=runner, progress=Silent(), models=models, force=force)
+    run = Build(
+        store, tasks=SequentialStages(), runner=runner, progress=Silent(), models=models, force=force, accept=accept
+    )
     try:
         yield run
     finally:

@@ -147,7 +147,11 @@ def test_each_retrieve_and_read_system_reads_the_passages_of_its_corpus(home: Ho
     rejected = {"expertqa/released": "has released answers", "expertqa/nothing": "no passage found"}
     assert home.rejected(made) == rejected
     (part,) = made.parts or ()
-    assert dict(part.counts) == {"rr_sphere_gpt4: no passage found": 2, "rr_gs_gpt4: no passage found": 1}
+    assert dict(part.counts) == {
+        "replies": 3,
+        "rr_sphere_gpt4: no passage found": 2,
+        "rr_gs_gpt4: no passage found": 1,
+    }
 
 
 def test_a_system_that_is_not_configured_is_not_asked(home: Home) -> None:

@@ -1,0 +1,305 @@
+"""Whether a model answers a stage well enough to go on: shares of replies that are of no use, and their ceilings.
+
+    refused      the model declines, or a filter holds question or reply back
+    cut_off      the reply ends at the limit of tokens, or in the middle of a sentence
+    unreadable   the reply is empty, or has not the form that was asked for
+    not_taken    the endpoint does not take the question: too long, not acceptable
+
+A stage stops as soon as the lower 95 % bound of a share is above its ceiling, after LEAST replies at the earliest. Its
+first PILOT questions are a pilot: no further question is asked before their replies have come. What a rule of the
+method filters is no fault of the model.
+"""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+
+from longform.artifacts.rows import Rejected, read_batches
+from longform.artifacts.store import Part, Store
+from longform.errors import GateError
+from longform.llm.ask.types import Answer, Failure, Request
+from longform.llm.retry import MODEL_REASON, kind_of
+
+REPLIES = "replies"  # a counter of parts: what the model was asked for them
+PILOT = 30
+LEAST = 20
+CONFIDENCE = 0.95
+EXAMPLES, EXAMPLE_CHARACTERS = 3, 100
+UNBOUNDED = 1 << 30
+
+Fault = Literal["refused", "cut_off", "unreadable", "not_taken"]
+Item = TypeVar("Item")
+
+FAULTS: dict[Fault, str] = {
+    "refused": "replies decline",
+    "cut_off": "replies are cut off",
+    "unreadable": "replies cannot be read",
+    "not_taken": "questions are not taken by the endpoint",
+}
+_FAULT_OF: dict[str, Fault] = {
+    "refusal": "refused",
+    "filter": "refused",
+    "length": "cut_off",
+    "whitespace": "cut_off",
+    "request": "not_taken",
+}
+
+
+def fault_of(reason: str) -> Fault | None:
+    """The fault of the model that the reason of a rejected row tells; None if it tells none. A kind of failure that is
+    not known here counts as unreadable.
+    """
+    kind = kind_of(reason)
+    return None if kind is None else _FAULT_OF.get(kind, "unreadable")
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """The largest shares (0 to 1) of a stage's replies that may have each fault."""
+
+    refused: float = 0.1
+    cut_off: float = 0.1
+    unreadable: float = 0.1
+    not_taken: float = 0.1
+
+    def of(self, fault: Fault) -> float:
+        """The ceiling of a fault."""
+        return float(getattr(self, fault))
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a gate found: in the replies of a stage, or in the rows of a version (`of`).
+
+    `gate`: the name by which it is accepted, that of a stage or of an audit. `what`: what it looks for. `found` of
+    `checked`: numbers of replies or rows. `ceiling`: the share that is let through. `accepted`: somebody said that it
+    goes on although the share is above the ceiling.
+    """
+
+    gate: str
+    of: Literal["stage", "version"]
+    what: str
+    found: int
+    checked: int
+    ceiling: float
+    accepted: bool = False
+
+    @property
+    def share(self) -> float:
+        """`found` by `checked`; 0 if nothing was checked."""
+        return self.found / self.checked if self.checked else 0.0
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the share is above the ceiling. One reply of several never is, as it says nothing of the others; of
+        rows one is enough.
+        """
+        enough = self.of == "version" or self.found > 1 or self.found == self.checked
+        return self.found > 0 and self.share > self.ceiling and enough
+
+    @property
+    def sentence(self) -> str:
+        """What was found, e.g. `answer_open_book: 2 of 41 replies decline (4.9 %)`, with `, accepted` if so."""
+        accepted = ", accepted" if self.accepted else ""
+        return f"{self.gate}: {self.found:,} of {self.checked:,} {self.what} ({percent(self.share)}){accepted}"
+
+
+def percent(share: float) -> str:
+    """A share (0 to 1) as text: `10 %`, `4.9 %`."""
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def lower_bound_is_above(found: int, checked: int, ceiling: float) -> bool:
+    """Whether the one-sided lower 95 % bound (Clopper and Pearson) of the share `found` / `checked` is above the
+    ceiling.
+    """
+    if found <= ceiling * checked:
+        return False
+    if ceiling <= 0:
+        return True
+    from scipy.special import betainc  # which takes a moment, and is needed only where something is wrong
+
+    return bool(betainc(found, checked - found + 1, ceiling) < 1 - CONFIDENCE)
+
+
+def gates_of(stage: str, parts: Iterable[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
+    """What the gates of a model stage find in its parts, one for each fault; [] if it got no reply. `accepted`:
+    somebody said that the stage goes on as it is; this is noted only at gates whose share is above the ceiling.
+    """
+    checked, faults = count_replies(parts)
+    if not checked:
+        return []
+    gates = [Gate(stage, "stage", what, faults[fault], checked, ceilings.of(fault)) for fault, what in FAULTS.items()]
+    return [
+        Gate(each.gate, each.of, each.what, each.found, each.checked, each.ceiling, accepted and each.is_above)
+        for each in gates
+    ]
+
+
+def count_replies(parts: Iterable[Part]) -> tuple[int, Counter[Fault]]:
+    """(number of replies, fault -> number of rows rejected for it) of parts. Earlier releases did not count replies:
+    for parts of theirs with faults, these are the rows and the defects.
+    """
+    checked, faults = 0, Counter[Fault]()
+    for part in parts:
+        own = Counter[Fault]()
+        for _, reason, number in part.rejected:
+            if fault := fault_of(reason):
+                own[fault] += number
+        defects = sum(number for kind, _, number in part.rejected if kind == "defect")
+        uncounted = part.rows + defects if own else 0
+        checked += max(dict(part.counts).get(REPLIES, uncounted), own.total())
+        faults += own
+    return checked, faults
+
+
+def refusal(stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings) -> GateError | None:
+    """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy."""
+    for fault, gate in zip(FAULTS, gates_of(stage, parts, ceilings), strict=False):
+        if gate.is_above:
+            examples = list(islice(_stored_examples(store, parts, fault), EXAMPLES))
+            return _error(stage, f"{gate.found:,} of its {gate.checked:,}", fault, ceilings, examples)
+    return None
+
+
+def _stored_examples(store: Store, parts: Iterable[Part], fault: Fault) -> Iterator[str]:
+    """The texts of rejected rows with this fault: the reply, else what is said of it."""
+    for part in parts:
+        if any(fault_of(reason) == fault for _, reason, _ in part.rejected):
+            for batch in read_batches(store.rejected_path(part), 100, ["reason", "detail", "raw"]):
+                for row in batch.to_pylist():
+                    if fault_of(row["reason"]) == fault:
+                        yield row["raw"] or row["detail"] or ""
+
+
+def _error(stage: str, numbers: str, fault: Fault, ceilings: Ceilings, examples: Iterable[str]) -> GateError:
+    """The error of a stage with too many of one fault. `numbers`: e.g. `27 of its first 30`."""
+    quoted = ", ".join(filter(None, map(quote, examples)))
+    such = f", e.g. {quoted}" if quoted else ""
+    return GateError(
+        f"{stage}: {numbers} {FAULTS[fault]} (ceiling {percent(ceilings.of(fault))}){such}: look at the prompt and the "
+        "endpoint's model, then run the same command, with --retry-errors to ask these questions again; "
+        f"--accept {stage} goes on as it is, and the card will say so."
+    )
+
+
+def quote(text: str) -> str:
+    """The beginning of a text in quotes, on one line, without control characters; "" if nothing is left of it."""
+    line = "".join(sign if unicodedata.category(sign)[0] != "C" else " " for sign in text[: 20 * EXAMPLE_CHARACTERS])
+    short = " ".join(line.split())
+    cut = short if len(short) <= EXAMPLE_CHARACTERS else f"{short[: EXAMPLE_CHARACTERS - 1].rstrip()}…"
+    return f'"{cut}"' if cut else ""
+
+
+class _Tally:
+    """Counts outcomes, and the faults among them with their first examples."""
+
+    def __init__(self) -> None:
+        self.checked = 0
+        self.found: Counter[Fault] = Counter()
+        self.examples: defaultdict[Fault, list[str]] = defaultdict(list)
+
+    def add(self, number: int, fault: Fault | None = None, example: str = "") -> None:
+        """Count `number` outcomes, all with this fault or, for None, with none."""
+        self.checked += number
+        if fault is not None:
+            self.found[fault] += number
+            if len(self.examples[fault]) < EXAMPLES and example not in self.examples[fault]:
+                self.examples[fault].append(example)
+
+    def worst(self, ceilings: Ceilings) -> Fault | None:
+        """A fault whose share is above its ceiling by its lower bound; None if there is none, or it is too early."""
+        if self.checked < LEAST:
+            return None
+        above = (f for f in FAULTS if lower_bound_is_above(self.found[f], self.checked, ceilings.of(f)))
+        return next(above, None)
+
+
+class Health:
+    """The health of a stage while it is being made, counted from many threads: its replies as they come, and the rows
+    that are made of them, since some faults are only seen in these. `on_decided` is called when the pilot has passed.
+    """
+
+    def __init__(self, stage: str, ceilings: Ceilings, on_decided: Callable[[], None] = lambda: None) -> None:
+        self.stage, self.ceilings, self._on_decided = stage, ceilings, on_decided
+        self.decided = False
+        self._begun = 0
+        self._replies, self._rows = _Tally(), _Tally()
+        self._refused = ""
+        self._lock = threading.Lock()
+
+    def counted(self, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Request]]:
+        """The items, counted as they are taken to be asked."""
+        for item, request in items:
+            with self._lock:
+                self._begun += request.samples
+            yield item, request
+
+    def room(self) -> int:
+        """How many further questions may be asked now; UNBOUNDED when the pilot has passed. It may be 0, or less."""
+        return UNBOUNDED if self.decided else PILOT - self._begun
+
+    def add_reply(self, reply: Answer | Failure) -> None:
+        """Count a reply. GateError if a share is above its ceiling by its lower bound."""
+        if isinstance(reply, Failure):
+            self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), _text_of(reply))
+        else:
+            self._add(self._replies, 1)
+
+    def add_item(self, item: Any) -> None:
+        """Count what a stage's body yielded: a row, a batch or a rejected row. Errors as of `add_reply`."""
+        if isinstance(item, Rejected):
+            if item.kind == "defect":
+                self._add(self._rows, 1, fault_of(item.reason), item.raw or item.detail or "")
+        elif isinstance(item, pa.RecordBatch):
+            self._add(self._rows, item.num_rows)
+        elif item.get("response", "") is not None:  # else no model was asked for it
+            self._add(self._rows, 1)
+
+    def add_parts(self, parts: Iterable[Part]) -> None:
+        """Count what stored parts tell of replies. Raises nothing: the next reply does."""
+        checked, faults = count_replies(parts)
+        with self._lock:
+            for tally in (self._replies, self._rows):
+                tally.add(checked - faults.total())
+                for fault, number in faults.items():
+                    tally.add(number, fault)
+        self._decide()
+
+    def waive_pilot(self) -> None:
+        """Let the stage go on at once: it asks for vectors, which cannot be refused one by one."""
+        self._decide(waived=True)
+
+    def _add(self, tally: _Tally, number: int, fault: Fault | None = None, example: str = "") -> None:
+        """Count outcomes; GateError as of `add_reply`, also for every later outcome of the stage."""
+        with self._lock:
+            tally.add(number, fault, example)
+            worst = tally.worst(self.ceilings) if tally.found and not self._refused else None
+            if worst is not None:
+                numbers = f"{tally.found[worst]:,} of its first {tally.checked:,}"
+                self._refused = str(_error(self.stage, numbers, worst, self.ceilings, tally.examples[worst]))
+            if self._refused:
+                raise GateError(self._refused)
+        self._decide()
+
+    def _decide(self, *, waived: bool = False) -> None:
+        """Say, once, that the pilot has passed: its replies are there, none of its shares too high; or `waived`."""
+        with self._lock:
+            passed = self._replies.checked >= PILOT and not self._replies.worst(self.ceilings)
+            passes = not self.decided and (waived or passed)
+            self.decided = self.decided or passes
+        if passes:
+            self._on_decided()
+
+
+def _text_of(failure: Failure) -> str:
+    """The model's text of a failure, else what is said of it."""
+    return str(failure.detail.get("text") or failure.message)

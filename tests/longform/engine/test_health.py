@@ -1,0 +1,111 @@
+"""The statistic of gates against scipy's own, and what a stage's health says of replies and rows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longform.artifacts.rows import Rejected
+from longform.artifacts.store import Part
+from longform.engine.health import PILOT, Ceilings, Health, fault_of, gates_of, lower_bound_is_above, quote
+from longform.errors import GateError
+from longform.llm.ask.types import Answer, Failure, Request
+
+ANSWER = Answer("Yes.", "k", "m", "stop", 1, 1)
+
+
+def failure(kind: str = "refusal", text: str = "I'm sorry, but I can't help with that.") -> Failure:
+    return Failure(kind, text, "k")  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 400), st.data(), st.sampled_from([0.0, 0.02, 0.1, 0.5, 1.0]))
+def test_the_bound_is_that_of_clopper_and_pearson(checked: int, data: st.DataObject, ceiling: float) -> None:
+    from scipy.stats import binomtest
+
+    found = data.draw(st.integers(0, checked))
+    interval = binomtest(found, checked, alternative="greater").proportion_ci(0.95, method="exact")
+    if abs(interval.low - ceiling) > 1e-9 or found == 0:
+        assert lower_bound_is_above(found, checked, ceiling) == (interval.low > ceiling)
+
+
+def test_twenty_replies_that_decline_stop_the_stage_and_fewer_do_not() -> None:
+    health = Health("answer", Ceilings())
+    for _ in range(19):
+        health.add_reply(failure())
+    with pytest.raises(
+        GateError, match=r"^answer: 20 of its first 20 replies decline \(ceiling 10 %\), e\.g\. \"I'm"
+    ) as e:
+        health.add_reply(failure())
+    assert e.value.exit_code == 7
+    assert "--accept answer" in str(e.value)
+    with pytest.raises(GateError):  # of other units, too
+        health.add_reply(ANSWER)
+
+
+def test_a_pilot_passes_with_thirty_replies_of_which_three_are_bad() -> None:
+    passed: list[int] = []
+    health = Health("answer", Ceilings(), lambda: passed.append(1))
+    list(health.counted((n, Request((), task="x")) for n in range(PILOT)))
+    assert health.room() == 0
+    for n in range(PILOT):
+        assert not health.decided
+        health.add_reply(failure() if n % 10 == 0 else ANSWER)
+    assert health.decided
+    assert passed == [1]
+    assert health.room() > 1_000_000
+
+
+def test_rows_tell_faults_that_replies_do_not_and_what_a_rule_filters_is_none() -> None:
+    health = Health("answer", Ceilings())
+    for n in range(1_000):
+        health.add_item(Rejected(str(n), "filtered", "utilization above maximum"))
+    for n in range(19):
+        health.add_item(Rejected(str(n), "defect", "model: the reply is cut off", raw="It begins with"))
+    with pytest.raises(GateError, match=r'20 of its first 20 replies are cut off.*"It begins with"'):
+        health.add_item(Rejected("k", "defect", "model: the reply is cut off", raw="It begins with"))
+
+
+def test_rows_that_no_model_was_asked_for_do_not_hide_bad_ones() -> None:
+    health = Health("check", Ceilings())
+    for _ in range(1_000):
+        health.add_item({"response": None})
+    for n in range(19):
+        health.add_item(Rejected(str(n), "defect", "model: invalid", raw="{"))
+    with pytest.raises(GateError):
+        health.add_item(Rejected("k", "defect", "model: invalid", raw="{"))
+
+
+@pytest.mark.parametrize(("reason", "fault"), [
+    ("model: refusal", "refused"), ("model: filter", "refused"), ("model: length", "cut_off"),
+    ("model: whitespace", "cut_off"), ("model: the reply is cut off", "cut_off"), ("model: invalid", "unreadable"),
+    ("model: the reply is empty", "unreadable"), ("model: request", "not_taken"), ("the reply is cut off", "cut_off"),
+    ("no passage found", None), ("a given draft is empty", None),
+])  # fmt: skip
+def test_the_reason_of_a_rejected_row_tells_the_fault(reason: str, fault: str | None) -> None:
+    assert fault_of(reason) == fault
+
+
+def part(rows: int, counted: int | None = None, **faults: int) -> Part:
+    rejected = tuple(("defect", f"model: {kind}", n) for kind, n in faults.items())
+    return Part("s", "all/0-00000", "p", rows, 0, "", rejected, counts=(("replies", counted),) if counted else ())
+
+
+def test_one_bad_reply_of_several_blocks_nothing_and_one_of_one_does() -> None:
+    assert not any(gate.is_above for gate in gates_of("s", [part(3, 4, refusal=1)], Ceilings()))
+    assert any(gate.is_above for gate in gates_of("s", [part(3, 5, refusal=2)], Ceilings()))
+    assert any(gate.is_above for gate in gates_of("s", [part(0, 1, refusal=1)], Ceilings()))
+
+
+def test_replies_that_a_rule_filtered_afterwards_count_as_replies() -> None:
+    gates = gates_of("s", [part(10, 100, length=8)], Ceilings())
+    assert [(gate.found, gate.checked) for gate in gates] == [(0, 100), (8, 100), (0, 100), (0, 100)]
+    assert gates[1].sentence == "s: 8 of 100 replies are cut off (8 %)"
+
+
+def test_an_accepted_stage_says_so_where_it_is_above_its_ceiling() -> None:
+    gates = gates_of("s", [part(0, 40, refusal=40)], Ceilings(), accepted=True)
+    assert [gate.accepted for gate in gates] == [True, False, False, False]
+
+
+def test_an_example_is_one_short_line_without_control_characters() -> None:
+    assert quote("I\x1b[31m am\n\n sorry\u202e, " + "x" * 300) == '"I [31m am sorry , ' + "x" * 81 + '…"'
+    assert quote("\n") == ""
