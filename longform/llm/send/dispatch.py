@@ -48,7 +48,7 @@ from longform.llm.send.faults import (
 from longform.llm.send.wire import Outcome, Wire
 
 if TYPE_CHECKING:
-    import httpx2
+    from longform.llm.send.connections import Transport
 
 TRIES = {"rate": 20, "server": 6, "unknown": 3}
 LONGEST_CALL_PAUSE_SECONDS = 60.0
@@ -115,7 +115,7 @@ class Dispatcher:
         *,
         api_key: str | None,
         retry_errors: bool = False,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: Transport | None = None,
         first_pause_seconds: float = 1.0,
         run: str = "",
         dataset: str = "",
