@@ -5,7 +5,8 @@ at most (`\\u0000`). With log-probabilities each position has the chosen token a
 
     {"token": "...", "logprob": -1.2345678901234567, "bytes": [32, 32, ...]}
 
-indented or not. Numbers of a vector have at most 24 characters, and a line of their own.
+which is 1,500 bytes for the longest token, and less than 2,048 for one of 48 bytes with each number on a line of its
+own. Numbers of a vector have at most 24 characters, and may have a line of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 FRAME_BYTES = 64 << 10  # names, usage, and what proxies add
 REASONING_BYTES = 1 << 20  # some servers show a reasoning that they do not count in the limit of tokens
 TOKEN_BYTES = 6 * 128
-ALTERNATIVE_BYTES = 2 * TOKEN_BYTES + 512
+ALTERNATIVE_BYTES = 2048
 CHOICE_BYTES = 4 << 10  # its frame, and annotations of filters
 NUMBER_BYTES = 40
 MOST_DIMENSIONS = 16_384
