@@ -30,13 +30,13 @@ class Connector(aiohttp.TCPConnector):
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
         """A connection for the request."""
-        connection = await super().connect(req, traces, timeout)
         for _ in range(self.limit):
-            if connection.protocol is None or not connection.protocol.should_close:
-                break
+            connection = await aiohttp.TCPConnector.connect(self, req, traces, timeout)
+            protocol = connection.protocol
+            if protocol is None or not protocol.should_close:
+                return connection
             connection.close()
-            connection = await super().connect(req, traces, timeout)
-        return connection
+        return await aiohttp.TCPConnector.connect(self, req, traces, timeout)
 
 
 def open_session(

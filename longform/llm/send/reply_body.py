@@ -7,7 +7,7 @@ pieces, and the pieces are counted.
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,6 +18,8 @@ ACCEPTED_ENCODINGS = "gzip, identity"
 PIECE_BYTES = 1 << 20
 GZIP, ZLIB, BARE_DEFLATE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 MOST_MEMBERS = 64
+
+NextChunk = Callable[[], Awaitable[bytes]]
 
 
 class BodyError(Exception):
@@ -30,24 +32,33 @@ class BodyError(Exception):
         self.too_large = too_large
 
 
-async def read_body(encoding: str | None, chunks: AsyncIterator[bytes], most_bytes: int) -> bytes:
-    """The unpacked body, from its chunks as they come. `encoding` is its Content-Encoding. BodyError where it is
-    larger than `most_bytes`, packed or unpacked, or cannot be unpacked.
+async def read_body(encoding: str | None, next_chunk: NextChunk, most_bytes: int) -> bytes:
+    """The unpacked body. `encoding` is its Content-Encoding; `next_chunk` returns the next bytes as they come, none at
+    the end. BodyError where it is larger than `most_bytes`, packed or unpacked, or cannot be unpacked.
     """
-    body, pieces = Body(encoding, most_bytes), list[bytes]()
-    async for chunk in chunks:
+    pieces: list[bytes] = []
+    if not encoding:
+        left = most_bytes
+        while chunk := await next_chunk():
+            left -= len(chunk)
+            if left < 0:
+                raise _too_large(most_bytes)
+            pieces.append(chunk)
+        return b"".join(pieces)
+    body = Body(encoding, most_bytes)
+    while chunk := await next_chunk():
         pieces += body.unpack(chunk)
     body.finish()
     return b"".join(pieces)
 
 
-async def save_body(encoding: str | None, chunks: AsyncIterator[bytes], most_bytes: int, to: Path) -> None:
+async def save_body(encoding: str | None, next_chunk: NextChunk, most_bytes: int, to: Path) -> None:
     """Write the unpacked body to a file as it comes, a piece in memory at a time. The file is replaced only by a whole
     body. BodyError as of `read_body`; StoreError where the file cannot be written.
     """
     body = Body(encoding, most_bytes)
     with _replacing(to) as write:
-        async for chunk in chunks:
+        while chunk := await next_chunk():
             for piece in body.unpack(chunk):
                 write(piece)
         body.finish()
@@ -95,7 +106,7 @@ class Body:
         """The pieces of the body that a chunk holds, of at most PIECE_BYTES where it is packed."""
         self._left_packed -= len(chunk)
         if self._left_packed < 0:
-            raise self._too_large()
+            raise _too_large(self._most)
         return self._counted(self._packed, chunk) if self._packed else (chunk,)
 
     def finish(self) -> None:
@@ -108,11 +119,8 @@ class Body:
         while piece := packed.piece(min(PIECE_BYTES, self._left + 1)):
             self._left -= len(piece)
             if self._left < 0:
-                raise self._too_large()
+                raise _too_large(self._most)
             yield piece
-
-    def _too_large(self) -> BodyError:
-        return BodyError(f"with more than {self._most:,} bytes", too_large=True)
 
 
 class Packed:
@@ -161,6 +169,10 @@ class Packed:
 
     def _invalid(self) -> BodyError:
         return BodyError(f"with a body that is no valid {self._encoding}")
+
+
+def _too_large(most_bytes: int) -> BodyError:
+    return BodyError(f"with more than {most_bytes:,} bytes", too_large=True)
 
 
 def _packed(encoding: str | None) -> Packed | None:

@@ -1,8 +1,8 @@
 """The boundary to HTTP: one request gives one outcome, never an exception of a client's.
 
-Questions go through aiohttp itself. The HTTP client of the OpenAI SDK, which is asked for files and batches, would
-take three times the processor time for each. The clients' exceptions contain the request with the API key, so none of
-them leaves this module.
+Questions go through aiohttp itself; files and batches, which are few, through the HTTP client of the OpenAI SDK, which
+builds forms and queries, and takes more processor time for it. The clients' exceptions contain the request with the API
+key, so none of them leaves this module.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from longform import __version__
 from longform.llm.ask.types import Endpoint
-from longform.llm.send.reply_body import ACCEPTED_ENCODINGS, BodyError, read_body, save_body
+from longform.llm.send.reply_body import ACCEPTED_ENCODINGS, BodyError, NextChunk, read_body, save_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -43,7 +43,7 @@ AN_INSTANT = 1e8
 NOT_WHOLE, SILENT = "no whole answer within {:g} seconds", "nothing came for {:g} seconds"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: it would take three times as long to make
 class Outcome:
     """The result of one HTTP request. Any status of success (2xx) is given as 200. `status` is 0 where no whole reply
     came; then `body` is the reason in words, `sent` is whether the server may have got the request, and bill it, and
@@ -106,8 +106,12 @@ class Wire:
         started, reply = time.monotonic(), None
         try:
             session = self._session or self._open_session()
-            async with session.post(self._url(path), data=content, headers=headers, allow_redirects=False) as reply:
-                kept = await read_body(_encoding(reply), reply.content.iter_any(), most_bytes or MOST_BYTES)
+            reply = await session.post(self._url(path), data=content, headers=headers, allow_redirects=False)
+            try:
+                kept = await read_body(_encoding(reply), reply.content.readany, most_bytes or MOST_BYTES)
+            except BaseException:
+                reply.close()  # a whole reply has given its connection back
+                raise
         except _failures() as error:
             return _failed(error, started, NOT_WHOLE.format(self._endpoint.timeout_seconds), reply)
         return _outcome(reply.status, reply.headers, kept, started)
@@ -125,7 +129,7 @@ class Wire:
                 asyncio.timeout(seconds),
                 self._stream(method, path, headers=headers, timeout=seconds, **content) as reply,
             ):
-                kept = await read_body(_encoding(reply), reply.aiter_raw(), MOST_BYTES)
+                kept = await read_body(_encoding(reply), _chunks(reply), MOST_BYTES)
         except _failures() as error:
             return _failed(error, started, NOT_WHOLE.format(seconds), reply)
         return _outcome(reply.status_code, reply.headers, kept, started)
@@ -140,9 +144,9 @@ class Wire:
         try:
             async with self._stream("GET", path, timeout=seconds) as reply:
                 if reply.is_success:
-                    await save_body(_encoding(reply), reply.aiter_raw(), most_bytes, to)
+                    await save_body(_encoding(reply), _chunks(reply), most_bytes, to)
                 else:
-                    kept = await read_body(_encoding(reply), reply.aiter_raw(), MOST_BYTES)
+                    kept = await read_body(_encoding(reply), _chunks(reply), MOST_BYTES)
         except _failures() as error:
             return _failed(error, started, SILENT.format(seconds), reply)
         return _outcome(reply.status_code, reply.headers, kept, started)
@@ -201,6 +205,11 @@ def _encoding(reply: Reply) -> str | None:
     """The Content-Encoding of a reply."""
     encoding: str | None = reply.headers.get("Content-Encoding")
     return encoding
+
+
+def _chunks(reply: httpx2.Response) -> NextChunk:
+    """A function that returns the next bytes of a body as they come, none at the end."""
+    return partial(anext, reply.aiter_raw(), b"")
 
 
 def _outcome(
