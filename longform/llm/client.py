@@ -56,6 +56,7 @@ from longform.llm.send.bodies import (
 from longform.llm.send.calls import Call, LookAgain, Replies, Result
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import Fault, scrub
+from longform.llm.send.reply_size import chat_bound, embeddings_bound
 
 QUESTIONS_AT_ONCE = 64
 ALWAYS_ROOM = 1 << 30
@@ -296,6 +297,7 @@ class PendingRequests:
             input_bound=upper_bound(sent),
             output_bound=first.limit * number,
             tokens=len(sent) // 4 + first.limit * number,
+            most_bytes=chat_bound(first.limit, number, first.request.logprobs),
             read=_read_single if number == 1 else lambda body: read_choices(body, number),
             done=lambda result: self._receive(group, result),
             wanted=lambda: any(each.waiters > 0 for each in group),
@@ -657,6 +659,7 @@ class _EmbeddingCall:
             input_bound=upper_bound(body),
             output_bound=0,
             tokens=len(body) // 4,
+            most_bytes=embeddings_bound(len(texts), dict(client.endpoint.parameters).get("dimensions")),
             read=lambda reply: read_embeddings(reply, len(texts)),
             done=self._done,
             wanted=lambda: self.wanted,

@@ -22,11 +22,10 @@ from longform.llm.retry import Retry
 from longform.settings import api_key
 
 if TYPE_CHECKING:
-    import httpx2
-
     from longform.llm.client import Client
     from longform.llm.offline import Rules
     from longform.llm.responses.store import ResponseStore
+    from longform.llm.send.connections import Transport
     from longform.llm.send.dispatch import Dispatcher
 
 
@@ -60,7 +59,7 @@ class Models:
         dataset: str = "",
         ahead: Callable[[], Iterable[Endpoint]] = tuple,
         offline: Rules | None = None,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: Transport | None = None,
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
         loop_seconds: float = LOOP_SECONDS,

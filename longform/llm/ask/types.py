@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from longform.errors import Incomplete
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Capability = Literal["json_schema", "n", "logprobs", "batch"]
+Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency"]
 Form = Literal["text", "json", "tags"]
 FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
 Flaw = tuple[FailureKind, str]
@@ -61,12 +60,6 @@ class Endpoint:
     def offline(self) -> bool:
         """Whether this is the built-in offline model, which has no address."""
         return self.base_url is None
-
-    @property
-    def address(self) -> str:
-        """Host, port and path of its base URL, for messages: without user, password and query; empty if offline."""
-        parts = urlsplit(self.base_url or "")
-        return parts.netloc.rpartition("@")[2] + parts.path.rstrip("/")
 
     @property
     def form(self) -> Literal["json", "tags"]:

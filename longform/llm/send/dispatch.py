@@ -11,6 +11,7 @@ run in the event loop of the models' thread.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
@@ -31,10 +32,10 @@ from longform.llm.send.bodies import ReplyFacts
 from longform.llm.send.calls import Call, Replies, Result
 from longform.llm.send.faults import remedy, status_within, without_key
 from longform.llm.send.machine import Actions, Claim, End, Keep, Machine, Note, Release, Send, Wake
-from longform.llm.send.wire import Outcome, Wire
+from longform.llm.send.wire import Outcome, Wire, address_of
 
 if TYPE_CHECKING:
-    import httpx2
+    from longform.llm.send.connections import Transport
 
 GRACE_SECONDS = 5.0
 BREAK_OFF_SECONDS = 2.0  # after GRACE_SECONDS: for cancelled calls to end, then for connections to close
@@ -62,7 +63,7 @@ class Dispatcher:
         loop: asyncio.AbstractEventLoop,
         *,
         api_key: str | None,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: Transport | None = None,
         first_pause_seconds: float = 1.0,
         failed_runs: int = 3,
         run: str = "",
@@ -83,7 +84,7 @@ class Dispatcher:
             budget,
             cost=self._bound,
             name=endpoint.name,
-            address=endpoint.address,
+            address=address_of(endpoint.base_url or ""),
             model=endpoint.model,
             explain=partial(remedy, endpoint=endpoint),
             api_key=api_key,
@@ -294,13 +295,21 @@ class Dispatcher:
         """Send the call once: (outcome, what was read from it, None if it is of no use). An error in the body of a
         reply with status 200 is the outcome's status.
         """
-        outcome = await self.wire().post(call.path, call.sent)
+        once = self._idempotency_key(call) if "idempotency" in self.endpoint.capabilities else None
+        outcome = await self.wire().post(call.path, call.sent, most_bytes=call.most_bytes, idempotency_key=once)
         body = self.clean_bytes(outcome.body)
         outcome = outcome if body is outcome.body else replace(outcome, body=body)
         replies = _read(call, outcome)
         if replies is None and outcome.status == 200:
             outcome = replace(outcome, status=status_within(outcome.body))
         return outcome, replies
+
+    def _idempotency_key(self, call: Call) -> str:
+        """A key by which the provider knows an attempt that it has answered before, so that a reply that was lost is
+        not paid twice, also after a kill: another one after each reply that came and was of no use.
+        """
+        asked = [call.path, *call.keys, str(call.replies), self._run if call.again else "", call.sent]
+        return hashlib.sha256("\n".join(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
     async def _claim(self, claim: Claim) -> None:
         """Ask the store for leases, and look up what it has under the keys that were not granted."""

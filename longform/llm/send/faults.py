@@ -150,9 +150,11 @@ def is_busy(status: int, body: bytes) -> bool:
 
 def unusable(body: bytes) -> str:
     """A short message about the body of a reply with status 200 that is no answer: a stream of events, a page, or
-    neither.
+    neither; the body itself where it is the wire's own message.
     """
     start = body[:100].lstrip()
+    if start.startswith(b"200 with "):
+        return scrub(body.decode("utf-8", "replace"), None)
     if start.startswith(b"data:"):
         return "200 with a stream of events, which was not asked for"
     return f"200 with {scrub(_excerpt(body), None)}" if start.startswith(b"<") else "200 without a usable answer"

@@ -430,7 +430,7 @@ def test_objects_with_a_key_do_not_show_it(tmp_path: Path, monkeypatch: pytest.M
     endpoint = Endpoint(name="one", model="m", base_url="http://127.0.0.1:9/v1", key_env="CANARY_KEY")
     with Models(tmp_path / "responses.sqlite") as models:
         dispatcher = models.dispatcher(endpoint)
-        holders = (models, dispatcher, dispatcher.wire(), dispatcher.wire()._http, models.client(endpoint), endpoint)
+        holders = (models, dispatcher, dispatcher.wire(), models.client(endpoint), endpoint)
         assert_silent("".join(f"{each!r}{each}" for each in holders))
 
 

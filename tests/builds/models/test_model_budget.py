@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx2
+import http_server
 import pytest
 from axioms_builds import Silent, build_axioms
+from http_server import Asked
 from standin_server import Server, serve
 from typer.testing import CliRunner
 
@@ -31,27 +34,41 @@ pytestmark = pytest.mark.check
 
 MOST_RUNS = 200
 LIMIT = 200
+HOP_HEADERS = ("content-length", "transfer-encoding", "connection", "date", "server")
 
 
-class Wordless(httpx2.AsyncBaseTransport):
-    """A transport that removes the token usage from a share of the replies."""
+@contextmanager
+def wordless(url: str, share: float, seed: int) -> Iterator[str]:
+    """The address of a gateway to this server that removes the token usage from a share of the replies."""
+    dice = random.Random(seed)
 
-    def __init__(self, share: float, seed: int) -> None:
-        self.inner, self.share, self.dice = httpx2.AsyncHTTPTransport(), share, random.Random(seed)
+    def forward(asked: Asked) -> http_server.Answer:
+        with closing(HTTPConnection(urlsplit(url).netloc, timeout=2)) as connection:
+            connection.request("POST", asked.path, asked.body, {"Content-Type": "application/json"})
+            try:
+                reply = connection.getresponse()
+                content = reply.read()
+            except (OSError, HTTPException):
+                raise ConnectionAbortedError from None  # closes the connection to the client too
+        headers = {name: value for name, value in reply.getheaders() if name.lower() not in HOP_HEADERS}
+        document = as_object(content) if reply.status == 200 and dice.random() < share else None
+        if document:
+            document.pop("usage", None)
+            content = json.dumps(document).encode()
+        return http_server.Answer(reply.status, content, headers)
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self.inner.handle_async_request(request)
-        if self.dice.random() >= self.share or response.status_code != 200:
-            return response
-        try:
-            document = json.loads(await response.aread())
-        except ValueError:
-            return response
-        document.pop("usage", None)
-        return httpx2.Response(200, json=document)
+    with http_server.serve() as gateway:
+        gateway.on("*", forward)
+        yield gateway.url + urlsplit(url).path
 
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+
+def as_object(content: bytes) -> dict[str, Any] | None:
+    """The JSON object in a body, None where it is none."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
 
 
 @dataclass(frozen=True)
@@ -126,11 +143,10 @@ def lost(store: Path) -> int:
         return sum(line["unanswered"] for line in responses.ledger(""))
 
 
-def one_run(draw: Draw, store: Path, seed: int) -> tuple[bool, int, list[Answer | Failure]]:
+def one_run(draw: Draw, store: Path) -> tuple[bool, int, list[Answer | Failure]]:
     """(whether the cost limit ended the run, what it thinks it spent, what it delivered)."""
-    transport = Wordless(draw.wordless, seed) if draw.wordless else None
     came: list[Answer | Failure] = []
-    with Models(store, max_cost=draw.cap, transport=transport, first_pause_seconds=0.01) as models:
+    with Models(store, max_cost=draw.cap, first_pause_seconds=0.01) as models:
         try:
             came.extend(answer for _, answer in models.client(draw.endpoint).ask(enumerate(draw.requests)))
         except BudgetError:
@@ -144,15 +160,21 @@ def spend(seed: int, store: Path) -> tuple[int, float]:
     """Run with the same limit until all is answered: (number of runs, the largest share of the limit that was
     spent).
     """
-    with serve(say="said" * random.Random(seed).choice([1, LIMIT // 3, LIMIT]), seed=seed) as server:
+    with ExitStack() as stack:
+        say = "said" * random.Random(seed).choice([1, LIMIT // 3, LIMIT])
+        server = stack.enter_context(serve(say=say, seed=seed))
         draw = drawn(seed, server.url)
+        if draw.wordless:
+            url = stack.enter_context(wordless(server.url, draw.wordless, seed))
+            draw = replace(draw, endpoint=replace(draw.endpoint, base_url=url))
         server.set_faults(draw.faults)
         wanted = sum(request.samples for request in draw.requests)
-        price, most = draw.endpoint.price, 0.0
+        price, most, runs = draw.endpoint.price, 0.0, 0
         assert price is not None
-        for number in range(1, MOST_RUNS):
+        for _ in range(1, MOST_RUNS):
+            runs += 1
             before = billed(server, price)
-            stopped, spent, came = one_run(draw, store, number)
+            stopped, spent, came = one_run(draw, store)
             cost = billed(server, price) - before
             assert cost <= spent + 1
             assert spent <= draw.cap * NANO
@@ -165,7 +187,7 @@ def spend(seed: int, store: Path) -> tuple[int, float]:
         damaged = sum(counted["outcomes"].get(fault, 0) for fault in LOST | UNREADABLE)
         twice = sum(times - 1 for times in counted["repeated"].values())
         assert twice <= lost(store) - damaged, "no whole answer is asked for again, unless it came after the time-out"
-        return number, most
+        return runs, most
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -284,6 +284,17 @@ def test_retry_after_is_honoured(server: Server, store: Path) -> None:
         ("-4", None, None),
         ("nan", None, None),
         ("inf", None, None),
+        ("3", "soon", 3.0),
+        ("3", "", 3.0),
+        ("3", "-5", 3.0),
+        ("3", "nan", 3.0),
+        ("3", "inf", 3.0),
+        ("Sat, 01 Jan 2000 00:00:00 GMT", "soon", 0.0),
+        (None, "soon", None),
+        (None, "1500", 1.5),
+        ("Sat, 01 Jan 99999 00:00:00 GMT", None, None),
+        ("Sat, 01 Jan 0001 00:00:00 +2359", None, 0.0),
+        ("Sat, 01 Jan 2000 00:00:00 +999999", None, None),
     ],
 )
 def test_retry_after_is_read_as_seconds_or_date(

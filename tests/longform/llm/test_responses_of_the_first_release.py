@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import httpx2
+import aiohttp
 import paths
 import pytest
 from postgresql import Server
@@ -58,8 +58,8 @@ JOB = Job("f" * 64, "test", "SUBMITTED", 2, 1_500, "batch_1", "file_1", 1_790_00
 JOB_KEYS = ["ab" * 32, "01" * 32]
 
 
-def never(request: httpx2.Request) -> httpx2.Response:
-    raise AssertionError(f"{request.url} was called")
+def never() -> aiohttp.BaseConnector:
+    raise AssertionError("a connection was opened")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.check)])
@@ -79,7 +79,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str
 
 
 def test_every_answer_is_served_without_a_call(where: Path | str) -> None:
-    with Models(where, transport=httpx2.MockTransport(never)) as models:
+    with Models(where, transport=never) as models:
         client = models.client(ENDPOINT)
         found: dict[str, list[object]] = {}
         for name, answer in client.ask(REQUESTS.items()):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import httpx2
 import paths
 import pytest
+from http_server import Answer, Asked, document, serve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from offline_rules import RULES
@@ -132,22 +133,22 @@ def test_the_weights_are_by_intention(offline: Client):
 # ---------------------------------------------------------------- a model that says what it is told
 
 
-def model_that_says(text: str | int, asked: list[str]) -> httpx2.MockTransport:
-    def reply(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request.content.decode())
+@contextmanager
+def said(tmp_path: Path, text: str | int, asked: list[str]) -> Iterator[Client]:
+    """A client of a server that answers every question with this text, or with this status; `asked` gets the bodies."""
+
+    def reply(request: Asked) -> Answer:
+        asked.append(request.body.decode())
         if isinstance(text, int):
-            return httpx2.Response(text, json={"error": {"message": "no"}})
+            return document({"error": {"message": "no"}}, text)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return httpx2.Response(200, json={"choices": [choice], "model": "served-1", "usage": {}})
+        return document({"choices": [choice], "model": "served-1", "usage": {}})
 
-    return httpx2.MockTransport(reply)
-
-
-def said(tmp_path: Path, text: str | int, asked: list[str]) -> Models:
-    return Models(tmp_path / "responses.sqlite", transport=model_that_says(text, asked), first_pause_seconds=0.0)
+    with serve() as server, Models(tmp_path / "responses.sqlite", first_pause_seconds=0.0) as models:
+        server.on("*", reply)
+        yield models.client(Endpoint("mine", "m", base_url=f"{server.url}/v1", price=Price(0, 0)))
 
 
-ONLINE = Endpoint("mine", "m", base_url="http://model.test/v1", price=Price(0, 0))
 EDITS = {
     "edits": [
         {
@@ -183,9 +184,9 @@ EDITS = {
 
 def test_what_a_model_lists(tmp_path: Path):
     asked: list[str] = []
-    with said(tmp_path, json.dumps(EDITS) + "\n=====", asked) as models:
-        found = distance(REORDERED, ORIGINAL, models.client(ONLINE))
-        again = distance(REORDERED, ORIGINAL, models.client(ONLINE))
+    with said(tmp_path, json.dumps(EDITS) + "\n=====", asked) as client:
+        found = distance(REORDERED, ORIGINAL, client)
+        again = distance(REORDERED, ORIGINAL, client)
     assert found == again
     assert len(asked) == 1
     assert "Brook et al. (2016)" in asked[0]
@@ -197,8 +198,8 @@ def test_what_a_model_lists(tmp_path: Path):
 
 def test_a_reply_that_is_no_list_says_so(tmp_path: Path):
     asked: list[str] = []
-    with said(tmp_path, "I like this draft.", asked) as models, pytest.raises(LongformError) as raised:
-        distance(REORDERED, ORIGINAL, models.client(ONLINE))
+    with said(tmp_path, "I like this draft.", asked) as client, pytest.raises(LongformError) as raised:
+        distance(REORDERED, ORIGINAL, client)
     message = str(raised.value)
     assert "no list of edits: invalid" in message
     assert 'It said: "I like this draft."' in message
@@ -206,8 +207,8 @@ def test_a_reply_that_is_no_list_says_so(tmp_path: Path):
 
 
 def test_a_server_that_is_down_is_no_distance(tmp_path: Path):
-    with said(tmp_path, 503, []) as models, pytest.raises(Incomplete):
-        distance(REORDERED, ORIGINAL, models.client(ONLINE))
+    with said(tmp_path, 503, []) as client, pytest.raises(Incomplete):
+        distance(REORDERED, ORIGINAL, client)
 
 
 def test_the_offline_endpoint_by_name_is_the_offline_endpoint(models: Models, offline: Client):
