@@ -125,6 +125,7 @@ def build(
         where = responses(options.home)
         models = Models(
             where,
+            home=options.home,
             max_cost=options.max_cost,
             retry_errors=options.retry_errors,
             run=name,

@@ -95,6 +95,7 @@ def revise(
     text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
     editor, editor_options = _editor(config, with_prompts(settings, prompts))
     model_options: dict[str, Any] = {"dataset": "revision-distance", "retry_errors": retry_errors, "offline": RULES}
+    model_options["home"] = home_of(home)
     with Models(responses(home_of(home)), max_cost=amount(max_cost), **model_options) as models:
         found = distance(text, reference_text, models.client(editor, stage="revise"), request=request, **editor_options)
     if as_json:

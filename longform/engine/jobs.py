@@ -199,7 +199,7 @@ def execute(job: Job) -> list[Part]:
     meanwhile; other errors as in `execute_with`.
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
-    with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
+    with Models(where, offline=job.offline, home=job.home) as models, _watched(job, models, meter) as stop:
         return execute_with(job, models, stop, meter)
 
 

@@ -37,7 +37,8 @@ class Models:
     `max_cost`: the cap in US dollars; None: no cap. `retry_errors`: questions whose stored result is a failure are
     asked again. `run` and `dataset` are written to the ledger. `offline`: the rules of the offline model. `transport`
     replaces the network. `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`:
-    the longest pause before a call is sent again for the first time. `close` waits up to `loop_seconds` for calls to
+    the longest pause before a call is sent again for the first time. `home`: the home that uses a PostgreSQL store,
+    where answers are kept that it does not take. `close` waits up to `loop_seconds` for calls to
     end.
     """
 
@@ -54,10 +55,11 @@ class Models:
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
         loop_seconds: float = LOOP_SECONDS,
+        home: Path | None = None,
     ) -> None:
         self.budget = Budget(None if max_cost is None else int(max_cost * NANO))
         self.retry_errors = retry_errors
-        self.where, self._transport, self._key_of = where, transport, key_of
+        self.where, self._home, self._transport, self._key_of = where, home, transport, key_of
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
         self.offline: Rules = offline or {}
@@ -121,7 +123,7 @@ class Models:
         from longform.llm.responses.store import open_responses
 
         with self._open():
-            self._store = self._store or open_responses(self.where)
+            self._store = self._store or open_responses(self.where, home=self._home)
             return self._store
 
     def dispatcher(self, endpoint: Endpoint) -> Dispatcher:

@@ -34,7 +34,7 @@ class Held(Protocol):
 
 
 class Memory:
-    """What a home remembers of its response store, in a folder's `store.json`. StoreError where that file is damaged."""
+    """What a home remembers of its response store, in `store.json` of a folder. StoreError where that is damaged."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -67,10 +67,8 @@ class Memory:
         assert self._known
         if self._named == named:
             return StoreError(f"{named} held {_amount(self._known)} and is now {state}: restore it, or {FORGET}.")
-        used = f"{self._named[:1].lower()}{self._named[1:]}"
-        return StoreError(
-            f"{named} is not the one that this home used: {used} held {_amount(self._known)}. Use that one, or {FORGET}."
-        )
+        used = f"{self._named[:1].lower()}{self._named[1:]} held {_amount(self._known)}"
+        return StoreError(f"{named} is not the one that this home used: {used}. Use that one, or {FORGET}.")
 
     def note(self, database: Held) -> None:
         """Remember what the database holds. StoreError where that cannot be written or the database does not say."""
@@ -129,4 +127,3 @@ def _held(holdings: Holdings) -> bool:
 
 def _amount(holdings: Holdings) -> str:
     return f"{holdings.records:,} answers and {holdings.lines:,} lines of the ledger"
-

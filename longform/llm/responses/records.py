@@ -143,8 +143,7 @@ def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | Non
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a store holds: its id, how many records are in it and how many were purged, how many lines its ledger has.
-    """
+    """A store's id, how many records it holds and how many were purged, how many lines its ledger has."""
 
     id: str
     records: int

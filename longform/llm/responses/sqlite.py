@@ -123,7 +123,8 @@ class SqliteDatabase:
 
     BusyError where another process writes to it, StoreError where it cannot be used or another machine has it.
     `durable`: a commit is on the disk when a put returns; else it outlives the process, but perhaps not a power cut.
-    `unstored`: the folder for answers that cannot be stored; None: they are lost. `machine` and `lease_seconds` are for tests, which simulate a second machine.
+    `unstored`: the folder for answers that cannot be stored; None: they are lost. `machine` and `lease_seconds` are for
+    tests, which simulate a second machine.
     """
 
     exclusive = True
@@ -296,7 +297,7 @@ def _in_sqlite(query: str, *lengths: int) -> str:
     return _ELSEWHERE.sub(here, query)
 
 
-def _write(connection: sqlite3.Connection, put: str, rows: list[Row], pay: str, lines: list[Row]) -> None:
+def _write(connection: sqlite3.Connection, put: str, rows: Sequence[Row], pay: str, lines: Sequence[Row]) -> None:
     """Store rows of records and of the ledger by these statements, and forget what failed before under their keys."""
     connection.executemany(_in_sqlite(put), rows)
     connection.executemany(_in_sqlite(pay), lines)

@@ -388,7 +388,7 @@ def forget_responses(where: Path | str, home: Path) -> bool:
 
 
 def _place(place: Path | str, read_only: bool, home: Path | None) -> Place:
-    """What one opened database serves: the file or URL, whether it is only read, and the folder of what is remembered."""
+    """(file or URL, whether it is only read, the folder of what is remembered), which an opened database serves."""
     if isinstance(place, Path):
         writing: Place = (place, False, place.parent)
         return (place, True, None) if read_only and writing not in _open else writing

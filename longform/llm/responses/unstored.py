@@ -47,8 +47,11 @@ class Unstored:
         says how many answers are kept so far, and how many are lost as they could not even be written here; other
         errors, and those of entries that no store could take, are returned as they are.
         """
-        lines = [_written(entry) if isinstance(error, StoreError) else None for entry, error in zip(entries, errors)]
-        answers = sum(max(1, len(entry[0])) for entry, line in zip(entries, lines) if line)
+        lines = [
+            _written(entry) if isinstance(error, StoreError) else None
+            for entry, error in zip(entries, errors, strict=True)
+        ]
+        answers = sum(max(1, len(entry[0])) for entry, line in zip(entries, lines, strict=True) if line)
         if not answers:
             return list(errors)
         try:
@@ -59,7 +62,7 @@ class Unstored:
             self._lost += answers
             why = error.strerror or str(error)
         said = self._said(why)
-        return [StoreError(f"{error} {said}") if line else error for line, error in zip(lines, errors)]
+        return [StoreError(f"{error} {said}") if line else error for line, error in zip(lines, errors, strict=True)]
 
     def _said(self, why: str) -> str:
         """The sentences that say how many answers are kept, and how many are lost, and why these are."""

@@ -590,7 +590,9 @@ def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
 def test_a_store_of_another_release_is_refused(postgres: Server, postgres_url: str, change: str) -> None:
     ResponseStore(PostgresDatabase(postgres_url)).close()
     postgres.execute(change, postgres_url)
-    assert "this release reads formats 1 and 2 with keys of version 1: use the release that wrote it" in opening(postgres_url)
+    assert "this release reads formats 1 and 2 with keys of version 1: use the release that wrote it" in opening(
+        postgres_url
+    )
     ResponseStore(PostgresDatabase(postgres.database())).close()
 
 
