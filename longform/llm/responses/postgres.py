@@ -67,7 +67,7 @@ FORMAT = 2
 CONNECTIONS = 4
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0
-COMMAND_SECONDS = 30.0
+COMMAND_SECONDS = 60.0
 MIGRATION_SECONDS = 3_600.0
 PATIENCE_SECONDS = 30.0
 GONE_SECONDS = 5.0
@@ -193,11 +193,13 @@ class Outage:
         self._last, self._until = 0.0, 0.0
         self._error: Exception | None = None
 
-    def failed(self, error: Exception) -> bool:
-        """Note that an attempt failed; whether to give up, as all have failed for PATIENCE_SECONDS."""
+    def failed(self, error: Exception, began: float) -> bool:
+        """Note that an attempt failed, which began at this time; whether to give up, as all have failed for
+        PATIENCE_SECONDS.
+        """
         now = time.monotonic()
-        if self._since is None or now - self._last > COMMAND_SECONDS + CONNECT_SECONDS:  # nobody tried in between
-            self._since = now
+        if self._since is None or began - self._last > PATIENCE_SECONDS:  # nobody tried in between
+            self._since = began
         self._last = now
         if now - self._since < PATIENCE_SECONDS:
             return False
@@ -207,6 +209,10 @@ class Outage:
     def over(self) -> None:
         """Note that the database answered."""
         self._since, self._error = None, None
+
+    def seconds_for(self, work_seconds: float) -> float:
+        """How long an attempt may take that is otherwise allowed so many seconds: less once somebody waited in vain."""
+        return min(work_seconds, GONE_SECONDS) if self._error else work_seconds
 
     @property
     def gone(self) -> Exception | None:
@@ -287,7 +293,7 @@ class PostgresDatabase:
         return int(self._call(self._do, purge))
 
     def holdings(self) -> Holdings:
-        found = self._call(self._do, lambda connection: connection.fetchrow(HOLDINGS), 0.0)
+        found = self._call(self._do, lambda connection: connection.fetchrow(HOLDINGS), 0.0, PATIENCE_SECONDS)
         return Holdings(found[0] or "", found[1], int(found[2] or 0), found[3])
 
     def faults(self, *, repair: bool) -> list[str]:
@@ -319,7 +325,7 @@ class PostgresDatabase:
         """
         rows = sorted((row for *_, rows in entries for row in rows), key=itemgetter(0))
         lines = _ledger_rows(line for _, lines, _ in entries for line in lines)
-        await self._do(partial(_write, PUT, rows, lines))
+        await self._do(partial(_write, PUT, rows, lines), work_seconds=PATIENCE_SECONDS)
         return [None] * len(entries)
 
     def _keep(self, entries: list[Entry], errors: list[Exception]) -> list[Exception]:
@@ -345,7 +351,7 @@ class PostgresDatabase:
                 found = await connection.fetch(_ANSWERED, list(granted - asked_again), self._owner)
                 return granted - {row[0] for row in found}
 
-        granted = await self._do(grant)
+        granted = await self._do(grant, work_seconds=PATIENCE_SECONDS)
         return [granted.intersection(some) for some, _ in asked]
 
     async def _renew(self) -> None:
@@ -353,7 +359,10 @@ class PostgresDatabase:
         while True:
             await asyncio.sleep(self._lease_seconds / 5)
             with suppress(StoreError):
-                await self._do(lambda connection: connection.execute(_RENEW, self._owner, self._lease_seconds))
+                await self._do(
+                    lambda connection: connection.execute(_RENEW, self._owner, self._lease_seconds),
+                    work_seconds=PATIENCE_SECONDS,
+                )
 
     # connections
 
@@ -364,37 +373,57 @@ class PostgresDatabase:
             min_size=0,
             max_size=CONNECTIONS,
             timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS,
             init=_with_any_text,
             reset=_without_reset,
             server_settings={"application_name": "longform"},
         )
-        await self._do(self._prepare, 0.0)
+        await self._do(self._prepare, 0.0, MIGRATION_SECONDS)
 
-    async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
+    async def _do(
+        self,
+        work: Callable[[Any], Awaitable[T]],
+        patience_seconds: float = PATIENCE_SECONDS,
+        work_seconds: float = COMMAND_SECONDS,
+    ) -> T:
         """The result of `work`, which is called with a connection. If the connection is lost or refused, or the
         transaction was rolled back (a deadlock), all of the work is repeated, until the database has not answered for
-        `patience_seconds`, or this work has been tried for so long. StoreError after that, and at once for any other
-        error of the database, or while it counts as gone. To be awaited in the database's own event loop.
+        `patience_seconds`, or this work has been tried for so long. An attempt that takes more than `work_seconds`
+        counts as a lost connection. StoreError after that, and at once for any other error of the database, or while it
+        counts as gone. To be awaited in the database's own event loop.
         """
         deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
             if gone := self._outage.gone:
                 raise self._failed(gone)
+            began = time.monotonic()
             try:
-                async with self._pool.acquire() as connection:
-                    result = await work(connection)
+                result = await self._attempt(work, self._outage.seconds_for(work_seconds))
                 self._outage.over()
                 return result
             except _PASSING as error:
                 answered = isinstance(error, asyncpg.TransactionRollbackError) or not patience_seconds
-                over = not answered and self._outage.failed(error)
+                over = not answered and self._outage.failed(error, began)
                 if over or time.monotonic() >= deadline or isinstance(error, ValueError):
                     raise self._failed(error) from None
             except (asyncpg.PostgresError, ValueError, OverflowError) as error:
                 raise self._failed(error) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
+
+    async def _attempt(self, work: Callable[[Any], Awaitable[T]], seconds: float) -> T:
+        """The result of `work`, called with a connection; the connection is ended if that takes so many seconds, since
+        a server that hangs would not even confirm that work is cancelled.
+        """
+        connection = await self._pool.acquire(timeout=seconds)
+        watch = asyncio.get_running_loop().call_later(seconds, connection.terminate)
+        try:
+            return await work(connection)
+        except asyncio.CancelledError:
+            connection.terminate()
+            raise
+        finally:
+            watch.cancel()
+            await self._pool.release(connection)
 
     async def _do_for(self, *work: Any) -> Any:
         """`_do` for callers in any other event loop; StoreError once the database is closed."""
@@ -424,7 +453,7 @@ class PostgresDatabase:
         """
         if not await connection.fetchval(_IS_THERE, "failing"):
             async with connection.transaction(isolation="read_committed"):
-                await connection.execute(_ONE_AT_A_TIME, timeout=MIGRATION_SECONDS)
+                await connection.execute(_ONE_AT_A_TIME)
                 if not await connection.fetchval(_IS_THERE, "meta"):
                     await connection.execute(_CREATE)
                 await connection.execute(_CREATE_HOLDER)  # an early release did without it
@@ -446,9 +475,8 @@ class PostgresDatabase:
             return
         if self._renewing:
             self._renewing.cancel()
-            with suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    await self._do(lambda connection: connection.execute(_RELEASE_ALL, self._owner), 0.0)
+            with suppress(StoreError):
+                await self._do(lambda connection: connection.execute(_RELEASE_ALL, self._owner), 0.0, CONNECT_SECONDS)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._pool.close()
@@ -517,12 +545,12 @@ async def _migrate(connection: Any) -> None:
     """Bring the tables from format 1 to 2, inside a transaction: every record gets its checksum. Processes of the older
     release wait, and cannot store records without one afterwards.
     """
-    await connection.execute(_NEW_IN_2, timeout=MIGRATION_SECONDS)
+    await connection.execute(_NEW_IN_2)
     after = b""
     while rows := await connection.fetch(_WITHOUT_CHECKSUM, after, PostgresDatabase.rows_per_query):
         await connection.execute(_SET_CHECKSUMS, [row[0] for row in rows], [checksum_of(row) for row in rows])
         after = rows[-1][0]
-    await connection.execute(_ALL_CHECKED, timeout=MIGRATION_SECONDS)
+    await connection.execute(_ALL_CHECKED)
     for name, value in (("format", str(FORMAT)), ("id", uuid.uuid4().hex), ("purged", "0")):
         await connection.execute(_SET_META, name, value)
 

@@ -266,7 +266,7 @@ def checksum_of(row: Row) -> int:
         plain = orjson.dumps(_plain_fields(row))
     except TypeError:  # half of a surrogate pair, which only PostgreSQL stores
         plain = repr(_plain_fields(row)).encode()
-    digest = xxh3_64_intdigest(plain, xxh3_64_intdigest(row[0], 1 if row[_BATCH] else 0))
+    digest = xxh3_64_intdigest(plain, xxh3_64_intdigest(row[0], row[_BATCH]))
     digest = xxh3_64_intdigest(_time_bytes(row[_CREATED]), digest)
     return xxh3_64_intdigest(row[_BODY], xxh3_64_intdigest(row[_REQUEST], digest)) >> 1
 
