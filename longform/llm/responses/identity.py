@@ -19,7 +19,6 @@ from longform.errors import StoreError
 from longform.files import read_json, remove, write_json
 from longform.llm.responses.records import Holdings
 
-FILE = "store.json"
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 FORGET = "run `longform responses forget` to go on with this one, which may buy answers again"
 
@@ -34,10 +33,10 @@ class Held(Protocol):
 
 
 class Memory:
-    """What a home remembers of its response store, in `store.json` of a folder. StoreError where that is damaged."""
+    """What a home remembers of its response store, in a file. StoreError where that is damaged."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._known, self._named = _read(self._path)
         self._next, self._pause = 0.0, FIRST_PAUSE_SECONDS
         self._noting: threading.Thread | None = None
@@ -100,9 +99,8 @@ class Memory:
         self._note_quietly(database)
 
 
-def forget(folder: Path) -> bool:
-    """Delete what a home remembers of its store; whether there was anything."""
-    path = folder / FILE
+def forget(path: Path) -> bool:
+    """Delete what a home remembers of its store in this file; whether there was anything."""
     there = path.exists()
     remove(path)
     return there

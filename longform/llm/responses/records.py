@@ -266,9 +266,9 @@ def checksum_of(row: Row) -> int:
         plain = orjson.dumps(_plain_fields(row))
     except TypeError:  # half of a surrogate pair, which only PostgreSQL stores
         plain = repr(_plain_fields(row)).encode()
-    digest = xxh3_64_intdigest(plain, xxh3_64_intdigest(row[0], row[_BATCH]))
-    digest = xxh3_64_intdigest(_time_bytes(row[_CREATED]), digest)
-    return xxh3_64_intdigest(row[_BODY], xxh3_64_intdigest(row[_REQUEST], digest)) >> 1
+    digest = xxh3_64_intdigest(row[0] + _time_bytes(row[_CREATED] or 0.0), row[_BATCH] or 0)
+    digest = xxh3_64_intdigest(row[_REQUEST], xxh3_64_intdigest(plain, digest))
+    return xxh3_64_intdigest(row[_BODY], digest) >> 1
 
 
 def record_of(row: Row) -> tuple[str, Record]:

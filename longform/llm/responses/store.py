@@ -319,6 +319,7 @@ class ResponseStore:
 
 
 Place = tuple[Path | str, bool, Path | None]
+IN_A_HOME = "responses.sqlite"
 
 
 class _Opened:
@@ -327,16 +328,17 @@ class _Opened:
     """
 
     def __init__(self, place: Path | str, read_only: bool, folder: Path | None) -> None:
-        self._memory = Memory(folder) if folder else None
+        unstored = _beside(place, folder, "unstored") if folder else None
+        self._memory = Memory(_beside(place, folder, "store.json")) if folder else None
         if self._memory and isinstance(place, Path):
             from longform.llm.responses.sqlite import sqlite_named
 
             self._memory.check_file(place, sqlite_named(place))
-        self.database = _database(place, read_only, _unstored(folder) if folder else None)
+        self.database = _database(place, read_only, unstored)
         try:
-            if self._memory and folder:
+            if self._memory and unstored:
                 self._memory.check(self.database)
-                replay(_unstored(folder), self.database.restore)
+                replay(unstored, self.database.restore)
                 self._memory.note(self.database)
         except BaseException:
             self.database.close()
@@ -384,7 +386,8 @@ def open_responses(where: Path | str, *, read_only: bool = False, home: Path | N
 
 def forget_responses(where: Path | str, home: Path) -> bool:
     """Have the home forget which store it used, so that the one at `where` is taken as it is; whether it knew any."""
-    return forget(where.resolve().parent if isinstance(where, Path) else home / "llm")
+    folder = where.resolve().parent if isinstance(where, Path) else home / "llm"
+    return forget(_beside(where, folder, "store.json"))
 
 
 def _place(place: Path | str, read_only: bool, home: Path | None) -> Place:
@@ -395,8 +398,10 @@ def _place(place: Path | str, read_only: bool, home: Path | None) -> Place:
     return place, False, (home.resolve() / "llm" if home and not read_only else None)
 
 
-def _unstored(folder: Path) -> Path:
-    return folder / "unstored"
+def _beside(place: Path | str, folder: Path, name: str) -> Path:
+    """The path of this name in the folder of a store; with the store's own name where it is not the one of a home."""
+    is_of_home = isinstance(place, str) or place.name == IN_A_HOME
+    return folder / (name if is_of_home else f"{place.name}.{name}")
 
 
 def _let_go(place: Place) -> None:

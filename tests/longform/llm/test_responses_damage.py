@@ -270,6 +270,14 @@ def test_the_store_of_another_home_is_noticed(home: Path, tmp_path: Path) -> Non
     assert "held 2 answers" in refused(path)
 
 
+def test_stores_of_other_names_in_a_folder_are_others(home: Path) -> None:
+    filled(home, 2)
+    for _ in range(2):
+        with closing(open_responses(home / "llm" / "other.sqlite")) as store:
+            put(store, answers(1))
+    open_responses(path_in(home)).close()
+
+
 def test_a_store_that_moves_with_its_home_is_the_same(home: Path, tmp_path: Path) -> None:
     filled(home, 2)
     shutil.copytree(home, tmp_path / "moved")
