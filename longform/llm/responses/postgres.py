@@ -115,7 +115,7 @@ FROM unnest($1::bytea[], $2::bigint[]) AS given(key, checksum) WHERE there.key =
 """
 _SET_META = "INSERT INTO longform.meta(k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
 _META = "SELECT k, v FROM longform.meta"
-_IS_THERE = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'longform' AND tablename = $1)"
+_TABLES = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'longform'"
 _ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'longform', 'big')})"
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@]+)(:\d+)?")
@@ -451,10 +451,10 @@ class PostgresDatabase:
         """Create the missing tables and migrate older ones, one process at a time; StoreError where existing tables
         are of another version, or have keys of another one.
         """
-        if not await connection.fetchval(_IS_THERE, "failing"):
+        if not {"failing", "holder"} <= {row[0] for row in await connection.fetch(_TABLES)}:
             async with connection.transaction(isolation="read_committed"):
                 await connection.execute(_ONE_AT_A_TIME)
-                if not await connection.fetchval(_IS_THERE, "meta"):
+                if "meta" not in {row[0] for row in await connection.fetch(_TABLES)}:
                     await connection.execute(_CREATE)
                 await connection.execute(_CREATE_HOLDER)  # an early release did without it
                 if dict(await connection.fetch(_META)) == {"format": "1", "key_version": str(KEY_VERSION)}:

@@ -400,8 +400,8 @@ def _place(place: Path | str, read_only: bool, home: Path | None) -> Place:
 
 def _beside(place: Path | str, folder: Path, name: str) -> Path:
     """The path of this name in the folder of a store; with the store's own name where it is not the one of a home."""
-    is_of_home = isinstance(place, str) or place.name == IN_A_HOME
-    return folder / (name if is_of_home else f"{place.name}.{name}")
+    other = isinstance(place, Path) and place.name != IN_A_HOME
+    return folder / (f"{Path(place).name}.{name}" if other else name)
 
 
 def _let_go(place: Place) -> None:
