@@ -47,6 +47,16 @@ def responses(home: Path) -> Path | str:
     return url or home / "llm" / "responses.sqlite"
 
 
+def durability() -> str:
+    """LONGFORM_DURABILITY: `full`, so that stored answers outlive a power cut, or `normal`, so that they outlive the
+    process; for the SQLite file of responses. `full` if unset or empty; UsageError for any other value.
+    """
+    chosen = os.environ.get("LONGFORM_DURABILITY") or "full"
+    if chosen not in ("normal", "full"):
+        raise UsageError(f"LONGFORM_DURABILITY is {chosen!r}: set it to full or normal, or unset it.")
+    return chosen
+
+
 def api_key(variable: str) -> str | None:
     """The API key in the environment variable that an endpoint's `key_env` names; None if unset or empty."""
     return os.environ.get(variable) or None

@@ -162,6 +162,7 @@ def build(
         where = responses(options.home)
         models = Models(
             where,
+            home=options.home,
             max_cost=options.max_cost,
             caps=caps(dataset, config, options),
             retry=options.retry,

@@ -47,7 +47,7 @@ def read(
     store.prepare()
     with store.lock(LOCK):
         store.sweep()
-        models = Models(responses(home))
+        models = Models(responses(home), home=home)
         build = Build(store, tasks=tasks, runner=runner or Processes(), progress=progress, models=models)
         try:
             rows = module.read(build, paths, config)

@@ -10,11 +10,11 @@ import typer
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, PromptsFolder, Settings, print_json, version_at
 from flows.registry import checked_name
-from longform.errors import UsageError
+from longform.errors import StoreError, UsageError
 from longform.settings import home as home_of
 
 app = typer.Typer()
-responses = typer.Typer(no_args_is_help=True, help="Export, import and count the stored model responses.")
+responses = typer.Typer(no_args_is_help=True, help="Export, import, count and check the stored model responses.")
 app.add_typer(responses, name="responses")
 
 
@@ -206,3 +206,35 @@ def count_responses(home: Home = None, as_json: Json = False) -> None:
         (*(row[name] for name in names), f"{row['cost_nano'] / 1e9:,.2f}", f"{row['bytes'] / 1e6:,.1f}") for row in rows
     ]
     console().print(table({**columns, "USD": "right", "MB": "right"}, cells))
+
+
+@responses.command("check")
+def check_responses(
+    drop: Annotated[bool, typer.Option("--drop", help="delete damaged responses: a build asks for them again")] = False,
+    home: Home = None,
+) -> None:
+    """Look for responses that were altered where they are stored: they are never used."""
+    from flows.cli.shared.responses import check
+
+    damaged, faults = check(home_of(home), drop=drop)
+    for line in (*damaged, *faults):
+        print(line)
+    if faults:
+        raise StoreError("The response store is damaged as a file: restore it from a backup.")
+    if damaged and not drop:
+        raise StoreError(
+            f"{len(damaged):,} stored responses are damaged: restore the store from a backup, or run "
+            "`longform responses check --drop` to delete them and have them asked again."
+        )
+    print(f"Deleted {len(damaged):,} damaged responses." if damaged else "No stored response is damaged.")
+
+
+@responses.command("forget")
+def forget_store(home: Home = None) -> None:
+    """Take the response store that is there, although the home used another one or one with more answers."""
+    from flows.cli.shared.responses import forget
+
+    known = forget(home_of(home))
+    print(
+        "The next build takes the response store that is there." if known else "The home remembers no response store."
+    )

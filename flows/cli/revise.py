@@ -100,7 +100,7 @@ def revise(
     text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
     editor, editor_options, of_dataset = _editor(config, with_prompts(settings, prompts))
     own: dict[str, Any] = {"run": f"revise-{time.time_ns()}-{os.getpid()}", "dataset": DATASET, "offline": RULES}
-    own |= {"caps": caps_of(DATASET, of_dataset, budget()), "retry": Retry.of(retry_errors)}
+    own |= {"home": home_of(home), "caps": caps_of(DATASET, of_dataset, budget()), "retry": Retry.of(retry_errors)}
     with Models(responses(home_of(home)), max_cost=amount(max_cost), **own) as models:
         found = distance(text, reference_text, models.client(editor, stage="revise"), request=request, **editor_options)
     if as_json:

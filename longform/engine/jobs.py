@@ -204,7 +204,8 @@ def execute(job: Job) -> list[Part]:
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
     health = Health(job.stage, job.ceilings) if job.ceilings else None
-    with Models(where, offline=job.offline, **job.asking) as models, _watched(job, models, meter) as stop:
+    models = Models(where, offline=job.offline, home=job.home, **job.asking)
+    with models, _watched(job, models, meter) as stop:
         return execute_with(job, models, stop, meter, health)
 
 

@@ -44,7 +44,8 @@ class Models:
     an answer a question ends as a failure. `run` and `dataset` are written to the ledger. `ahead` returns the endpoints
     that the rest of the build may call. `offline`: the rules of the offline model. `transport` replaces the network.
     `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`: the longest pause
-    before a call is sent again for the first time. `close` waits up to `loop_seconds` for calls to end.
+    before a call is sent again for the first time. `home`: the home that uses a PostgreSQL store, where answers are
+    kept that it does not take. `close` waits up to `loop_seconds` for calls to end.
     """
 
     def __init__(
@@ -63,10 +64,11 @@ class Models:
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
         loop_seconds: float = LOOP_SECONDS,
+        home: Path | None = None,
     ) -> None:
         self.budget = Budget(None if max_cost is None else int(max_cost * NANO), caps)
         self.retry, self.failed_runs, self.ahead = retry, failed_runs, ahead
-        self.where, self._transport, self._key_of = where, transport, key_of
+        self.where, self._home, self._transport, self._key_of = where, home, transport, key_of
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
         self.offline: Rules = offline or {}
@@ -139,7 +141,7 @@ class Models:
 
         with self._open():
             if self._store is None:
-                self._store = open_responses(self.where)
+                self._store = open_responses(self.where, home=self._home)
                 self._sum_up(self._store)
             return self._store
 

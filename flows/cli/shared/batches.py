@@ -113,7 +113,7 @@ def _stop(home: Path, job: Job, endpoints: dict[str, EndpointConfig]) -> bool:
     """
     stopped = asyncio.run(_cancel(job, endpoints))
     if not stopped:
-        with closing(open_responses(responses(home))) as store:
+        with closing(open_responses(responses(home), home=home)) as store:
             store.update_job(job.name, state="GONE")
     return stopped
 

@@ -1,4 +1,4 @@
-"""Stored responses on the command line: exporting all or those of a version, importing them, counting them."""
+"""Stored responses on the command line: exporting, importing, counting, checking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flows.builds.building import DATASETS
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, keys_used
 from longform.errors import UsageError
-from longform.llm.responses.store import open_responses
+from longform.llm.responses.store import forget_responses, open_responses
 from longform.settings import responses
 
 
@@ -62,7 +62,7 @@ def load(home: Path, path: Path) -> tuple[int, int]:
     from longform.llm.responses.exchange import check_export, import_parquet
 
     check_export(path)
-    with closing(open_responses(responses(home))) as store:
+    with closing(open_responses(responses(home), home=home)) as store:
         return import_parquet(store, path)
 
 
@@ -72,3 +72,21 @@ def stats(home: Path) -> list[dict[str, Any]]:
     """
     with closing(open_responses(responses(home), read_only=True)) as store:
         return store.stats()
+
+
+def check(home: Path, *, drop: bool) -> tuple[list[str], list[str]]:
+    """(keys of the records that are damaged, what else is damaged in the database, in its words); with `drop` these
+    records are deleted, so that they are asked again, and indexes are built anew. Without it works while a build is
+    running; with it BusyError as of `load`.
+    """
+    with closing(open_responses(responses(home), read_only=not drop, home=home)) as store:
+        faults = store.faults(repair=drop)
+        damaged = store.damaged()
+        if drop:
+            store.purge(damaged)
+        return damaged, faults
+
+
+def forget(home: Path) -> bool:
+    """Have the home forget which store it used, so that it takes the one that is there; whether it knew any."""
+    return forget_responses(responses(home), home)

@@ -115,7 +115,7 @@ def purge_responses(home: Path, ids: Collection[str]) -> int:
         with ExitStack() as locks:
             for dataset in DATASETS:
                 locks.enter_context(store.lock(dataset))
-            with closing(open_responses(where)) as stored:
+            with closing(open_responses(where, home=home)) as stored:
                 keys = [module_of(dataset).responses_of(store, all_names(ids), stored) for dataset in DATASETS]
                 return stored.purge(set().union(*keys))
     except BusyError as error:

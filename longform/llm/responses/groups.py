@@ -24,12 +24,19 @@ class Groups:
     `work` gets the requests of a group and returns one result for each; an Exception as a result is raised to the
     caller of that request. Callers only notify the thread: waking an event loop would hand over the interpreter at
     once, and groups would be small. The thread starts with the first request. `named` is the name of the database in
-    messages.
+    messages. `failed` is called with the requests that ended in an error, and the errors; it returns those to be raised
+    in their place.
     """
 
-    def __init__(self, named: str, work: Callable[[list[Any]], list[Any]]) -> None:
-        self._named, self._work = named, work
+    def __init__(
+        self,
+        named: str,
+        work: Callable[[list[Any]], list[Any]],
+        failed: Callable[[list[Any], list[Exception]], list[Exception]] = lambda _, errors: errors,
+    ) -> None:
+        self._named, self._work, self._failed = named, work, failed
         self._waiting: deque[Asked] = deque()
+        self._at_work: list[Asked] = []
         self._arrived = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -58,7 +65,21 @@ class Groups:
                 results = self._work([what for what, _ in group])
             except Exception as error:
                 results = [error] * len(group)
+            with self._arrived:
+                if not self._at_work:
+                    return  # `close` did not wait
+                self._at_work = []
+                results = self._with_failures(group, results)
             _answer(group, results)
+
+    def _with_failures(self, group: list[Asked], results: list[Any]) -> list[Any]:
+        """The results of a group, with what `failed` returns in place of errors."""
+        places = [place for place, result in enumerate(results) if isinstance(result, Exception)]
+        if not places:
+            return results
+        errors = self._failed([group[place][0] for place in places], [results[place] for place in places])
+        instead = dict(zip(places, errors, strict=True))
+        return [instead.get(place, result) for place, result in enumerate(results)]
 
     def _next_group(self) -> list[Asked]:
         """Wait for requests, and return those that are there, MOST_IN_A_GROUP at most; empty after `close` once none
@@ -66,15 +87,25 @@ class Groups:
         """
         with self._arrived:
             self._arrived.wait_for(lambda: self._waiting or self._closed)
-            return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_A_GROUP))]
+            self._at_work = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_A_GROUP))]
+            return self._at_work
 
     def close(self, seconds: float | None = None) -> None:
-        """Refuse new requests, and return when all earlier ones are done, or after so many seconds (None: no limit)."""
+        """Refuse new requests, and return when all earlier ones are done, or after so many seconds (None: no limit):
+        then those that are left end in a StoreError, also if the database still does what they ask.
+        """
         with self._arrived:
             self._closed = True
             self._arrived.notify()
         if self._thread:
             self._thread.join(seconds)
+        with self._arrived:
+            left = [*self._at_work, *self._waiting]
+            self._at_work = []
+            self._waiting.clear()
+            if left:
+                error = StoreError(f"{self._named} did not answer before it was closed: check that it runs.")
+                _answer(left, self._with_failures(left, [error] * len(left)))
 
 
 def closed(named: str) -> StoreError:

@@ -6,8 +6,10 @@ Beside the tables of longform/llm/responses/records.py:
     holder     processes that use an endpoint: how much of it each could use and has, until when it counts as alive
 
 Each process has one event loop in a thread of its own, and a few connections. A lost connection is opened again for up
-to half a minute, and its work is repeated; a line of the ledger has an id, so that it is never written twice. Texts are
-stored with escapes, because a server may send characters that a database cannot store.
+to half a minute, and its work is repeated; a line of the ledger has an id, so that it is never written twice. That half
+minute begins with the first failure and is the same for all who wait: once it is over, all fail at once, until the
+database answers again. Texts are stored with escapes, because a server may send characters that a database cannot
+store.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -37,32 +40,44 @@ from longform.llm.gate.sharing import TURN_SECONDS, Share, shared_now
 from longform.llm.responses.groups import Groups, closed
 from longform.llm.responses.records import (
     ADD,
-    PAID,
+    COLUMNS,
+    COUNT_PURGED,
+    FORGET_FAILED,
+    HOLDINGS,
+    PAY_ONCE,
     PURGE,
     PUT,
+    PUT_UNLESS_USABLE,
     REPLY,
+    Holdings,
+    Line,
     Paid,
     Record,
     Row,
-    insert,
+    checksum_of,
     ledger_row_of,
+    line_of,
     row_of,
+    settled_keys,
     storable,
 )
+from longform.llm.responses.unstored import Unstored
 
-FORMAT = 1
+FORMAT = 2
 CONNECTIONS = 4
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
+MIGRATION_SECONDS = 3_600.0
 PATIENCE_SECONDS = 30.0
+GONE_SECONDS = 5.0
 LEASE_SECONDS = 60.0
 HOLDER_SECONDS = 20.0
 
 _CREATE = f"""
 CREATE SCHEMA IF NOT EXISTS longform;
 CREATE TABLE longform.meta(k text PRIMARY KEY, v text NOT NULL);
-INSERT INTO longform.meta VALUES ('format', '{FORMAT}'), ('key_version', '{KEY_VERSION}');
+INSERT INTO longform.meta VALUES ('format', '1'), ('key_version', '{KEY_VERSION}');
 CREATE TABLE longform.response(
   key bytea PRIMARY KEY, endpoint text COLLATE "C", model text COLLATE "C", task text COLLATE "C", prompt text,
   request bytea NOT NULL, body bytea NOT NULL, state smallint NOT NULL, code text, finish text,
@@ -87,12 +102,23 @@ CREATE TABLE IF NOT EXISTS longform.holder(
   endpoint text, owner text, wanted integer NOT NULL, held integer NOT NULL, until timestamptz NOT NULL,
   PRIMARY KEY(endpoint, owner));
 """
-_IS_THERE = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'longform' AND tablename = $1)"
+_NEW_IN_2 = """
+ALTER TABLE longform.response ADD COLUMN checksum bigint;
+CREATE TABLE longform.failing(
+  key bytea, run text, fault text NOT NULL, updated double precision NOT NULL, PRIMARY KEY(key, run));
+"""
+_ALL_CHECKED = "ALTER TABLE longform.response ALTER COLUMN checksum SET NOT NULL"
+_WITHOUT_CHECKSUM = f"SELECT {', '.join(COLUMNS)} FROM longform.response WHERE key > $1 ORDER BY key LIMIT $2"
+_SET_CHECKSUMS = """
+UPDATE longform.response AS there SET checksum = given.checksum
+FROM unnest($1::bytea[], $2::bigint[]) AS given(key, checksum) WHERE there.key = given.key
+"""
+_SET_META = "INSERT INTO longform.meta(k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
+_META = "SELECT k, v FROM longform.meta"
+_TABLES = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'longform'"
 _ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'longform', 'big')})"
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@]+)(:\d+)?")
-
-_PAY = f"{insert('ledger', ['id', 'created', *PAID])} ON CONFLICT (id) DO NOTHING"
 
 # Rows of leases are always locked in the order of their keys, so that two processes never wait for each other.
 _LEASE = """
@@ -112,6 +138,7 @@ _LOCKED = "(SELECT key FROM longform.lease WHERE {} ORDER BY key FOR UPDATE)"
 _RENEW = (
     f"UPDATE longform.lease SET until = now() + make_interval(secs => $2) WHERE key IN {_LOCKED.format('owner = $1')}"
 )
+_SETTLE = "DELETE FROM longform.failing WHERE key = ANY($1)"
 _END = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('key = ANY($1::bytea[])')}"
 _RELEASE = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('key = ANY($1::bytea[]) AND owner = $2')}"
 _RELEASE_ALL = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('owner = $1')}"
@@ -155,7 +182,42 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 T = TypeVar("T")
-Entry = tuple[list[list[Any]], list[list[Any]]]
+Entry = tuple[Sequence[tuple[str, Record]], Sequence[Line], list[Row]]  # the rows are those of the records
+
+
+class Outage:
+    """How long a database has not answered; the same for all who wait for it. To be used in one event loop."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._last, self._until = 0.0, 0.0
+        self._error: Exception | None = None
+
+    def failed(self, error: Exception, began: float) -> bool:
+        """Note that an attempt failed, which began at this time; whether to give up, as all have failed for
+        PATIENCE_SECONDS.
+        """
+        now = time.monotonic()
+        if self._since is None or began - self._last > PATIENCE_SECONDS:  # nobody tried in between
+            self._since = began
+        self._last = now
+        if now - self._since < PATIENCE_SECONDS:
+            return False
+        self._error, self._until = error, now + GONE_SECONDS
+        return True
+
+    def over(self) -> None:
+        """Note that the database answered."""
+        self._since, self._error = None, None
+
+    def seconds_for(self, work_seconds: float) -> float:
+        """How long an attempt may take that is otherwise allowed so many seconds: less once somebody waited in vain."""
+        return min(work_seconds, GONE_SECONDS) if self._error else work_seconds
+
+    @property
+    def gone(self) -> Exception | None:
+        """The error of a database that somebody has just waited for in vain, else None."""
+        return self._error if time.monotonic() < self._until else None
 
 
 class PostgresDatabase:
@@ -163,19 +225,22 @@ class PostgresDatabase:
     (longform/llm/responses/store.py); missing tables are created.
 
     StoreError where it cannot be reached or used; messages name only host, port and database. Leases of keys run out
-    `lease_seconds` after their last renewal.
+    `lease_seconds` after their last renewal. `unstored`: the folder for answers that cannot be stored; None: they are
+    lost.
     """
 
     exclusive = False
     rows_per_query = 256
 
-    def __init__(self, url: str, *, lease_seconds: float = LEASE_SECONDS) -> None:
+    def __init__(self, url: str, *, lease_seconds: float = LEASE_SECONDS, unstored: Path | None = None) -> None:
         self.named = f"The response store at {_place(url)}"
         self._lease_seconds = lease_seconds
         self._owner = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:12]}"
         self._renewing: asyncio.Task[None] | None = None
         self._pool: Any = None
-        self._puts = Groups(self.named, partial(self._call, self._put_all))
+        self._outage = Outage()
+        self._unstored = Unstored(unstored)
+        self._puts = Groups(self.named, partial(self._call, self._put_all), self._keep)
         self._leases = Groups(self.named, partial(self._call, self._grant))
         self._ending = ExitStack()
         self._portal = self._ending.enter_context(start_blocking_portal(name="responses"))
@@ -206,12 +271,36 @@ class PostgresDatabase:
         rows = _rows(records)
         return len(self._call(self._do, lambda connection: connection.fetchmany(f"{ADD} RETURNING 1", rows)))
 
+    def write(self, statements: Iterable[tuple[str, Sequence[Row]]]) -> None:
+        async def write(connection: Any) -> None:
+            async with connection.transaction(isolation="read_committed"):
+                for statement, rows in statements:
+                    await connection.executemany(statement, rows)
+
+        self._call(self._do, write)
+
+    def restore(self, records: Sequence[tuple[str, Record]], lines: Sequence[Line]) -> None:
+        self._call(self._do, partial(_write, PUT_UNLESS_USABLE, _rows(records), _ledger_rows(lines)))
+
     def purge(self, keys: list[bytes]) -> int:
-        return self.change(PURGE, keys)
+        async def purge(connection: Any) -> int:
+            async with connection.transaction(isolation="read_committed"):
+                deleted = int((await connection.execute(PURGE, keys)).split()[-1])
+                await connection.execute(FORGET_FAILED, keys)
+                await connection.execute(COUNT_PURGED, deleted)
+                return deleted
+
+        return int(self._call(self._do, purge))
+
+    def holdings(self) -> Holdings:
+        found = self._call(self._do, lambda connection: connection.fetchrow(HOLDINGS), 0.0, PATIENCE_SECONDS)
+        return Holdings(found[0] or "", found[1], int(found[2] or 0), found[3])
+
+    def faults(self, *, repair: bool) -> list[str]:
+        return []
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
-        lines = [[uuid.uuid4(), *storable(ledger_row_of(line))] for line in paid]
-        await self._puts.ask((_rows(records), lines))
+        await self._puts.ask((records, list(map(line_of, paid)), _rows(records)))
 
     async def lease(self, keys: Sequence[str], again: bool) -> set[str]:
         granted: set[bytes] = await self._leases.ask(([bytes.fromhex(key) for key in keys], again))
@@ -226,6 +315,7 @@ class PostgresDatabase:
         self._puts.close(END_SECONDS)
         self._leases.close(END_SECONDS)
         self._ending.close()
+        self._unstored.close()
 
     # groups
 
@@ -233,19 +323,14 @@ class PostgresDatabase:
         """Commit the rows of records and of the ledger of all entries in one transaction, and end the leases of the
         records' keys. Of several records under one key the last is kept.
         """
-        rows = sorted((row for rows, _ in entries for row in rows), key=itemgetter(0))
-        lines = [line for _, lines in entries for line in lines]
-
-        async def put(connection: Any) -> None:
-            async with connection.transaction(isolation="read_committed"):
-                if rows:
-                    await connection.executemany(PUT, rows)
-                    await connection.execute(_END, [row[0] for row in rows])
-                if lines:
-                    await connection.executemany(_PAY, lines)
-
-        await self._do(put)
+        rows = sorted((row for *_, rows in entries for row in rows), key=itemgetter(0))
+        lines = _ledger_rows(line for _, lines, _ in entries for line in lines)
+        await self._do(partial(_write, PUT, rows, lines), work_seconds=PATIENCE_SECONDS)
         return [None] * len(entries)
+
+    def _keep(self, entries: list[Entry], errors: list[Exception]) -> list[Exception]:
+        """Keep what could not be stored; the errors to raise."""
+        return self._unstored.keep([(records, lines) for records, lines, _ in entries], errors)
 
     async def _grant(self, asked: list[tuple[list[bytes], bool]]) -> list[set[bytes]]:
         """For each pair (keys, again): those of its keys for which this process may now ask a model, as it has their
@@ -266,7 +351,7 @@ class PostgresDatabase:
                 found = await connection.fetch(_ANSWERED, list(granted - asked_again), self._owner)
                 return granted - {row[0] for row in found}
 
-        granted = await self._do(grant)
+        granted = await self._do(grant, work_seconds=PATIENCE_SECONDS)
         return [granted.intersection(some) for some, _ in asked]
 
     async def _renew(self) -> None:
@@ -274,7 +359,10 @@ class PostgresDatabase:
         while True:
             await asyncio.sleep(self._lease_seconds / 5)
             with suppress(StoreError):
-                await self._do(lambda connection: connection.execute(_RENEW, self._owner, self._lease_seconds))
+                await self._do(
+                    lambda connection: connection.execute(_RENEW, self._owner, self._lease_seconds),
+                    work_seconds=PATIENCE_SECONDS,
+                )
 
     # connections
 
@@ -285,30 +373,57 @@ class PostgresDatabase:
             min_size=0,
             max_size=CONNECTIONS,
             timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS,
             init=_with_any_text,
             reset=_without_reset,
             server_settings={"application_name": "longform"},
         )
-        await self._do(self._prepare, 0.0)
+        await self._do(self._prepare, 0.0, MIGRATION_SECONDS)
 
-    async def _do(self, work: Callable[[Any], Awaitable[T]], patience_seconds: float = PATIENCE_SECONDS) -> T:
+    async def _do(
+        self,
+        work: Callable[[Any], Awaitable[T]],
+        patience_seconds: float = PATIENCE_SECONDS,
+        work_seconds: float = COMMAND_SECONDS,
+    ) -> T:
         """The result of `work`, which is called with a connection. If the connection is lost or refused, or the
-        transaction was rolled back (a deadlock), all of the work is repeated, for up to `patience_seconds`. StoreError
-        after that, and at once for any other error of the database. To be awaited in the database's own event loop.
+        transaction was rolled back (a deadlock), all of the work is repeated, until the database has not answered for
+        `patience_seconds`, or this work has been tried for so long. An attempt that takes more than `work_seconds`
+        counts as a lost connection. StoreError after that, and at once for any other error of the database, or while it
+        counts as gone. To be awaited in the database's own event loop.
         """
         deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
+            if gone := self._outage.gone:
+                raise self._failed(gone)
+            began = time.monotonic()
             try:
-                async with self._pool.acquire() as connection:
-                    return await work(connection)
+                result = await self._attempt(work, self._outage.seconds_for(work_seconds))
+                self._outage.over()
+                return result
             except _PASSING as error:
-                if time.monotonic() >= deadline or isinstance(error, ValueError):
+                answered = isinstance(error, asyncpg.TransactionRollbackError) or not patience_seconds
+                over = not answered and self._outage.failed(error, began)
+                if over or time.monotonic() >= deadline or isinstance(error, ValueError):
                     raise self._failed(error) from None
             except (asyncpg.PostgresError, ValueError, OverflowError) as error:
                 raise self._failed(error) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
+
+    async def _attempt(self, work: Callable[[Any], Awaitable[T]], seconds: float) -> T:
+        """The result of `work`, called with a connection; the connection is ended if that takes so many seconds, since
+        a server that hangs would not even confirm that work is cancelled.
+        """
+        connection = await self._pool.acquire(timeout=seconds)
+        watch = asyncio.get_running_loop().call_later(seconds, connection.terminate)
+        try:
+            return await work(connection)
+        except asyncio.CancelledError:
+            connection.terminate()
+            raise
+        finally:
+            watch.cancel()
+            await self._pool.release(connection)
 
     async def _do_for(self, *work: Any) -> Any:
         """`_do` for callers in any other event loop; StoreError once the database is closed."""
@@ -333,20 +448,22 @@ class PostgresDatabase:
             raise closed(self.named) from None
 
     async def _prepare(self, connection: Any) -> None:
-        """Create the missing tables, one process at a time; StoreError where existing tables are of another version,
-        or have keys of another one.
+        """Create the missing tables and migrate older ones, one process at a time; StoreError where existing tables
+        are of another version, or have keys of another one.
         """
-        if not await connection.fetchval(_IS_THERE, "holder"):
+        if not {"failing", "holder"} <= {row[0] for row in await connection.fetch(_TABLES)}:
             async with connection.transaction(isolation="read_committed"):
                 await connection.execute(_ONE_AT_A_TIME)
-                if not await connection.fetchval(_IS_THERE, "meta"):
+                if "meta" not in {row[0] for row in await connection.fetch(_TABLES)}:
                     await connection.execute(_CREATE)
                 await connection.execute(_CREATE_HOLDER)  # an early release did without it
-        meta = dict(await connection.fetch("SELECT k, v FROM longform.meta"))
+                if dict(await connection.fetch(_META)) == {"format": "1", "key_version": str(KEY_VERSION)}:
+                    await _migrate(connection)
+        meta = dict(await connection.fetch(_META))
         if (meta.get("format"), meta.get("key_version")) != (str(FORMAT), str(KEY_VERSION)):
             raise StoreError(
                 f"{self.named} has format {meta.get('format', 'unknown')} and keys of version "
-                f"{meta.get('key_version', 'unknown')}; this release reads format {FORMAT} with keys of version "
+                f"{meta.get('key_version', 'unknown')}; this release reads formats 1 and {FORMAT} with keys of version "
                 f"{KEY_VERSION}: use the release that wrote it."
             )
 
@@ -358,9 +475,8 @@ class PostgresDatabase:
             return
         if self._renewing:
             self._renewing.cancel()
-            with suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    await self._do(lambda connection: connection.execute(_RELEASE_ALL, self._owner), 0.0)
+            with suppress(StoreError):
+                await self._do(lambda connection: connection.execute(_RELEASE_ALL, self._owner), 0.0, CONNECT_SECONDS)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._pool.close()
@@ -412,6 +528,33 @@ class PostgresAllowances:
         await self._do(lambda connection: connection.execute(_LEAVE, endpoint, owner), 0.0)
 
 
+async def _write(put: str, rows: list[Row], lines: list[Row], connection: Any) -> None:
+    """Store rows of records by the statement `put`, and rows of the ledger, in one transaction; this ends the leases of
+    the records' keys, and forgets what failed before under them.
+    """
+    async with connection.transaction(isolation="read_committed"):
+        if rows:
+            await connection.executemany(put, rows)
+            await connection.execute(_END, [row[0] for row in rows])
+            await connection.execute(_SETTLE, settled_keys(rows))
+        if lines:
+            await connection.executemany(PAY_ONCE, lines)
+
+
+async def _migrate(connection: Any) -> None:
+    """Bring the tables from format 1 to 2, inside a transaction: every record gets its checksum. Processes of the older
+    release wait, and cannot store records without one afterwards.
+    """
+    await connection.execute(_NEW_IN_2)
+    after = b""
+    while rows := await connection.fetch(_WITHOUT_CHECKSUM, after, PostgresDatabase.rows_per_query):
+        await connection.execute(_SET_CHECKSUMS, [row[0] for row in rows], [checksum_of(row) for row in rows])
+        after = rows[-1][0]
+    await connection.execute(_ALL_CHECKED)
+    for name, value in (("format", str(FORMAT)), ("id", uuid.uuid4().hex), ("purged", "0")):
+        await connection.execute(_SET_META, name, value)
+
+
 async def _with_any_text(connection: Any) -> None:
     """Set up a connection to encode texts as ASCII with Python's escapes: so it can store NUL, halves of surrogate
     pairs, and characters that the database's encoding lacks.
@@ -420,7 +563,7 @@ async def _with_any_text(connection: Any) -> None:
         "text",
         schema="pg_catalog",
         encoder=lambda text: text.encode("unicode_escape"),
-        decoder=lambda content: bytes(content).decode("unicode_escape"),
+        decoder=lambda content: bytes(content).decode("unicode_escape", "replace"),  # damage shows by its checksum
         format="binary",
     )
 
@@ -456,9 +599,14 @@ def _unreadable() -> StoreError:
     )
 
 
-def _rows(records: Sequence[tuple[str, Record]]) -> list[list[Any]]:
+def _rows(records: Sequence[tuple[str, Record]]) -> list[Row]:
     """The records as rows, sorted by key, with None for integers of more than 64 bits. All processes lock rows in this
     order, so that none waits for another forever.
     """
-    rows = [storable(row_of(key, record, partial(zlib.compress, level=1))) for key, record in records]
+    rows = [row_of(key, record, partial(zlib.compress, level=1), storable) for key, record in records]
     return sorted(rows, key=itemgetter(0))
+
+
+def _ledger_rows(lines: Iterable[Line]) -> list[Row]:
+    """The lines of the ledger as rows, with their ids."""
+    return [[number, *storable(ledger_row_of(paid, created))] for number, created, paid in lines]

@@ -3,22 +3,32 @@
     response   one row for each request: the reply's bytes as received, or the permanent error (a tombstone)
     ledger     one row for each call that was, or may have been, billed; rows are only added
     job        one row for each batch; job_item has its keys
-    meta       versions of the tables and of the keys
+    failing    one row for each key and run in which it got no usable reply, until it has one
+    meta       versions of the tables and of the keys, the store's id, how many records were purged
 
 The queries are written for PostgreSQL; longform/llm/responses/sqlite.py translates them. A row of `response` has the
-key's 32 bytes, then the fields of Record in their order; `request` and `body` are compressed.
+key's 32 bytes, then the fields of Record in their order (`request` and `body` are compressed), then the checksum of all
+these.
 """
 
 from __future__ import annotations
 
+import struct
 import time
+import uuid
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any
+from itertools import islice
+from operator import attrgetter, itemgetter
+from typing import Any, TypeVar
+
+import orjson
+from xxhash import xxh3_64_intdigest
 
 REPLY, TOMBSTONE = 0, 1
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,9 @@ class Paid:
     batch: bool = False
 
 
+Line = tuple[uuid.UUID, float, Paid]  # with the line's id, and when it was paid, in seconds since 1970
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A batch of so many `requests`. `name` is our own name, the hash of its keys; `remote` is the provider's id of
@@ -128,14 +141,28 @@ def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | Non
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """A store's id, how many records it holds and how many were purged, how many lines its ledger has."""
+
+    id: str
+    records: int
+    purged: int
+    lines: int
+
+
 LATEST_ANSWERS = 300
 PLAIN = b"\0"
 
 RECORD = [field.name for field in fields(Record)]
 PAID = [field.name for field in fields(Paid)]
 JOB = [field.name for field in fields(Job)]
+COLUMNS = ["key", *RECORD]
 
-_REQUEST, _BODY, _BATCH, _CREATED = (1 + RECORD.index(name) for name in ("request", "body", "batch", "created"))
+_REQUEST, _BODY, _BATCH, _CREATED = map(COLUMNS.index, ("request", "body", "batch", "created"))
+_STATE, _CODE = COLUMNS.index("state"), COLUMNS.index("code")
+_plain_fields = itemgetter(*sorted(set(range(1, len(COLUMNS))) - {_REQUEST, _BODY, _BATCH, _CREATED}))
+_time_bytes = struct.Struct("<d").pack
 _record_fields = attrgetter(*RECORD)
 _paid_fields = attrgetter(*PAID)
 
@@ -153,12 +180,20 @@ def _replaced(names: Iterable[str]) -> str:
     return ", ".join(f"{name} = excluded.{name}" for name in names)
 
 
-_SELECT = f"SELECT key, {', '.join(RECORD)} FROM longform.response"
+_STORED = [*COLUMNS, "checksum"]
+_SELECT = f"SELECT {', '.join(_STORED)} FROM longform.response"
 BY_KEY = f"{_SELECT} WHERE key = ANY($1)"
 PAGE_AFTER = f"{_SELECT} WHERE key > $1 ORDER BY key LIMIT $2"
-ADD = f"{insert('response', ['key', *RECORD])} ON CONFLICT (key) DO NOTHING"
-PUT = f"{insert('response', ['key', *RECORD])} ON CONFLICT (key) DO UPDATE SET {_replaced(RECORD)}"
+ADD = f"{insert('response', _STORED)} ON CONFLICT (key) DO NOTHING"
+PUT = f"{insert('response AS there', _STORED)} ON CONFLICT (key) DO UPDATE SET {_replaced(_STORED[1:])}"
+PUT_UNLESS_USABLE = f"{PUT} WHERE there.state <> {REPLY} OR there.code IS NOT NULL"
 PURGE = "DELETE FROM longform.response WHERE key = ANY($1)"
+COUNT_PURGED = "UPDATE longform.meta SET v = CAST(CAST(v AS bigint) + $1 AS text) WHERE k = 'purged'"
+PAY_ONCE = f"{insert('ledger', ['id', 'created', *PAID])} ON CONFLICT DO NOTHING"
+HOLDINGS = """
+SELECT (SELECT v FROM longform.meta WHERE k = 'id'), (SELECT count(*) FROM longform.response),
+  (SELECT v FROM longform.meta WHERE k = 'purged'), (SELECT count(*) FROM longform.ledger)
+"""
 
 STATS = {
     **{name: name for name in ("endpoint", "model", "task")},
@@ -189,7 +224,7 @@ WHERE dataset = coalesce($1, dataset) AND run <> $2
 SELECT_LEDGER_OF = SELECT_LEDGER.replace("$1", "$1 AND recipe = ANY($2)")
 
 SELECT_LATEST = f"""
-SELECT request, input_tokens, coalesce(output_tokens, 0), milliseconds FROM longform.response
+{_SELECT}
 WHERE endpoint = $1 AND model = $2 AND task = $3 AND state = {REPLY} AND input_tokens > 0
 ORDER BY created DESC LIMIT {LATEST_ANSWERS}
 """
@@ -204,30 +239,79 @@ OPEN_JOBS = f"""
 SELECT {", ".join(JOB)} FROM longform.job
 WHERE state NOT IN ('DONE', 'GONE') AND endpoint = coalesce($1, endpoint) ORDER BY created, name
 """
+FAIL = f"""
+{insert("failing", ["key", "run", "fault", "updated"])}
+ON CONFLICT (key, run) DO UPDATE SET fault = excluded.fault, updated = excluded.updated
+"""
+FAILING = "SELECT key, fault FROM longform.failing WHERE key = ANY($1) ORDER BY updated, run"
+FORGET_FAILED = "DELETE FROM longform.failing WHERE key = ANY($1)"
 JOB_KEYS = "SELECT key FROM longform.job_item WHERE job = $1 ORDER BY place"
 
 
-def row_of(key: str, record: Record, pack: Callable[[bytes], bytes]) -> list[Any]:
+def row_of(
+    key: str, record: Record, pack: Callable[[bytes], bytes], storable: Callable[[list[Any]], list[Any]] = list
+) -> list[Any]:
     """The row of a record: the key as bytes, then the fields of Record, request and body compressed by `pack`, and
-    `created` now if it is None.
+    `created` now if it is None; all as `storable` returns them; then their checksum.
     """
     row = [bytes.fromhex(key), *_record_fields(record)]
     row[_REQUEST], row[_BODY] = pack(record.request), pack(record.body)
-    row[_CREATED] = time.time() if record.created is None else record.created
+    row[_CREATED] = time.time() if record.created is None else float(record.created)
+    row = storable(row)
+    row.append(checksum_of(row))
     return row
 
 
+def checksum_of(row: Row) -> int:
+    """A checksum of a row's columns as they are stored (a last one, the stored checksum, is left out), of 63 bits: for
+    damage and edits by hand, not against those who would compute it anew.
+    """
+    try:
+        plain = orjson.dumps(_plain_fields(row))
+    except TypeError:  # half of a surrogate pair, which only PostgreSQL stores
+        plain = repr(_plain_fields(row)).encode()
+    digest = xxh3_64_intdigest(row[0] + _time_bytes(row[_CREATED] or 0.0), row[_BATCH] or 0)
+    digest = xxh3_64_intdigest(row[_REQUEST], xxh3_64_intdigest(plain, digest))
+    return xxh3_64_intdigest(row[_BODY], digest) >> 1
+
+
 def record_of(row: Row) -> tuple[str, Record]:
-    """(key in hex digits, record) of a row. Raises zlib.error where its request or body is damaged."""
-    key, *values = row
-    values[_REQUEST - 1], values[_BODY - 1] = unpacked(values[_REQUEST - 1]), unpacked(values[_BODY - 1])
-    values[_BATCH - 1] = bool(values[_BATCH - 1])
-    return key.hex(), Record(*values)
+    """(key in hex digits, record) of a row with its checksum. ValueError where the row is damaged."""
+    try:
+        if checksum_of(row) != row[-1]:
+            raise ValueError("its checksum is another one")
+        key, *values, _ = row
+        values[_REQUEST - 1], values[_BODY - 1] = unpacked(values[_REQUEST - 1]), unpacked(values[_BODY - 1])
+        values[_BATCH - 1] = bool(values[_BATCH - 1])
+        return key.hex(), Record(*values)
+    except (zlib.error, struct.error, TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None
 
 
-def ledger_row_of(paid: Paid) -> list[Any]:
-    """The row of a line of the ledger: the time now, then the fields of Paid in their order, the key as bytes."""
-    row = [time.time(), *_paid_fields(paid)]
+def is_damaged(row: Row) -> bool:
+    """Whether a row's checksum does not match, or its content cannot be read."""
+    try:
+        record_of(row)
+    except ValueError:
+        return True
+    return False
+
+
+def settled_keys(rows: Iterable[Row]) -> list[bytes]:
+    """The keys of those rows that answer for good: usable replies and tombstones."""
+    return [row[0] for row in rows if row[_STATE] == TOMBSTONE or row[_CODE] is None]
+
+
+def line_of(paid: Paid) -> Line:
+    """The line of the ledger, paid now, with a new id."""
+    return uuid.uuid4(), time.time(), paid
+
+
+def ledger_row_of(paid: Paid, created: float | None = None) -> list[Any]:
+    """The row of a line of the ledger: when it was paid (None: now), then the fields of Paid in their order, the key
+    as bytes.
+    """
+    row = [time.time() if created is None else created, *_paid_fields(paid)]
     row[1 + PAID.index("key")] = bytes.fromhex(paid.key)
     return row
 
@@ -240,3 +324,10 @@ def unpacked(content: bytes) -> bytes:
 def storable(values: Iterable[Any]) -> list[Any]:
     """The values, with None in place of integers that need more than 64 bits, which a server may send."""
     return [None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value for value in values]
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`; the last one may be shorter."""
+    remaining = iter(items)
+    while chunk := list(islice(remaining, size)):
+        yield chunk

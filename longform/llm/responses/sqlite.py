@@ -26,19 +26,33 @@ from longform.llm.ask.keys import KEY_VERSION
 from longform.llm.responses.groups import Groups
 from longform.llm.responses.records import (
     ADD,
+    COLUMNS,
+    COUNT_PURGED,
+    FORGET_FAILED,
+    HOLDINGS,
     PAID,
+    PAY_ONCE,
     PLAIN,
+    PURGE,
     PUT,
+    PUT_UNLESS_USABLE,
+    Holdings,
+    Line,
     Paid,
     Record,
     Row,
+    checksum_of,
+    chunks,
     insert,
     ledger_row_of,
+    line_of,
     row_of,
+    settled_keys,
     storable,
 )
+from longform.llm.responses.unstored import Unstored
 
-FORMAT = 2
+FORMAT = 3
 PLAIN_BYTES = 1_280
 SMALL_BYTES = 8_192
 
@@ -47,46 +61,58 @@ _RESPONSE = """(
   state INTEGER NOT NULL, finish TEXT, code TEXT,
   ptok INTEGER, cached_tok INTEGER, ctok INTEGER, rtok INTEGER, tok_limit INTEGER,
   cost_nano INTEGER, batch INTEGER, ms INTEGER,
-  request_id TEXT, served_model TEXT, fingerprint TEXT, request BLOB, body BLOB NOT NULL)"""
+  request_id TEXT, served_model TEXT, fingerprint TEXT, request BLOB, body BLOB NOT NULL{})"""
 _LEDGER = """(
   created REAL, run TEXT, dataset TEXT, stage TEXT, recipe TEXT, endpoint TEXT, model TEXT, key BLOB,
-  answered INTEGER, ptok INTEGER, cached_tok INTEGER, ctok INTEGER, cost_nano INTEGER, batch INTEGER)"""
+  answered INTEGER, ptok INTEGER, cached_tok INTEGER, ctok INTEGER, cost_nano INTEGER, batch INTEGER{})"""
 _JOB = """(
   name TEXT PRIMARY KEY, endpoint TEXT, state TEXT, requests INTEGER, reserved_nano INTEGER,
   remote TEXT, input_file TEXT, created REAL, context TEXT)"""
 _JOB_ITEM = "(job TEXT, place INTEGER, key BLOB, PRIMARY KEY(job, place)) WITHOUT ROWID"
+_FAILING = "(key BLOB, run TEXT, fault TEXT, updated REAL, PRIMARY KEY(key, run)) WITHOUT ROWID"
 _TABLES = {
-    "response": _RESPONSE,
+    "response": _RESPONSE.format(", checksum INTEGER"),
     "meta": "(k TEXT PRIMARY KEY, v TEXT)",
-    "ledger": _LEDGER,
+    "ledger": _LEDGER.format(", id BLOB"),
     "job": _JOB,
     "job_item": _JOB_ITEM,
+    "failing": _FAILING,
 }
 _NEW_IN_2 = f"""
-CREATE TABLE ledger{_LEDGER};
+CREATE TABLE ledger{_LEDGER.format("")};
 CREATE TABLE job{_JOB};
 CREATE TABLE job_item{_JOB_ITEM};
 CREATE INDEX ledger_dataset ON ledger(dataset);
 CREATE INDEX response_task ON response(endpoint, model, task);
-PRAGMA user_version = 2;
+"""
+_NEW_IN_3 = f"""
+ALTER TABLE response ADD COLUMN checksum INTEGER;
+UPDATE response SET checksum = {{checksum}};
+DROP INDEX response_task;
+CREATE INDEX response_task ON response(endpoint, model, task, created);
+ALTER TABLE ledger ADD COLUMN id BLOB;
+CREATE UNIQUE INDEX ledger_id ON ledger(id) WHERE id IS NOT NULL;
+CREATE TABLE failing{_FAILING};
+INSERT INTO meta VALUES ('id', lower(hex(randomblob(16)))), ('purged', '0');
+PRAGMA user_version = {FORMAT};
 """
 _NEW = f"""
-CREATE TABLE response{_RESPONSE};
+CREATE TABLE response{_RESPONSE.format("")};
 CREATE TABLE meta{_TABLES["meta"]};
 INSERT INTO meta VALUES ('key_version', '{KEY_VERSION}');
-{_NEW_IN_2}
 """
-_STEPS = {0: _NEW, 1: _NEW_IN_2, FORMAT: ""}
+_STEPS = {0: _NEW + _NEW_IN_2 + _NEW_IN_3, 1: _NEW_IN_2 + _NEW_IN_3, 2: _NEW_IN_3, FORMAT: ""}
 
 _HERE = {
     "longform.": "",
-    "created DESC": "rowid DESC",
+    "created DESC": "created DESC, rowid DESC",
     "min(number)": "min(rowid)",
     **{"input_tokens": "ptok", "cached_tokens": "cached_tok", "output_tokens": "ctok", "reasoning_tokens": "rtok"},
     **{"token_limit": "tok_limit", "milliseconds": "ms"},
 }
 _ELSEWHERE = re.compile(rf"= ANY\(\$\d+\)|\$\d+|{'|'.join(map(re.escape, _HERE))}")
 _PAY = insert("ledger", ["created", *PAID])
+_SETTLE = "DELETE FROM failing WHERE key = ?"
 
 Entry = tuple[Sequence[tuple[str, Record]], Sequence[Paid]]
 
@@ -96,7 +122,9 @@ class SqliteDatabase:
     file; with `read_only` it is neither written nor locked, and changes raise StoreError.
 
     BusyError where another process writes to it, StoreError where it cannot be used or another machine has it.
-    `machine` and `lease_seconds` are for tests, which simulate a second machine.
+    `durable`: a commit is on the disk when a put returns; else it outlives the process, but perhaps not a power cut.
+    `unstored`: the folder for answers that cannot be stored; None: they are lost. `machine` and `lease_seconds` are for
+    tests, which simulate a second machine.
     """
 
     exclusive = True
@@ -104,22 +132,40 @@ class SqliteDatabase:
     rows_per_query = 64
 
     def __init__(
-        self, path: Path, *, read_only: bool = False, machine: str | None = None, lease_seconds: float = SECONDS
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        durable: bool = True,
+        unstored: Path | None = None,
+        machine: str | None = None,
+        lease_seconds: float = SECONDS,
     ) -> None:
-        self.named, self._path = f"The response store {path}", path
+        self.named, self._path = sqlite_named(path), path
         self._lock, self._lease = threading.Lock(), None if read_only else _leased(path, machine, lease_seconds)
         with ExitStack() as ending, _errors_named(path):
             if self._lease:
                 ending.callback(self._lease.give_back)
             else:
                 _check_elsewhere(path, machine)
-            self._connection = ending.enter_context(closing(_reader(path) if read_only else _writer(path)))
-            self._puts = Groups(self.named, self._put_all)
+            opened = _reader(path) if read_only else _writer(path, durable)
+            self._connection = ending.enter_context(closing(opened))
+            self._unstored = ending.enter_context(closing(Unstored(unstored)))
+            self._puts = Groups(self.named, self._put_all, self._keep)
             self._ending = ending.pop_all()
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         with _errors_named(self._path), self._lock:
-            return self._connection.execute(*_statement(query, values)).fetchall()
+            try:
+                return self._connection.execute(*_statement(query, values)).fetchall()
+            except sqlite3.OperationalError as error:
+                if "decode to UTF-8" not in str(error):
+                    raise
+            self._connection.text_factory = _any_text  # a damaged text: its row is found by its checksum
+            try:
+                return self._connection.execute(*_statement(query, values)).fetchall()
+            finally:
+                self._connection.text_factory = str
 
     def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         with self._transaction() as connection:
@@ -132,12 +178,37 @@ class SqliteDatabase:
         with self._transaction() as connection:
             return connection.executemany(_in_sqlite(ADD), _rows(records)).rowcount
 
+    def write(self, statements: Iterable[tuple[str, Sequence[Row]]]) -> None:
+        with self._transaction() as connection:
+            for statement, rows in statements:
+                connection.executemany(_in_sqlite(statement), rows)
+
+    def restore(self, records: Sequence[tuple[str, Record]], lines: Sequence[Line]) -> None:
+        rows = [row_of(key, record, _packed, _storable) for key, record in records]
+        paid = [_storable([number.bytes, *ledger_row_of(line, created)]) for number, created, line in lines]
+        with self._transaction() as connection:
+            _write(connection, PUT_UNLESS_USABLE, rows, PAY_ONCE, paid)
+
     def purge(self, keys: list[bytes]) -> int:
         self.rows("PRAGMA secure_delete = ON")  # deleted bytes become zeros
         with self._transaction() as connection:
-            deleted = connection.executemany("DELETE FROM response WHERE key = ?", [(key,) for key in keys]).rowcount
+            deleted = 0
+            for some in chunks(keys, self.rows_per_query):
+                deleted += connection.execute(*_statement(PURGE, [some])).rowcount
+                connection.execute(*_statement(FORGET_FAILED, [some]))
+            connection.execute(*_statement(COUNT_PURGED, [deleted]))
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        return max(0, deleted)
+        return deleted
+
+    def holdings(self) -> Holdings:
+        number, records, purged, lines = self.rows(HOLDINGS)[0]
+        return Holdings(str(number), records, int(purged or 0), lines)
+
+    def faults(self, *, repair: bool) -> list[str]:
+        if repair:
+            with self._transaction() as connection:
+                connection.execute("REINDEX")
+        return [fault for (fault,) in self.rows("PRAGMA integrity_check") if fault != "ok"]
 
     async def put(self, records: Sequence[tuple[str, Record]], paid: Sequence[Paid]) -> None:
         await self._puts.ask((records, paid))
@@ -162,18 +233,21 @@ class SqliteDatabase:
         again.
         """
         try:
-            rows = _rows(chain(*(records for records, _ in entries)))
+            rows = _rows(chain(*(records for records, _ in entries)), as_storable)
             lines: list[Row] = [ledger_row_of(line) for _, paid in entries for line in paid]
             if as_storable:
-                rows, lines = list(map(_storable, rows)), list(map(_storable, lines))
+                lines = list(map(_storable, lines))
             with self._transaction() as connection:
-                connection.executemany(_in_sqlite(PUT), rows)
-                connection.executemany(_in_sqlite(_PAY), lines)
+                _write(connection, PUT, rows, _PAY, lines)
             return [None] * len(entries)
         except Exception as error:
             if not as_storable:
                 return [self._put_all([entry], as_storable=True)[0] for entry in entries]
             return [error if isinstance(error, StoreError) else _unusable(self._path, error)]
+
+    def _keep(self, entries: list[Entry], errors: list[Exception]) -> list[Exception]:
+        """Keep what could not be stored; the errors to raise."""
+        return self._unstored.keep([(records, list(map(line_of, paid))) for records, paid in entries], errors)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -223,15 +297,27 @@ def _in_sqlite(query: str, *lengths: int) -> str:
     return _ELSEWHERE.sub(here, query)
 
 
-def _rows(records: Iterable[tuple[str, Record]]) -> list[Row]:
-    """The records as rows, request and body compressed."""
-    return [row_of(key, record, _packed) for key, record in records]
+def _write(connection: sqlite3.Connection, put: str, rows: Sequence[Row], pay: str, lines: Sequence[Row]) -> None:
+    """Store rows of records and of the ledger by these statements, and forget what failed before under their keys."""
+    connection.executemany(_in_sqlite(put), rows)
+    connection.executemany(_in_sqlite(pay), lines)
+    connection.executemany(_SETTLE, [(key,) for key in settled_keys(rows)])
 
 
-def _storable(row: Row) -> Row:
+def _rows(records: Iterable[tuple[str, Record]], as_storable: bool = False) -> list[Row]:
+    """The records as rows, request and body compressed; `as_storable` as of `SqliteDatabase._put_all`."""
+    return [row_of(key, record, _packed, _storable if as_storable else list) for key, record in records]
+
+
+def _storable(row: Row) -> list[Any]:
     """The row, with "?" for halves of surrogate pairs in texts, and None for integers of more than 64 bits."""
     texts = (value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in row)
     return storable(texts)
+
+
+def _any_text(content: bytes) -> str:
+    """The text, also if it is damaged."""
+    return content.decode("utf-8", "replace")
 
 
 def _packed(content: bytes) -> bytes:
@@ -245,6 +331,11 @@ def _packed(content: bytes) -> bytes:
 
 
 # the file
+
+
+def sqlite_named(path: Path) -> str:
+    """The name of the store in a file, for messages."""
+    return f"The response store {path}"
 
 
 def _leased(path: Path, machine: str | None, seconds: float) -> Lease:
@@ -277,31 +368,43 @@ def _lease_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.lease")
 
 
-def _writer(path: Path) -> sqlite3.Connection:
+def _writer(path: Path, durable: bool) -> sqlite3.Connection:
     """A connection that may write, its tables created or migrated. StoreError where this release cannot read the
-    format.
+    format. A migration goes through all records once, and needs as much free disk as the file has.
     """
     with _closed_on_error(_connected(path)) as connection:
         version = _version(path, connection)
-        for setting in ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-16000"):
+        for setting in ("journal_mode=WAL", f"synchronous={'FULL' if durable else 'NORMAL'}", "cache_size=-16000"):
             connection.execute(f"PRAGMA {setting}")
         if _STEPS[version]:
-            connection.executescript(f"BEGIN IMMEDIATE;{_STEPS[version]}COMMIT;")
+            steps = _STEPS[version].format(checksum=_with_checksum(connection))
+            connection.executescript(f"BEGIN IMMEDIATE;{steps}COMMIT;")
         return connection
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    """A read-only connection, with an empty temporary table for each table that an older format lacks. StoreError
-    where this release cannot read the format.
+    """A read-only connection, with an empty temporary table for each table that an older format lacks, and with the
+    checksums that it lacks. StoreError where this release cannot read the format.
     """
     with _closed_on_error(_opened_to_read(path)) as connection:
-        _version(path, connection)
+        version = _version(path, connection)
         there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         connection.execute("PRAGMA temp_store=MEMORY")
         for name, columns in _TABLES.items():
             if name not in there:
                 connection.execute(f"CREATE TEMP TABLE {name}{columns}")
+        if 0 < version < FORMAT:
+            checksum = _with_checksum(connection)
+            connection.execute(
+                f"CREATE TEMP VIEW response AS SELECT rowid AS rowid, *, {checksum} AS checksum FROM main.response"
+            )
         return connection
+
+
+def _with_checksum(connection: sqlite3.Connection) -> str:
+    """An SQL expression for the checksum of a row of `response`, which this connection can compute."""
+    connection.create_function("checksum_of", len(COLUMNS), lambda *row: checksum_of(row), deterministic=True)
+    return _in_sqlite(f"checksum_of({', '.join(COLUMNS)})")
 
 
 def _opened_to_read(path: Path) -> sqlite3.Connection:

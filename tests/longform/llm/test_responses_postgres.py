@@ -249,7 +249,7 @@ def test_columns_can_be_read_without_our_code(postgres: Server, postgres_url: st
         (key(1), "axioms/corrupt", "m-1", 7, 45, 0)
     ]
     meta = postgres.execute("SELECT k, v FROM longform.meta", postgres_url)
-    assert dict(meta) == {"format": "1", "key_version": "1"}
+    assert {name: dict(meta)[name] for name in ("format", "key_version")} == {"format": "2", "key_version": "1"}
 
 
 def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: str, mine: ResponseStore) -> None:
@@ -590,7 +590,9 @@ def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
 def test_a_store_of_another_release_is_refused(postgres: Server, postgres_url: str, change: str) -> None:
     ResponseStore(PostgresDatabase(postgres_url)).close()
     postgres.execute(change, postgres_url)
-    assert "this release reads format 1 with keys of version 1: use the release that wrote it" in opening(postgres_url)
+    assert "this release reads formats 1 and 2 with keys of version 1: use the release that wrote it" in opening(
+        postgres_url
+    )
     ResponseStore(PostgresDatabase(postgres.database())).close()
 
 

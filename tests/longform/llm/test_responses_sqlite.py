@@ -128,7 +128,7 @@ def test_the_columns_say_what_was_paid_for_without_our_code(path: Path) -> None:
     database.close()
     assert row == (KEY, "axioms/corrupt", "m-1", 7, 3, 0)
     assert line == ("axioms", "corrupt", KEY, 40)
-    assert settings == [2, "wal"]
+    assert settings == [3, "wal"]
 
 
 def test_what_a_server_made_up_is_stored_as_far_as_it_can_be(store: ResponseStore) -> None:
@@ -525,7 +525,7 @@ def test_a_migration_that_fails_leaves_the_old_file(old: Path) -> None:
     assert tables == {"response", "meta", "job_item"}
 
 
-@pytest.mark.parametrize("sql", ["PRAGMA user_version = 3", "UPDATE meta SET v = '7'", "DELETE FROM meta"])
+@pytest.mark.parametrize("sql", ["PRAGMA user_version = 4", "UPDATE meta SET v = '7'", "DELETE FROM meta"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_store_of_another_release_is_refused_untouched(path: Path, sql: str, read_only: bool) -> None:
     open_responses(path).close()
@@ -533,7 +533,7 @@ def test_a_store_of_another_release_is_refused_untouched(path: Path, sql: str, r
     database.execute(sql)
     database.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"has format \d and .*; this release reads formats 1 to 2"):
+    with pytest.raises(StoreError, match=r"has format \d and .*; this release reads formats 1 to 3"):
         open_responses(path, read_only=read_only)
     assert path.read_bytes() == before
 
