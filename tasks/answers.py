@@ -7,6 +7,7 @@ from __future__ import annotations
 from longform.artifacts.rows import Rejected, Row
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure
+from longform.llm.read.refusals import refusal_in
 from longform.llm.read.replies import whole_reply
 
 NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
@@ -27,6 +28,15 @@ def usable(key: str, answer: Answer) -> str | Rejected:
     if text is None:
         return Rejected(key, "defect", "the reply is cut off", raw=answer.text)
     return text if text.strip() else Rejected(key, "defect", "the reply is empty", raw=answer.text)
+
+
+def refused(key: str, text: str) -> Rejected | None:
+    """The rejected row for the input with the id `key`, if the text that a model wrote for it declines to answer; else
+    None. For texts that the client lets pass: of a request that says `declines`, or in lists of a structured reply.
+    """
+    if refusal_in(text) is None:
+        return None
+    return Rejected(key, "defect", "model: refusal", detail="the reply declines to answer", raw=text)
 
 
 def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
 _CLOSING = re.compile(r"^# as (\w+)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _COUNTERS = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
-_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs"})
+_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "declines"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,12 @@ class Prompt:
         reply: type[BaseModel] | None = None,
         samples: int = 1,
         logprobs: int | None = None,
+        declines: bool = False,
         **inputs: Any,
     ) -> Request:
         """A request to this endpoint with these inputs. With `reply`, a pydantic model, it asks for a structured reply
         in the endpoint's form, else for plain text. UsageError if the inputs are not those of the prompt, or it cannot
-        ask in this form. `max_tokens`, `samples`, `logprobs`: see Request.
+        ask in this form. `max_tokens`, `samples`, `logprobs`, `declines`: see Request.
         """
         form: Form = endpoint.form if reply else "text"
         return Request(
@@ -105,6 +106,7 @@ class Prompt:
             form=form,
             samples=samples,
             logprobs=logprobs,
+            declines=declines,
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:

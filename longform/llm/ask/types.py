@@ -81,7 +81,8 @@ class Request:
     `prompt`, e.g. the hash of the prompt file, is stored beside the reply; it changes neither what is sent nor the
     key. With `reply` the answer is read into that pydantic model, from JSON or from tags (`form`). `samples`: how many
     separate answers are wanted. `logprobs`: how many alternatives to return at each position (0: only the chosen
-    token's probability; None: none at all).
+    token's probability; None: none at all). `declines`: a reply that declines to answer is an answer, because the method
+    counts such replies; else it is a Failure.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -92,6 +93,7 @@ class Request:
     form: Form = "text"
     samples: int = 1
     logprobs: int | None = None
+    declines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Failure:
 
         request     refused for its content: too long, not acceptable
         filter      the question or the reply was held back by a provider's filter
-        refusal     the model declined
+        refusal     the model declined, as the server says or by its words (longform/llm/read/refusals.py)
         length      the reply was cut off at the limit of tokens
         whitespace  the reply was cut off at the limit of tokens, and its end is nearly all white space
         invalid     the reply did not have the form that was asked for, even after one repair

@@ -18,7 +18,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
-from tasks.answers import made_by, unanswered, usable
+from tasks.answers import made_by, refused, unanswered, usable
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.citations import cited_sources, without_marks
 
@@ -51,7 +51,7 @@ def _longest_reading(of: Sizes) -> list[Request]:
 
 @stage(
     ANSWERS,
-    revision=2,
+    revision=3,
     at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
 )
 def write_closed_book(
@@ -70,7 +70,7 @@ def write_closed_book(
         else:
             asked.append(question)
     requests = (
-        (question["question_id"], prompt.request(model, max_tokens=ANSWER_TOKENS, **_inputs(question)))
+        (question["question_id"], prompt.request(model, max_tokens=ANSWER_TOKENS, declines=True, **_inputs(question)))
         for question in asked
     )
     for key, answer in context.ask(model, requests):
@@ -89,12 +89,12 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
     body, cited = cited_sources(text)
     if not body.strip():
         return Rejected(key, "defect", "the reply is nothing but references", raw=answer.text)
-    return _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
+    return _uncounted_refusal(key, body) or _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
 
 
 @stage(
     ANSWERS,
-    revision=3,
+    revision=4,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(of["systems"]),
         calls=lambda of: of["questions"] * len(of["systems"]),
@@ -141,7 +141,7 @@ def _passages_by_system(context: StageContext, passages: list[Row], systems: Ite
 def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
     """The request for an answer to the question from these passages, each cut to PASSAGE_CHARACTERS."""
     texts = [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
-    return prompt.request(model, max_tokens=ANSWER_TOKENS, passages=texts, **_inputs(question))
+    return prompt.request(model, max_tokens=ANSWER_TOKENS, declines=True, passages=texts, **_inputs(question))
 
 
 def _from_passages(
@@ -157,7 +157,18 @@ def _from_passages(
     if isinstance(text, Rejected):
         return _of_system(system, text)
     body, _ = cited_sources(text)  # a list of references says what the passages' numbers say
-    return _written(key, system, "retrieve_and_read", body or text, numbered(passages), made_by(answer, model, prompt))
+    body = body or text
+    if declined := _uncounted_refusal(key, body):
+        return _of_system(system, declined)
+    return _written(key, system, "retrieve_and_read", body, numbered(passages), made_by(answer, model, prompt))
+
+
+def _uncounted_refusal(key: str, text: str) -> Rejected | None:
+    """A Rejected for an answer that declines in words which `abstention` does not know, such as those of another
+    language: nothing would count it. None for any other answer, and for abstentions, which table 4 counts. `key`: the
+    question's id.
+    """
+    return None if abstention(text) else refused(key, text)
 
 
 def _of_system(system: str, rejected: Rejected) -> Rejected:

@@ -15,7 +15,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
-from tasks.answers import NO_MODEL, made_by, unanswered
+from tasks.answers import NO_MODEL, made_by, refused, unanswered
 from tasks.expertqa.estimates.autoais import CLAIM_CHARACTERS, judged_text
 
 PASSAGE_CHARACTERS = 12_000
@@ -30,7 +30,7 @@ def _longest_claim(of: Sizes) -> list[Request]:
     return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
 
 
-@stage(FACTS, revision=1, at_most=AtMost(rows=unbounded, questions=_longest_claim))
+@stage(FACTS, revision=2, at_most=AtMost(rows=unbounded, questions=_longest_claim))
 def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The atomic claims of each claim, in the model's order, each once. A Rejected for each claim without a usable
     reply, or whose reply has no atomic claim.
@@ -41,13 +41,16 @@ def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt
 
 
 def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """Rows of FACTS of one claim from the model's reply, in its order; a Rejected if the reply is unusable or has no
-    atomic claim.
+    """Rows of FACTS of one claim from the model's reply, in its order; a Rejected if the reply is unusable, declines
+    or has no atomic claim.
     """
     if isinstance(reply, Failure):
         yield unanswered(claim["claim_id"], reply)
         return
     texts = atomic_claims(reply.value)
+    if len(texts) == 1 and (declined := refused(claim["claim_id"], texts[0])):
+        yield declined
+        return
     if not texts:
         yield Rejected(claim["claim_id"], "filtered", "no atomic claim", raw=reply.text)
     for position, text in enumerate(texts):
