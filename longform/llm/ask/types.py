@@ -81,8 +81,8 @@ class Request:
     `prompt`, e.g. the hash of the prompt file, is stored beside the reply; it changes neither what is sent nor the
     key. With `reply` the answer is read into that pydantic model, from JSON or from tags (`form`). `samples`: how many
     separate answers are wanted. `logprobs`: how many alternatives to return at each position (0: only the chosen
-    token's probability; None: none at all). `declines`: a reply that declines to answer is an answer, because the method
-    counts such replies; else it is a Failure.
+    token's probability; None: none at all). `declines`: a reply that declines to answer is an answer, because the
+    method counts such replies; else it is a Failure.
     """
 
     messages: tuple[tuple[str, str], ...]

@@ -135,9 +135,7 @@ def _answers(head: str, found: re.Match[str], length: int) -> bool:
 def _patterns() -> _Patterns:
     """The patterns of refusals.toml, read and compiled once (some 50 ms)."""
     tables = tomllib.loads(_folded_names(_FILE.read_text("utf-8")))
-    lists = {
-        language: {name: _lines(lines) for name, lines in table.items()} for language, table in tables.items()
-    }
+    lists = {language: {name: _lines(lines) for name, lines in table.items()} for language, table in tables.items()}
     return _Patterns(
         _declining(lists),
         _declining({language: own for language, own in lists.items() if language not in _NOT_LATIN}),
@@ -149,7 +147,9 @@ def _patterns() -> _Patterns:
 
 
 def _declining(lists: dict[str, dict[str, list[str]]]) -> re.Pattern[str]:
-    """The pattern of words that decline, after at most five of `sorry`; a match is of the group named as its language."""
+    """The pattern of words that decline, after at most five of `sorry`. The group that matched has its language's
+    name.
+    """
     sorry = "|".join(
         _joined(language, "sorry", lists) + ("" if language in _UNSPACED else r"(?!\w)") for language in lists
     )

@@ -89,7 +89,9 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
     body, cited = cited_sources(text)
     if not body.strip():
         return Rejected(key, "defect", "the reply is nothing but references", raw=answer.text)
-    return _uncounted_refusal(key, body) or _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
+    return _uncounted_refusal(key, body) or _written(
+        key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt)
+    )
 
 
 @stage(

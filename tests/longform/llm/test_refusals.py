@@ -20,7 +20,9 @@ SITES = paths.REAL_DATA / "stackexchange"
 def written(name: str) -> list[tuple[str, str, str]]:
     """(label, language, text) of a file of our own sentences: `refusal` or `answer`."""
     lines = (paths.TEST_DATA / name).read_text("utf-8").splitlines()
-    return [(label, language, text.replace("\\n", "\n")) for label, language, text in (each.split("\t") for each in lines)]
+    return [
+        (label, language, text.replace("\\n", "\n")) for label, language, text in (each.split("\t") for each in lines)
+    ]
 
 
 def rates(name: str) -> tuple[float, float]:
@@ -118,8 +120,19 @@ def test_answers_of_real_people_are_no_refusals() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["i understand ,", "sorry ", "sorry, but ", "thank you for a, ", "i cannot simply ", "ich kann nicht ", "bu ", "その", '"', "# a\n"],
-)  # fmt: skip
+    [
+        "i understand ,",
+        "sorry ",
+        "sorry, but ",
+        "thank you for a, ",
+        "i cannot simply ",
+        "ich kann nicht ",
+        "bu ",
+        "その",
+        '"',
+        "# a\n",
+    ],
+)
 def test_no_reply_makes_the_search_slow(unit: str) -> None:
     started = time.perf_counter()
     refusal_in(unit * 20_000)
