@@ -43,7 +43,8 @@ _NAMES = {
     "de": "german|deutsch|allemand|alemán|tedesco|alemão|duits|niemiec\\w+|немецк\\w+|德语|德文|ドイツ語|독일어",
     "el": "greek|griechisch|grec|griego", "en": "english|englisch|anglais|inglés|inglese|inglês|engels|angielsk\\w+"
     "|английск\\w+|англійськ\\w+|ingilizce|الإنجليزية|अंग्रेज़ी|अंग्रेजी|英语|英文|英語|영어",
-    "fa": "persian|farsi", "es": "spanish|spanisch|espagnol|español|castellano|spagnolo|espanhol|spaans|испанск\\w+|西班牙语",
+    "fa": "persian|farsi", "es": "spanish|spanisch|espagnol|español|castellano|spagnolo|espanhol|spaans"
+    "|испанск\\w+|西班牙语",
     "fi": "finnish", "fr": "french|französisch|français|francés|francese|francês|frans"
     "|francusk\\w+|французск\\w+|法语|法文|フランス語|프랑스어",
     "he": "hebrew", "hi": "hindi|हिन्दी|हिंदी", "hu": "hungarian", "id": "indonesian", "it": "italian|italienisch"
