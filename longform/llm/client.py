@@ -33,6 +33,7 @@ from longform.llm import offline
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
+from longform.llm.read.refusals import DECLINES, refusal_in
 from longform.llm.read.replies import whole_reply
 from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import ResponseStore
@@ -417,7 +418,8 @@ def judge(
     from the store.
 
     Another attempt is due if the reply to the first one is cut off or empty, and if any but a repair cannot be read.
-    After a refusal, or a filter, none is due; the offline model never gets one.
+    After a refusal, by the server's field or by the reply's words, or a filter, none is due; the offline model never
+    gets one.
     """
     request, text = pending.request, completion.text
     retries = pending.step == "first" and not endpoint.offline
@@ -435,9 +437,14 @@ def judge(
 
         value = read_reply(text, request.reply, form_of(request))
         if isinstance(value, str):
-            last = endpoint.offline or pending.step == "repair"
-            return pending.failed("invalid", value, completion) if last else value
-    elif request.whole:
+            if not (endpoint.offline or pending.step == "repair"):
+                return value
+            if refusal_in(text) is None:
+                return pending.failed("invalid", value, completion)
+            return pending.failed("refusal", DECLINES, completion)
+    if not request.declines and _declines(text, value):
+        return pending.failed("refusal", DECLINES, completion)
+    if request.reply is None and request.whole:
         value = whole_reply(text)
         if value is None:
             return pending.failed("length", "the reply ends in the middle of a sentence", completion)
@@ -457,6 +464,12 @@ def judge(
         pending.sample,
         completion.logprobs,
     )
+
+
+def _declines(text: str, value: Any) -> bool:
+    """Whether a reply declines by its words: its text, or one of the texts of the model it was read into."""
+    texts = [text] if value is None else vars(value).values()
+    return any(isinstance(each, str) and refusal_in(each) is not None for each in texts)
 
 
 def _judge_cut_off(

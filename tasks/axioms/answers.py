@@ -42,7 +42,7 @@ def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -
     return [sizes["prompt"].request(sizes["model"], reply=reply, **inputs)]
 
 
-@stage(ANSWERS, revision=3, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
+@stage(ANSWERS, revision=4, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
 def answer_open_book(
     context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -64,7 +64,7 @@ def answer_open_book(
         yield _answer(question, "open_book", answer, model, prompt)
 
 
-@stage(ANSWERS, revision=2, at_most=AtMost(questions=_longest))
+@stage(ANSWERS, revision=3, at_most=AtMost(questions=_longest))
 def answer_closed_book(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -96,7 +96,7 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
 
 @stage(
     CORRUPTED,
-    revision=2,
+    revision=3,
     at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages", "answer", reply=Corruption)),
 )
 def corrupt_answers(
@@ -165,7 +165,7 @@ def _one_line_each(claims: list[str]) -> list[str]:
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-@stage(COMBINED, revision=3, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
+@stage(COMBINED, revision=4, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
 def combine_answers(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
 ) -> Iterator[Row | Rejected]:

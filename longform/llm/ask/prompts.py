@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
 _CLOSING = re.compile(r"^# as (\w+)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _COUNTERS = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
-_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "check"})
+_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "check", "declines"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,12 @@ class Prompt:
         samples: int = 1,
         logprobs: int | None = None,
         check: Callable[[Any], Flaw | None] | None = None,
+        declines: bool = False,
         **inputs: Any,
     ) -> Request:
         """A request to this endpoint with these inputs. With `reply`, a pydantic model, it asks for a structured reply
         in the endpoint's form, else for plain text, which must be whole. UsageError if the inputs are not those of the
-        prompt, or it cannot ask in this form. `max_tokens`, `samples`, `logprobs`, `check`: see Request.
+        prompt, or it cannot ask in this form. `max_tokens`, `samples`, `logprobs`, `check`, `declines`: see Request.
         """
         form: Form = endpoint.form if reply else "text"
         return Request(
@@ -109,6 +110,7 @@ class Prompt:
             logprobs=logprobs,
             whole=reply is None,
             check=check,
+            declines=declines,
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:

@@ -86,7 +86,8 @@ class Request:
     token's probability; None: none at all).
 
     `whole`: a plain reply must be whole, with its end mark or a plausible end (`whole_reply`). `check` says of a reply,
-    as it is in `Answer.value`, why it is of no use, as (kind of failure, why); None if it is.
+    as it is in `Answer.value`, why it is of no use, as (kind of failure, why); None if it is. `declines`: a reply that
+    declines to answer is an answer, because the method counts such replies; else it is a Failure.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -99,6 +100,7 @@ class Request:
     logprobs: int | None = None
     whole: bool = False
     check: Callable[[Any], Flaw | None] | None = None
+    declines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Failure:
 
         request     refused for its content: too long, not acceptable
         filter      the question or the reply was held back by a provider's filter
-        refusal     the model declined
+        refusal     the model declined, as the server says or by its words (longform/llm/read/refusals.py)
         length      the reply was cut off at the limit of tokens, or ended in the middle of a sentence
         whitespace  the reply was cut off at the limit of tokens, and its end is nearly all white space
         invalid     the reply did not have the form that was asked for, even after one repair; or it failed the

@@ -16,6 +16,7 @@ from longform.engine.at_most import Sizes, longest
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Flaw, Request
+from longform.llm.read.refusals import DECLINES, refusal_in
 from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
 from tasks.answers import made_by, unanswered
@@ -51,7 +52,7 @@ def _longest_reading(of: Sizes) -> list[Request]:
 
 @stage(
     ANSWERS,
-    revision=2,
+    revision=3,
     at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
 )
 def write_closed_book(
@@ -72,7 +73,9 @@ def write_closed_book(
     requests = (
         (
             question["question_id"],
-            prompt.request(model, max_tokens=ANSWER_TOKENS, check=_without_text, **_inputs(question)),
+            prompt.request(
+                model, max_tokens=ANSWER_TOKENS, check=_flaw_of_closed_book, declines=True, **_inputs(question)
+            ),
         )
         for question in asked
     )
@@ -80,9 +83,19 @@ def write_closed_book(
         yield _closed_book(key, answer, model, prompt)
 
 
-def _without_text(reply: str) -> Flaw | None:
-    """What is wrong with a reply that is nothing but references."""
-    return None if cited_sources(reply)[0].strip() else ("empty", "the reply is nothing but references")
+def _flaw_of_closed_book(reply: str) -> Flaw | None:
+    """What is wrong with a reply that is nothing but references, or declines in words that are no abstention."""
+    if not cited_sources(reply)[0].strip():
+        return "empty", "the reply is nothing but references"
+    return _flaw(reply)
+
+
+def _flaw(reply: str) -> Flaw | None:
+    """What is wrong with a reply that declines in words which `abstention` does not know, such as those of another
+    language: nothing would count it. Table 4 counts abstentions.
+    """
+    body = cited_sources(reply)[0] or reply
+    return None if abstention(body) or refusal_in(body) is None else ("refusal", DECLINES)
 
 
 def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
@@ -97,7 +110,7 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
 
 @stage(
     ANSWERS,
-    revision=3,
+    revision=4,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(of["systems"]),
         calls=lambda of: of["questions"] * len(of["systems"]),
@@ -144,7 +157,9 @@ def _passages_by_system(context: StageContext, passages: list[Row], systems: Ite
 def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
     """The request for an answer to the question from these passages, each cut to PASSAGE_CHARACTERS."""
     texts = [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
-    return prompt.request(model, max_tokens=ANSWER_TOKENS, passages=texts, **_inputs(question))
+    return prompt.request(
+        model, max_tokens=ANSWER_TOKENS, check=_flaw, declines=True, passages=texts, **_inputs(question)
+    )
 
 
 def _from_passages(
@@ -156,9 +171,9 @@ def _from_passages(
     """
     if isinstance(answer, Failure):
         return _of_system(system, unanswered(key, answer))
-    origin = made_by(answer, model, prompt)
     body, _ = cited_sources(answer.value)  # a list of references says what the passages' numbers say
-    return _written(key, system, "retrieve_and_read", body or answer.value, numbered(passages), origin)
+    body = body or answer.value
+    return _written(key, system, "retrieve_and_read", body, numbered(passages), made_by(answer, model, prompt))
 
 
 def _of_system(system: str, rejected: Rejected) -> Rejected:

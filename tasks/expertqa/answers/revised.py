@@ -24,7 +24,7 @@ EVIDENCE_CHARACTERS = 4_000
 
 @stage(
     REVISED,
-    revision=3,
+    revision=4,
     at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
 )
 def revise_answers(

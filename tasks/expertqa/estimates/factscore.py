@@ -12,7 +12,8 @@ from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, longest, unbounded
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Answer, Endpoint, Failure, Flaw, Request
+from longform.llm.read.refusals import DECLINES, refusal_in
 from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
 from tasks.answers import NO_MODEL, made_by, unanswered
@@ -30,19 +31,27 @@ def _longest_claim(of: Sizes) -> list[Request]:
     return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
 
 
-@stage(FACTS, revision=1, at_most=AtMost(rows=unbounded, questions=_longest_claim))
+@stage(FACTS, revision=2, at_most=AtMost(rows=unbounded, questions=_longest_claim))
 def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The atomic claims of each claim, in the model's order, each once. A Rejected for each claim without a usable
     reply, or whose reply has no atomic claim.
     """
-    requests = ((claim, prompt.request(model, reply=AtomicClaims, claim=judged_text(claim))) for claim in claims)
+    requests = (
+        (claim, prompt.request(model, reply=AtomicClaims, check=_flaw, claim=judged_text(claim))) for claim in claims
+    )
     for claim, reply in context.ask(model, requests):
         yield from _facts(claim, reply, model, prompt)
 
 
+def _flaw(reply: AtomicClaims) -> Flaw | None:
+    """What is wrong with a reply whose one claim declines to answer."""
+    texts = atomic_claims(reply)
+    return ("refusal", DECLINES) if len(texts) == 1 and refusal_in(texts[0]) is not None else None
+
+
 def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """Rows of FACTS of one claim from the model's reply, in its order; a Rejected if the reply is unusable or has no
-    atomic claim.
+    """Rows of FACTS of one claim from the model's reply, in its order; a Rejected if the reply is unusable or
+    has no atomic claim.
     """
     if isinstance(reply, Failure):
         yield unanswered(claim["claim_id"], reply)

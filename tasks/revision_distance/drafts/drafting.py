@@ -93,7 +93,7 @@ _longest_segment = partial(
 # ---------------------------------------------------------------- easy writing
 
 
-@stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
+@stage(DRAFTS, revision=3, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The weak model's draft of each easy case, written from the request alone.
 
@@ -102,7 +102,7 @@ def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: P
     yield from _drafts(context, _ready(cases, "easy"), "weak", _request, model, prompt)
 
 
-@stage(DRAFTS, revision=2, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
+@stage(DRAFTS, revision=3, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
 def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The strong model's draft of each easy case, written from the request alone.
 
@@ -116,7 +116,7 @@ def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt:
 
 @stage(
     DRAFTS,
-    revision=2,
+    revision=3,
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=DRAFT_TOKENS)),
 )
 def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
@@ -129,7 +129,7 @@ def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt
 
 @stage(
     KNOWLEDGE,
-    revision=2,
+    revision=3,
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=STEP_TOKENS)),
 )
 def recall_knowledge(
@@ -146,7 +146,7 @@ def recall_knowledge(
         yield written if isinstance(written, Rejected) else {**key, **written}
 
 
-@stage(SEGMENTS, revision=2, at_most=AtMost(rows=_segments, calls=_segments, questions=_longest_segment))
+@stage(SEGMENTS, revision=3, at_most=AtMost(rows=_segments, calls=_segments, questions=_longest_segment))
 def write_segments(
     context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
@@ -182,7 +182,7 @@ def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
     return {"segment_id": segment, "case_id": key, "perspective": perspective, **written}
 
 
-@stage(DRAFTS, revision=2, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot))
+@stage(DRAFTS, revision=3, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot))
 def write_cot(
     context: StageContext, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:

@@ -59,9 +59,9 @@ def test_rows_tell_faults_that_replies_do_not_and_what_a_rule_filters_is_none() 
     for n in range(1_000):
         health.add_item(Rejected(str(n), "filtered", "utilization above maximum"))
     for n in range(19):
-        health.add_item(Rejected(str(n), "defect", "model: the reply is cut off", raw="It begins with"))
+        health.add_item(Rejected(str(n), "defect", "model: length", raw="It begins with"))
     with pytest.raises(GateError, match=r'20 of its first 20 replies are cut off.*"It begins with"'):
-        health.add_item(Rejected("k", "defect", "model: the reply is cut off", raw="It begins with"))
+        health.add_item(Rejected("k", "defect", "model: length", raw="It begins with"))
 
 
 def test_rows_that_no_model_was_asked_for_do_not_hide_bad_ones() -> None:
@@ -76,8 +76,8 @@ def test_rows_that_no_model_was_asked_for_do_not_hide_bad_ones() -> None:
 
 @pytest.mark.parametrize(("reason", "fault"), [
     ("model: refusal", "refused"), ("model: filter", "refused"), ("model: length", "cut_off"),
-    ("model: whitespace", "cut_off"), ("model: the reply is cut off", "cut_off"), ("model: invalid", "unreadable"),
-    ("model: the reply is empty", "unreadable"), ("model: request", "not_taken"), ("the reply is cut off", "cut_off"),
+    ("model: whitespace", "cut_off"), ("model: unanswered", "unreadable"), ("model: invalid", "unreadable"),
+    ("the reply is empty", "unreadable"), ("model: request", "not_taken"), ("the reply is cut off", "cut_off"),
     ("no passage found", None), ("a given draft is empty", None),
 ])  # fmt: skip
 def test_the_reason_of_a_rejected_row_tells_the_fault(reason: str, fault: str | None) -> None:

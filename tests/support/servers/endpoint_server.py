@@ -46,6 +46,14 @@ class Server(ThreadingHTTPServer):
         return 200, {}, json.dumps({"model": "stand-in-1", "choices": [choice], "usage": usage}).encode()
 
 
+def says(text: str) -> Callable[[dict[str, Any]], Verdict]:
+    """For `fails`: every request gets this text as its reply."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16}
+    verdict = 200, {}, json.dumps({"model": "stand-in-1", "choices": [choice], "usage": usage}).encode()
+    return lambda body: verdict
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server

@@ -66,7 +66,7 @@ def scored(
     home.mkdir(exist_ok=True)
     file.write_text("".join(f"{json.dumps(row)}\n" for row in claims))
     breaks, judges = (load_prompt(f"expertqa/{name}", PROMPTS) for name in ("break_claim", "judge_fact"))
-    with building(home) as run:
+    with building(home, accept=("break_claims", "judge_facts")) as run:
         read = given_claims(run, [source(file, "expertqa")])
         facts = break_claims(run, read, model=model, prompt=breaks)
         judged = judge_facts(
@@ -168,7 +168,7 @@ def test_two_hundred_atomic_claims_are_kept_and_repeated_ones_are_one(tmp_path: 
 def test_factscore_can_be_left_out(tmp_path: Path) -> None:
     file = tmp_path / "claims.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in GIVEN))
-    with building(tmp_path) as run:
+    with building(tmp_path, accept=("break_claims", "judge_facts")) as run:
         left = leave_facts(run, given_claims(run, [source(file, "expertqa")]))
         assert list(left) == []
         assert set(dict(made_rejections(left)).values()) == {"FActScore not asked for"}
