@@ -21,7 +21,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -73,7 +73,11 @@ class Cleaner:
 
     def sent(self, sent: str) -> str:
         """The body of a request in canonical form, without keys and in canonical form."""
-        return self.body(sent.encode()).decode() if self._suspicious(sent) else sent
+        if not self._suspicious(sent):
+            return sent
+        content = sent.encode()
+        clean = self.body(content)
+        return sent if clean is content else clean.decode()
 
     def body(self, content: bytes) -> bytes:
         """A reply's body without keys, also where the decoded strings of its JSON hold them, or its tokens or parts of
@@ -120,7 +124,7 @@ class Cleaner:
         if isinstance(value, dict):
             return {self.text(name): self._value(each) for name, each in value.items()}
         if isinstance(value, list):
-            return self._joined([self._value(each) for each in value])
+            return [self._value(each) for each in self._joined(list(value))]
         return value
 
     def _joined(self, values: list[Any]) -> list[Any]:
@@ -184,7 +188,7 @@ class Cleaner:
         """Where the text spells keys: (start, end), in order, without overlaps."""
         found: list[Span] = []
         for pattern in (_ESCAPE, _PRINTABLE):
-            view: _View | None = _View(text, None)
+            view: _View | None = _View(text, None, None)
             for _ in range(DEPTH + 1):
                 if view is None:
                     break
@@ -206,17 +210,20 @@ class _Spelling(NamedTuple):
 
 
 class _View(NamedTuple):
-    """A text after decoding. `origin`: the place in the first text of each of its characters, and the end of that
-    text; None where both are the same text.
+    """A text after decoding. `starts`, `ends`: where each of its characters begins and ends in the first text; None
+    where both are the same text.
     """
 
     text: str
-    origin: list[int] | None
+    starts: Sequence[int] | None
+    ends: Sequence[int] | None
 
     def spans(self, spellings: Iterable[_Spelling]) -> list[Span]:
         """Where in the first text the spellings are."""
         found = [span for spelling in spellings for span in _runs(self.text, spelling)]
-        return [(self.origin[start], self.origin[end]) for start, end in found] if self.origin else found
+        if self.starts is None or self.ends is None:
+            return found
+        return [(self.starts[start], self.ends[end - 1]) for start, end in found]
 
     def decoded(self, pattern: re.Pattern[str]) -> _View | None:
         """The view with the escapes of `pattern` decoded; None where it has none."""
@@ -228,17 +235,22 @@ class _View(NamedTuple):
 
     def _edited(self, pattern: re.Pattern[str], edit: Callable[[re.Match[str]], str]) -> _View | None:
         """The view with each match of the pattern replaced by the result of `edit`; None where none changes."""
-        pieces, origin, at = [], list[int](), 0
-        places = self.origin or range(len(self.text) + 1)
+        all_starts, all_ends = self.starts or range(len(self.text)), self.ends or range(1, len(self.text) + 1)
+        pieces, starts, ends, at = list[str](), list[int](), list[int](), 0
         for match in pattern.finditer(self.text):
             new = edit(match)
-            if new != match[0]:
-                pieces += [self.text[at : match.start()], new]
-                origin += [*places[at : match.start()], *[places[match.start()]] * len(new)]
-                at = match.end()
+            if new == match[0]:
+                continue
+            begin, end = match.span()
+            pieces += [self.text[at:begin], new]
+            starts += [*all_starts[at:begin], *[all_starts[begin]] * len(new)]
+            ends += [*all_ends[at:begin], *[all_ends[end - 1]] * len(new)]
+            at = end
         if not pieces:
             return None
-        return _View("".join([*pieces, self.text[at:]]), [*origin, *places[at:]])
+        return _View(
+            "".join([*pieces, self.text[at:]]), [*starts, *all_starts[at:]], [*ends, *all_ends[at:]]
+        )
 
 
 def _decoded(escape: re.Match[str]) -> str:
@@ -394,9 +406,9 @@ def _literals(key: str) -> list[Found]:
     cases = [key.upper(), key.lower()] if len(key) >= PARTIAL_FROM else []
     spaced = [sign.join(key[at : at + 5]) for sign in (" ", "\\n", "\n") for at in (0, len(key) - 5)]
     plain = [text for _, text in _spread(key, 7)] + [text for case in cases for _, text in _spread(case, 2)]
-    once = [text for each in (*_once(key), *_listed(key)) for _, text in _spread(each, 2 if len(each) > 40 else 1)]
-    twice = [text for each in _twice(key) for _, text in _spread(each, 1)]
-    literals = list(dict.fromkeys([*plain, *spaced, *once, *twice]))
+    once = [text for each in _once(key) for _, text in _spread(each, 2)]  # so that a line may break in one
+    others = [text for each in (*_listed(key), *_twice(key)) for _, text in _spread(each, 1)]
+    literals = list(dict.fromkeys([*plain, *spaced, *once, *others]))
     return [_finder(map(re.escape, literals[at : at + 48])) for at in range(0, len(literals), 48)]
 
 
