@@ -42,9 +42,9 @@ from longform.llm.send.faults import (
     remedy,
     status_within,
     unusable,
-    without_key,
     without_question,
 )
+from longform.llm.send.secrets import cleaner_of
 from longform.llm.send.wire import Outcome, Wire
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class Dispatcher:
         self.lock = threading.RLock()  # garbage may be collected, and let go of its questions, inside it
         self.over = threading.Event()
         self.pending: dict[str, Any] = {}  # key -> the request that is on its way; guarded by the lock
+        self.cleaner = cleaner_of(api_key)
         self.price = price_of(endpoint)
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.halted: LongformError | None = None
@@ -361,8 +362,6 @@ class Dispatcher:
                 self.wake()  # once the slot is free
                 return
             outcome = await self.wire().post(call.path, call.sent)
-            body = self.clean_bytes(outcome.body)
-            outcome = outcome if body is outcome.body else replace(outcome, body=body)
             replies = _read(call, outcome)
             if replies is None and outcome.status == 200:
                 outcome = replace(outcome, status=status_within(outcome.body))
@@ -534,7 +533,7 @@ class Dispatcher:
         """
         if outcome.status == 200:
             return Fault("again", "request", unusable(outcome.body), 200)
-        fault = fault_of(outcome.status, outcome.body, self.api_key)
+        fault = fault_of(outcome.status, outcome.body, self.cleaner)
         self._unsure += fault.then == "unsure"
         if fault.then == "unsure" and not self._worked and self._unsure >= UNSURE_AT_FIRST:
             return fault._replace(then="stop")
@@ -591,21 +590,9 @@ class Dispatcher:
             self._queue.appendleft(call)
             self._pump()
 
-    def clean(self, text: str) -> str:
-        """The text with the endpoint's API key replaced by "[key]": some gateways echo it, and a source's text might
-        contain it. A key of fewer than 8 characters is kept.
-        """
-        return without_key(self.api_key, text) if self.api_key and self.api_key in text else text
-
-    def clean_bytes(self, content: bytes) -> bytes:
-        """A JSON body with the endpoint's API key replaced by "[key]" (see `clean`), also where a slash in it has a
-        backslash before it, as some servers write.
-        """
-        in_json = (self.api_key or "").replace("/", "\\/")
-        if not self.api_key or not any(key.encode() in content for key in {self.api_key, in_json}):
-            return content
-        text = without_key(in_json, self.clean(content.decode("utf-8", "surrogateescape")))
-        return text.encode("utf-8", "surrogateescape")
+    def clean(self, sent: str) -> str:
+        """The body of a request without keys: a source's text might contain one."""
+        return self.cleaner.sent(sent)
 
     # messages
 

@@ -23,8 +23,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
+
+from longform.settings import secrets
 
 if TYPE_CHECKING:
     from longform.llm.send.wire import Outcome
@@ -64,8 +67,7 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         """The text without keys, in whatever encoding they are spelled."""
-        spans = self._spans(text) if self._suspicious(text) else []
-        return _cut(text, spans) if spans else text
+        return self._apart([text])[0] if self._suspicious(text) else text
 
     def header(self, value: str | None) -> str | None:
         """The value of a header without keys; None for None."""
@@ -114,8 +116,8 @@ class Cleaner:
         if b"\n" in content.strip():
             return b"\n".join(self.body(line) for line in content.split(b"\n"))
         text = content.decode("utf-8", "surrogateescape")
-        spans = self._spans(text)
-        return _cut(text, spans).encode("utf-8", "surrogateescape") if spans else content
+        clean = self._apart([text])[0]
+        return content if clean is text else clean.encode("utf-8", "surrogateescape")
 
     def _value(self, value: Any) -> Any:
         """A JSON value whose strings hold no key, alone or joined with their neighbours in a list."""
@@ -132,7 +134,7 @@ class Cleaner:
         of its objects are joined.
         """
         if all(isinstance(each, str) for each in values):
-            return self._apart(values)
+            return self._apart(values) if len(values) > 1 else values
         if _are_bytes(values):
             return [] if self._spans(_latin(values)) else values
         if not all(isinstance(each, dict) for each in values):
@@ -152,9 +154,7 @@ class Cleaner:
         """
         if any(isinstance(each, str) for each in column):
             strings = [each if isinstance(each, str) else "" for each in column]
-            return [
-                new if isinstance(old, str) else old for old, new in zip(column, self._apart(strings), strict=True)
-            ]
+            return [new if isinstance(old, str) else old for old, new in zip(column, self._apart(strings), strict=True)]
         lists = [each if isinstance(each, list) else [] for each in column]
         if all(map(_are_bytes, lists)):
             cut = self._apart([_latin(each) for each in lists])
@@ -181,22 +181,38 @@ class Cleaner:
 
     def _apart(self, texts: list[str]) -> list[str]:
         """The texts without keys that are in their concatenation; each that stays is the same object."""
-        spans = self._spans("".join(texts)) if len(texts) > 1 else []
-        return _cut_apart(texts, spans) if spans else texts
+        while spans := self._spans("".join(texts)):  # each round makes the texts shorter
+            texts = _cut_apart(texts, spans)
+        return texts
 
     def _spans(self, text: str) -> list[Span]:
-        """Where the text spells keys: (start, end), in order, without overlaps."""
-        found: list[Span] = []
-        for pattern in (_ESCAPE, _PRINTABLE):
-            view: _View | None = _View(text, None, None)
-            for _ in range(DEPTH + 1):
-                if view is None:
-                    break
-                for each in (view, view.without(_JUNK)):
-                    if each and _any(self._spelled, each.text.encode("utf-8", "replace")):
-                        found += each.spans(self._spellings)
-                view = view.decoded(pattern)
-        return _merged(found)
+        """Where the text spells keys: (start, end), in order, without overlaps. Only those of the least decoding that
+        shows any.
+        """
+        for view in _views(text):
+            if _any(self._spelled, view.text.encode("utf-8", "replace")):
+                found = view.spans(self._spellings)
+                if found:
+                    return _merged(found)
+        return []
+
+
+def cleaner_of(*keys: str | None) -> Cleaner:
+    """A cleaner of these keys and of all secrets that this process has read from its environment so far: a gateway may
+    repeat the key of another endpoint.
+    """
+    return _cleaner(tuple(dict.fromkeys([*filter(None, keys), *secrets()])))
+
+
+def without_secrets(text: str) -> str:
+    """The text, which is to be shown, without any secret that this process has read from its environment."""
+    return cleaner_of().text(text) if secrets() else text
+
+
+@lru_cache(maxsize=16)
+def _cleaner(keys: tuple[str, ...]) -> Cleaner:
+    """A cleaner of the keys."""
+    return Cleaner(*keys)
 
 
 class _Spelling(NamedTuple):
@@ -209,48 +225,53 @@ class _Spelling(NamedTuple):
     blocks: list[tuple[int, str]]
 
 
-class _View(NamedTuple):
-    """A text after decoding. `starts`, `ends`: where each of its characters begins and ends in the first text; None
-    where both are the same text.
-    """
+class _View:
+    """A text, or what becomes of the view `parent` where `edit` replaces each match of the pattern."""
 
-    text: str
-    starts: Sequence[int] | None
-    ends: Sequence[int] | None
+    def __init__(self, text: str, parent: _View | None = None, edits: list[tuple[int, int, str]] | None = None) -> None:
+        self.text, self._parent, self._edits = text, parent, edits or []
+
+    def edited(self, pattern: re.Pattern[str], edit: Callable[[re.Match[str]], str]) -> _View | None:
+        """The view after this edit; None where nothing changes."""
+        edits = [(*match.span(), new) for match in pattern.finditer(self.text) if (new := edit(match)) != match[0]]
+        return _View(_edited(self.text, edits), self, edits) if edits else None
 
     def spans(self, spellings: Iterable[_Spelling]) -> list[Span]:
         """Where in the first text the spellings are."""
         found = [span for spelling in spellings for span in _runs(self.text, spelling)]
-        if self.starts is None or self.ends is None:
-            return found
-        return [(self.starts[start], self.ends[end - 1]) for start, end in found]
+        if not found:
+            return []
+        starts, ends = self.places()
+        return [(starts[start], ends[end - 1]) for start, end in found]
 
-    def decoded(self, pattern: re.Pattern[str]) -> _View | None:
-        """The view with the escapes of `pattern` decoded; None where it has none."""
-        return self._edited(pattern, _decoded)
-
-    def without(self, pattern: re.Pattern[str]) -> _View | None:
-        """The view without what `pattern` matches; None where that is nothing."""
-        return self._edited(pattern, lambda _: "")
-
-    def _edited(self, pattern: re.Pattern[str], edit: Callable[[re.Match[str]], str]) -> _View | None:
-        """The view with each match of the pattern replaced by the result of `edit`; None where none changes."""
-        all_starts, all_ends = self.starts or range(len(self.text)), self.ends or range(1, len(self.text) + 1)
-        pieces, starts, ends, at = list[str](), list[int](), list[int](), 0
-        for match in pattern.finditer(self.text):
-            new = edit(match)
-            if new == match[0]:
-                continue
-            begin, end = match.span()
-            pieces += [self.text[at:begin], new]
-            starts += [*all_starts[at:begin], *[all_starts[begin]] * len(new)]
-            ends += [*all_ends[at:begin], *[all_ends[end - 1]] * len(new)]
+    def places(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Where each character begins and ends in the first text."""
+        if self._parent is None:
+            return range(len(self.text)), range(1, len(self.text) + 1)
+        before, after = self._parent.places()
+        starts, ends, at = list[int](), list[int](), 0
+        for begin, end, new in self._edits:
+            starts += [*before[at:begin], *[before[begin]] * len(new)]
+            ends += [*after[at:begin], *[after[end - 1]] * len(new)]
             at = end
-        if not pieces:
-            return None
-        return _View(
-            "".join([*pieces, self.text[at:]]), [*starts, *all_starts[at:]], [*ends, *all_ends[at:]]
-        )
+        return [*starts, *before[at:]], [*ends, *after[at:]]
+
+
+def _views(text: str) -> Iterator[_View]:
+    """The text, and what it becomes by decoding its escapes, up to DEPTH times, each also without what may stand
+    between characters.
+    """
+    for pattern in (_ESCAPE, _PRINTABLE):
+        view: _View | None = _View(text)
+        for depth in range(DEPTH + 1):
+            if view is None:
+                break
+            if depth or pattern is _ESCAPE:
+                yield view
+                bare = view.edited(_JUNK, lambda _: "")
+                if bare:
+                    yield bare
+            view = view.edited(pattern, _decoded)
 
 
 def _decoded(escape: re.Match[str]) -> str:
@@ -289,11 +310,6 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
-
-
-def _cut(text: str, spans: list[Span]) -> str:
-    """The text with MARK in place of each span."""
-    return _cut_apart([text], spans)[0]
 
 
 def _cut_apart(texts: list[str], spans: list[Span]) -> list[str]:
@@ -433,10 +449,14 @@ def _escapes(characters: str) -> list[list[str]]:
     codes = sorted(set(characters.encode()))
     digits = "|".join(_any_case(f"{code:02x}") for code in codes)
     numbers = "|".join(str(code) for code in codes)
-    hidden = rf"\\u00(?:25|5[cC]|26|3[dD])(?:\\|u00|x|[2-7]|#|amp)|\\+u(?:200[b-f]|2060|[fF][eE][fF][fF]|00[aA][dD]|0000)"
+    hidden = (
+        r"\\u00(?:25|5[cC]|26|3[dD])(?:\\|u00|x|[2-7]|#|amp)|\\+u(?:200[b-f]|2060|[fF][eE][fF][fF]|00[aA][dD]|0000)"
+    )
     signs = [rf"\\(?:u00|x)(?:{digits})", hidden]
     signs += [rf"%(?:25)*(?:{digits})|%5[cC](?:u00|x)|%26(?:#|%23|amp)|%3[dD][2-7]"]
-    signs += [rf"&(?:amp;)*#0*(?:(?:{numbers}|92|37|38|61|173|8203)\b|[xX]0*(?:{digits}|5[cC]|25|26|3[dD]|[aA][dD]|200[bB]))"]
+    signs += [
+        rf"&(?:amp;)*#0*(?:(?:{numbers}|92|37|38|61|173|8203)\b|[xX]0*(?:{digits}|5[cC]|25|26|3[dD]|[aA][dD]|200[bB]))"
+    ]
     apart = [rf"\x00|{'|'.join(map(chr, (0xAD, *range(0x200B, 0x2010), 0x2060, 0xFEFF)))}"]
     return [signs, [rf"=(?:3[dD])*(?:{digits})|=\r?\n"], apart]
 
@@ -448,7 +468,7 @@ def _any_case(digits: str) -> str:
 
 def _any(finders: Iterable[Found], text: bytes | str) -> bool:
     """Whether one of the finders finds something in the text, or in these bytes in UTF-8."""
-    for found in finders:  # any() takes longer
+    for found in finders:  # noqa: SIM110 - any() takes longer
         if found(text):
             return True
     return False
@@ -460,3 +480,6 @@ def _finder(patterns: Iterable[str]) -> Found:
 
     schema = core_schema.str_schema(pattern="|".join(patterns), regex_engine="rust-regex")
     return SchemaValidator(schema).isinstance_python
+
+
+NO_KEYS = Cleaner()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from longform import __version__
 from longform.llm.ask.types import Endpoint
+from longform.llm.send.secrets import cleaner_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -33,7 +34,8 @@ AN_INSTANT = 1e8
 class Outcome:
     """The result of one HTTP request. Any status of success (2xx) is given as 200. `status` is 0 where no whole reply
     came; then `body` is the reason in words, and `sent` is whether the server may have got the request, and bill it.
-    `retry_after` is in seconds, None if the reply does not say. `request_id` is the server's.
+    `retry_after` is in seconds, None if the reply does not say. `request_id` is the server's. Neither it nor the body
+    contains a key (longform/llm/send/secrets.py); `headers`, which may, are for the gate only.
     """
 
     status: int
@@ -63,6 +65,7 @@ class Wire:
         import httpx2
 
         self._timeout_seconds = endpoint.timeout_seconds
+        self._cleaner = cleaner_of(api_key)
         base = httpx2.URL(endpoint.base_url or "")
         self._http = _http(endpoint, transport, idle_seconds)
         self._headers = [
@@ -114,7 +117,9 @@ class Wire:
             sent = not _refused(error)
             why = f"the connection was {'lost' if sent else 'refused'} ({type(error).__name__})"
         passed = round((time.monotonic() - started) * 1000)
-        return Outcome(0, why.encode(), passed, sent=sent) if response is None else _outcome(response, passed)
+        if response is None:
+            return Outcome(0, why.encode(), passed, sent=sent)
+        return self._cleaner.outcome(_outcome(response, passed))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -31,9 +31,7 @@ def each(key: str, form: str) -> str:
 
 
 def some(key: str, form: str, every: int = 3) -> str:
-    return "".join(
-        sign if place % every else form.format(code=ord(sign), sign=sign) for place, sign in enumerate(key)
-    )
+    return "".join(sign if place % every else form.format(code=ord(sign), sign=sign) for place, sign in enumerate(key))
 
 
 def b64(data: str | bytes) -> str:
@@ -174,7 +172,7 @@ def test_no_form_of_a_key_outlives_cleaning(form: str, key: str) -> None:
     for body in (
         json.dumps({"choices": [{"message": {"content": text}}], "model": FORMS[form](key)}),
         json.dumps({FORMS[form](key): 1, "é": json.dumps({"error": {"message": text}})}, ensure_ascii=False),
-        '{"choices": [{"message": {"content": "%s"}}]}' % text.replace("\r", "\\r").replace("\n", "\\n"),
+        '{{"choices": [{{"message": {{"content": "{}"}}}}]}}'.format(text.replace("\r", "\\r").replace("\n", "\\n")),
     ):
         clean = CLEANER.body(body.encode())
         assert json.loads(clean) is not None
@@ -265,7 +263,9 @@ def test_a_short_key_is_found_as_it_is_and_not_in_words() -> None:
 
 
 def test_a_request_stays_canonical() -> None:
-    sent = json.dumps({"messages": [{"role": "user", "content": f"é {KEY}"}], "t": 0.30000000000000004}).replace(" ", "")
+    sent = json.dumps({"messages": [{"role": "user", "content": f"é {KEY}"}], "t": 0.30000000000000004}).replace(
+        " ", ""
+    )
     assert CLEANER.sent(sent) == sent.replace(KEY, "[key]")
 
 
