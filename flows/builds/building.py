@@ -31,7 +31,8 @@ from longform.files import read_json, write_json
 from longform.hints import hint
 from longform.llm.models import Models
 from longform.llm.price import NANO
-from longform.settings import responses
+from longform.llm.send.secrets import without_secrets
+from longform.settings import api_key, responses
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 
 
@@ -123,6 +124,8 @@ def build(
         store.sweep()
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
         where = responses(options.home)
+        for endpoint in config.endpoints.values():  # from here on all keys are known, and taken out of every reply
+            api_key(endpoint.key_env or "")
         models = Models(
             where,
             max_cost=options.max_cost,
@@ -190,7 +193,7 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
         yield record
         record["outcome"] = "done"
     except Exception as error:
-        record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
+        record["outcome"] = without_secrets(str(error)) if isinstance(error, LongformError) else "failed"
         raise
     finally:
         stages = [
