@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import logging
 import math
 import re
 from bisect import bisect_right
@@ -207,6 +208,17 @@ def cleaner_of(*keys: str | None) -> Cleaner:
 def without_secrets(text: str) -> str:
     """The text, which is to be shown, without any secret that this process has read from its environment."""
     return cleaner_of().text(text) if secrets() else text
+
+
+def filter_record(record: logging.LogRecord) -> bool:
+    """True, after taking the secrets out of the record of a log: a filter for loggers of libraries, which write status
+    lines and addresses.
+    """
+    text = record.getMessage()
+    clean = without_secrets(text)
+    if clean is not text:
+        record.msg, record.args = clean, ()
+    return True
 
 
 @lru_cache(maxsize=16)

@@ -7,6 +7,7 @@ The client's exceptions contain the request with the API key, so none of them le
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from longform import __version__
 from longform.llm.ask.types import Endpoint
-from longform.llm.send.secrets import cleaner_of
+from longform.llm.send.secrets import cleaner_of, filter_record
 
 if TYPE_CHECKING:
     import httpx2
@@ -153,6 +154,7 @@ def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_
     import httpx2
     from openai import DefaultAioHttpClient, DefaultAsyncHttpxClient
 
+    logging.getLogger("httpx2").addFilter(filter_record)  # it logs status lines, which servers write
     most = endpoint.concurrency
     pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=idle_seconds)
     settings: dict[str, Any] = {"timeout": endpoint.timeout_seconds, "follow_redirects": False, "limits": pool}
