@@ -23,15 +23,11 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from longform.settings import secrets
-
-if TYPE_CHECKING:
-    from longform.llm.send.wire import Outcome
 
 SHORTEST_KEY = 8
 MARK = "[key]"
@@ -100,13 +96,6 @@ class Cleaner:
             return json.dumps(clean, separators=(",", ":")).encode()
         except RecursionError:
             return json.dumps(MARK).encode()
-
-    def outcome(self, outcome: Outcome) -> Outcome:
-        """The outcome of a request with its body and the server's id of the request without keys."""
-        body, request_id = self.body(outcome.body), self.header(outcome.request_id)
-        if body is outcome.body and request_id is outcome.request_id:
-            return outcome
-        return replace(outcome, body=body, request_id=request_id)
 
     def _suspicious(self, text: str) -> bool:
         """Whether the text may hold a key; False is sure."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from longform import __version__
 from longform.llm.ask.types import Endpoint
-from longform.llm.send.secrets import cleaner_of, filter_record
+from longform.llm.send.secrets import Cleaner, cleaner_of, filter_record
 
 if TYPE_CHECKING:
     import httpx2
@@ -120,7 +120,7 @@ class Wire:
         passed = round((time.monotonic() - started) * 1000)
         if response is None:
             return Outcome(0, why.encode(), passed, sent=sent)
-        return self._cleaner.outcome(_outcome(response, passed))
+        return _outcome(response, passed, self._cleaner)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -161,14 +161,14 @@ def _http(endpoint: Endpoint, transport: httpx2.AsyncBaseTransport | None, idle_
     return DefaultAsyncHttpxClient(transport=transport, **settings) if transport else DefaultAioHttpClient(**settings)
 
 
-def _outcome(response: httpx2.Response, milliseconds: int) -> Outcome:
-    """The outcome of a whole reply that took so many milliseconds."""
+def _outcome(response: httpx2.Response, milliseconds: int, cleaner: Cleaner) -> Outcome:
+    """The outcome of a whole reply that took so many milliseconds; `cleaner` takes keys out of its body and id."""
     return Outcome(
         status=200 if response.is_success else response.status_code,
-        body=response.content,
+        body=cleaner.body(response.content),
         milliseconds=milliseconds,
         retry_after=seconds_to_wait(response.headers.get("retry-after"), response.headers.get("retry-after-ms")),
-        request_id=response.headers.get("x-request-id"),
+        request_id=cleaner.header(response.headers.get("x-request-id")),
         headers=response.headers,
     )
 
