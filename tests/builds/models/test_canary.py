@@ -554,7 +554,7 @@ def test_prefect_keeps_neither_key_nor_posts(steps: tuple[str, ...], tmp_path: P
     assert_silent(done.stdout + done.stderr)
     database = b"".join(content for name, content in contents(prefect) if "cells" in name).decode("utf-8", "replace")
     assert "refused" in database
-    assert ("UntilReached at USD" in database) == ("budget" in steps)
+    assert ("Stopped at USD" in database) == ("budget" in steps)
     assert ("gave no answer" in database) == ("reset" in steps)
     assert holding(prefect, KEY, PASSWORD, POST, WORDS) == []
     assert holding(home, KEY, PASSWORD) == []
