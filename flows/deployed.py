@@ -33,6 +33,7 @@ from longform.engine.prefect_tasks import CANCELLED, PrefectTasks, log, task_run
 from longform.engine.runners import runner_of
 from longform.engine.stage import Method
 from longform.errors import Cancelled, LongformError
+from longform.llm.send.secrets import without_secrets
 from longform.settings import home as home_of
 from longform.settings import retries
 
@@ -100,10 +101,10 @@ def make_flow(
             home = home_of(Path(values["home"]) if values["home"] else None)
             return method(values["config"], Options(**{option: values[option] for option in options} | {"home": home}))
         except Cancelled as error:
-            return states.Cancelled(message=str(error))
+            return states.Cancelled(message=without_secrets(str(error)))
         except LongformError as error:  # returned, as what is raised is logged with pages of Prefect's own code
             log(logging.ERROR, str(error))
-            return states.Failed(message=str(error), data=error)
+            return states.Failed(message=without_secrets(str(error)), data=error)
 
     help_texts = {"config": settings, **{option: about(option).help for option in options}}
     body.__name__ = body.__qualname__ = name.replace("-", "_")

@@ -15,10 +15,10 @@ from flows.config.endpoints import (
     endpoint_of,
     endpoint_of_stage,
     sampling,
-    without_user,
 )
 from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
+from flows.config.secrets import address_without_secrets, variable_name
 from flows.registry import model_stages
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
@@ -124,13 +124,15 @@ class WebConfig(BaseModel):
 
     @model_validator(mode="after")
     def engine_can_be_reached(self) -> Self:
-        """The settings unchanged. ValueError for an address that does not begin with http:// or https:// or has a user
-        or password, for searxng without an address of its own, for brave without key_env, and for a parameter with the
-        name of a secret (SECRETS).
+        """The settings unchanged. ValueError for an address that does not begin with http:// or https:// or holds a
+        user, password or key, for searxng without an address of its own, for brave without key_env, for a key_env that
+        names no variable, and for a parameter with the name of a secret (SECRETS).
         """
         if not self.url.startswith(("http://", "https://")) or (self.kind == "searxng" and self.url == BRAVE):
             raise ValueError(f'{self.kind} needs its address: set url, e.g. "http://127.0.0.1:8080"')
-        without_user(self.url)
+        address_without_secrets(self.url)
+        if self.key_env is not None:
+            variable_name(self.key_env)
         if self.kind == "brave" and not self.key_env:
             raise ValueError("brave needs a key: set key_env to the environment variable that holds it")
         if secret := next((name for name in self.parameters if name.casefold() in SECRETS), None):

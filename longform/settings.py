@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from longform.errors import UsageError
 
@@ -27,6 +28,22 @@ SERVER_DEFAULTS = {
 }
 
 
+_secrets: dict[str, None] = {}  # in the order in which they were read
+
+
+def secrets() -> tuple[str, ...]:
+    """The secrets that this process has read so far: keys and passwords, which are shown nowhere."""
+    return tuple(_secrets)
+
+
+def _secret(variable: str) -> str | None:
+    """The secret in the environment variable, from now on one of `secrets`; None if unset or empty."""
+    value = os.environ.get(variable) or None
+    if value:
+        _secrets[value] = None
+    return value
+
+
 def home(chosen: Path | None = None) -> Path:
     """The folder of stages, datasets, responses and runs, as an absolute path: `chosen` (the option `--home`), else
     LONGFORM_HOME, else ./data.
@@ -44,6 +61,9 @@ def responses(home: Path) -> Path | str:
             "LONGFORM_RESPONSES holds no URL of a PostgreSQL database, postgresql://user:password@host:port/name: "
             "correct it, or unset it to keep responses in the home."
         )
+    password = _password(url) if url else None
+    if password:
+        _secrets.update({password: None, unquote(password): None})
     return url or home / "llm" / "responses.sqlite"
 
 
@@ -57,9 +77,17 @@ def durability() -> str:
     return chosen
 
 
+def _password(url: str) -> str | None:
+    """The password in a URL; None if there is none, or it is no URL."""
+    try:
+        return urlsplit(url).password
+    except ValueError:
+        return None
+
+
 def api_key(variable: str) -> str | None:
     """The API key in the environment variable that an endpoint's `key_env` names; None if unset or empty."""
-    return os.environ.get(variable) or None
+    return _secret(variable)
 
 
 def budget() -> float | None:
@@ -75,7 +103,7 @@ def budget() -> float | None:
 
 def author_key() -> str | None:
     """The key under which authors' names are hashed (LONGFORM_AUTHOR_KEY), as written there; None if unset or empty."""
-    return os.environ.get("LONGFORM_AUTHOR_KEY") or None
+    return _secret("LONGFORM_AUTHOR_KEY")
 
 
 def contact() -> str | None:
@@ -112,7 +140,7 @@ def _pair(name: str, other: str) -> tuple[str, str] | None:
     first, second = os.environ.get(name), os.environ.get(other)
     if bool(first) != bool(second):
         raise UsageError(f"{name} and {other} belong together: set both, or neither.")
-    return (first, second) if first and second else None
+    return (first, second) if first and _secret(other) and second else None
 
 
 def quiet_prefect() -> None:
@@ -185,7 +213,7 @@ def runner_address() -> str | None:
 
 def s2_api_key() -> str | None:
     """The key of Semantic Scholar's APIs (S2_API_KEY); None if unset or empty."""
-    return os.environ.get("S2_API_KEY") or None
+    return _secret("S2_API_KEY")
 
 
 def grobid_url() -> str | None:

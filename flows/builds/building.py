@@ -34,8 +34,9 @@ from longform.llm.ask.types import Endpoint, FailureKind
 from longform.llm.models import Models
 from longform.llm.price import NANO, Cap, caps_of
 from longform.llm.retry import kind_of
+from longform.llm.send.secrets import without_secrets
 from longform.machines import this_user
-from longform.settings import budget, responses
+from longform.settings import api_key, budget, responses
 from tasks.publishing.audits import gate_sentences, gates_in
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
 
@@ -160,6 +161,8 @@ def build(
         store.sweep()
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
         where = responses(options.home)
+        for endpoint in config.endpoints.values():  # from here on all keys are known, and taken out of every reply
+            api_key(endpoint.key_env or "")
         models = Models(
             where,
             home=options.home,
@@ -170,6 +173,7 @@ def build(
             run=name,
             dataset=dataset,
             offline=module_of(dataset).OFFLINE,
+            say=progress.say,
         )
         builder = Build(
             store,
@@ -288,7 +292,7 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
         yield record
         record["outcome"] = "done"
     except Exception as error:
-        record["outcome"] = str(error) if isinstance(error, LongformError) else "failed"
+        record["outcome"] = without_secrets(str(error)) if isinstance(error, LongformError) else "failed"
         raise
     finally:
         stages = [

@@ -24,6 +24,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from longform.llm.price import NANO
+from longform.llm.send.secrets import without_secrets
 
 if TYPE_CHECKING:
     from longform.artifacts.store import Artifact
@@ -60,13 +61,13 @@ class _Plain(Console):
 
 
 def visible(text: str) -> str:
-    """The text with some characters escaped as in JSON (\\u001b): those that control a terminal, change the writing
-    direction or are invisible.
+    """The text without any secret that this process has read, and with some characters escaped as in JSON (\\u001b):
+    those that control a terminal, change the writing direction or are invisible.
 
     Tabs and line feeds stay, carriage returns do not. The joiners U+200C and U+200D stay: Persian words and emoji need
     them.
     """
-    return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", without_secrets(text))
 
 
 def print_line(text: str) -> None:

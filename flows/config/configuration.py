@@ -14,6 +14,7 @@ from typing import Any, get_args
 import tomlkit
 from pydantic import BaseModel, ValidationError
 
+from flows.config.secrets import may_hold_secret
 from longform.errors import UsageError
 
 
@@ -64,12 +65,13 @@ def _set(values: dict[str, Any], listing_hint: str, setting: str) -> None:
     """
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
-        raise UsageError(f'--set takes key=value, not "{setting}"; {listing_hint}')
+        shown = "" if may_hold_secret([], setting) else f', not "{setting}"'
+        raise UsageError(f"--set takes key=value{shown}; {listing_hint}")
     *tables, key = name.strip().split(".")
     for table in tables:
         values = values.setdefault(table, {})
         if not isinstance(values, dict):
-            raise UsageError(f'--set {setting}: "{table}" is no table of settings.')
+            raise UsageError(f'--set {name}: "{table}" is no table of settings.')
     values[key] = _value(text.strip())
 
 
@@ -94,11 +96,12 @@ def _meaning_of_none(model: type[BaseModel], name: str) -> str | None:
 
 def _explain(dataset: str, model: type[BaseModel], error: ValidationError, listing_hint: str) -> str:
     """The message for a configuration that does not fit its model: an unknown setting, if there is one, with a similar
-    name; else the first setting that is missing or does not fit, its value and the rule. `listing_hint`: the last
-    sentence.
+    name; else the first setting that is missing or does not fit, its value (unless it may hold a secret) and the
+    rule. `listing_hint`: the last sentence.
     """
     problem = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
-    path, value = [str(piece) for piece in problem["loc"]], json.dumps(problem["input"], default=str)
+    path = [str(piece) for piece in problem["loc"]]
+    value = "" if may_hold_secret(path, problem["input"]) else f" = {json.dumps(problem['input'], default=str)}"
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(path[-1], _names(model, path[:-1]), n=1, cutoff=0.5)
@@ -110,9 +113,9 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, listi
         return f"{dataset}: {message}. {listing_hint}"
     if problem["type"] in ("model_type", "model_attributes_type"):
         example = _example_table(path)
-        return f"{dataset}: {'.'.join(path)} = {value} does not fit: it takes a table, e.g. {example}. {listing_hint}"
+        return f"{dataset}: {'.'.join(path)}{value} does not fit: it takes a table, e.g. {example}. {listing_hint}"
     name = ".".join(piece for piece in path if piece not in ("str", "list[str]") and not piece.isdigit())
-    return f"{dataset}: {name} = {value} does not fit: {message[0].lower()}{message[1:]}. {listing_hint}"
+    return f"{dataset}: {name}{value} does not fit: {message[0].lower()}{message[1:]}. {listing_hint}"
 
 
 def _names(model: type[BaseModel], tables: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from flows.config.secrets import address_without_secrets, parameters_without_secrets, variable_name
 from longform.engine.health import Ceilings
 from longform.errors import EndpointError, UsageError
 from longform.llm.ask.types import Capability, Endpoint, Price
@@ -21,26 +22,21 @@ SET_BY_BUILD = frozenset({
 })  # fmt: skip
 
 
-def without_user(address: str) -> str:
-    """The http or https URL unchanged. ValueError if it has a user or a password: no configuration may store these."""
-    if "@" in address.split("/")[2]:
-        raise ValueError("an address holds no user and no password: the key belongs into a variable, see key_env")
-    return address
-
-
 def endpoint_address(address: str) -> str:
-    """The URL unchanged; ValueError if it does not begin with http:// or https://, or has a user or password."""
+    """The URL unchanged; ValueError if it does not begin with http:// or https://, or holds a user, password or key."""
     if not address.startswith(("http://", "https://")):
         raise ValueError("an address begins with http:// or https://, and mostly ends in /v1")
-    return without_user(address)
+    return address_without_secrets(address)
 
 
 def check_request_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The request parameters unchanged; ValueError if one of them is set by the build itself (SET_BY_BUILD)."""
+    """The request parameters unchanged; ValueError if one of them is set by the build itself (SET_BY_BUILD), or holds a
+    secret.
+    """
     for name in parameters:
         if name in SET_BY_BUILD:
             raise ValueError(f"{name} is set by the build itself; it takes no {name} here")
-    return parameters
+    return parameters_without_secrets(parameters)
 
 
 class PriceConfig(BaseModel):
@@ -57,11 +53,13 @@ class PriceConfig(BaseModel):
 class EndpointConfig(BaseModel):
     """One model. Its key stays in the environment; `key_env` names the variable."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
     base_url: Annotated[str, AfterValidator(endpoint_address)] = Field(description="e.g. http://127.0.0.1:8000/v1")
     model: str = Field(description="name the endpoint knows the model by")
-    key_env: str | None = Field(None, description="environment variable that holds the key; none for local servers")
+    key_env: Annotated[str, AfterValidator(variable_name)] | None = Field(
+        None, description="environment variable that holds the key; none for local servers"
+    )
     parameters: Annotated[dict[str, Any], AfterValidator(check_request_parameters)] = Field(
         {}, description="sent with every request, e.g. temperature, seed"
     )
@@ -181,7 +179,7 @@ class ModelSettings(BaseModel):
     `MODEL_STAGES` are the stages that ask a model.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
     MODEL_STAGES: ClassVar[tuple[str, ...]]
 
     model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")

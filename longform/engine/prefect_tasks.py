@@ -34,6 +34,7 @@ from longform.artifacts.store import Part
 from longform.engine.build import LEFT_OUT, StageFuture, StageRun, TaskFuture
 from longform.engine.stage import Shape, StageCall
 from longform.errors import Cancelled, Incomplete, LongformError, PassingError, ServerError
+from longform.llm.send.secrets import without_secrets
 from longform.settings import Retries
 
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
@@ -256,10 +257,10 @@ def ignoring_server_errors() -> suppress:
 
 def log(level: int, text: str, error: Exception | None = None) -> None:
     """Write into the log of the current task or flow run, with the traceback of `error` if it is given; does nothing
-    outside of a run. `level`: as in `logging`.
+    outside of a run. `level`: as in `logging`. Secrets that this process has read are replaced.
     """
     with suppress(MissingContextError):
-        get_run_logger().log(level, text, exc_info=error)
+        get_run_logger().log(level, without_secrets(text), exc_info=error)
 
 
 def _kind(call: StageCall) -> str:

@@ -426,7 +426,7 @@ def judge(
     if completion.finish == "content_filter":
         return pending.failed("filter", "the reply was held back by a filter", completion)
     if completion.refusal:
-        return pending.failed("refusal", scrub(completion.refusal, None), completion)
+        return pending.failed("refusal", scrub(completion.refusal), completion)
     if completion.finish == "length":
         return _judge_cut_off(pending, completion, endpoint, retries=retries)
     if not text.strip():

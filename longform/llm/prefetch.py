@@ -98,11 +98,11 @@ def _to_store(
     """
     base = dispatcher.base(item.sent, item.task, item.prompt, request_id=reply.request_id, batch=True)
     if reply.status != 200:
-        fault = fault_of(reply.status, reply.body, dispatcher.api_key)
+        fault = fault_of(reply.status, reply.body, dispatcher.cleaner)
         if fault.then != "never":
             return None, None
         return Record(**base, state=TOMBSTONE, code=fault.kind, body=fault.message.encode()), None
-    body = dispatcher.clean_bytes(reply.body)
+    body = dispatcher.cleaner.body(reply.body)
     completion = read_completion(body)
     tokens = completion.tokens if completion else (0, 0, 0)
     cost = dispatcher.cost(*tokens, batch=True) if any(tokens) else item.bound_nano if dispatcher.price else None

@@ -16,6 +16,7 @@ from longform.llm.batch.files import URL
 from longform.llm.responses.records import Job
 from longform.llm.send.bodies import read_json
 from longform.llm.send.faults import Fault, fault_of
+from longform.llm.send.secrets import cleaner_of
 from longform.llm.send.wire import Outcome, Wire
 
 FIRST_PAUSE_SECONDS, LONGEST_BATCH_PAUSE_SECONDS = 1.0, 300.0
@@ -33,7 +34,8 @@ class Remote:
     """
 
     def __init__(self, wire: Wire, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
-        self._wire, self._endpoint, self._api_key, self._say, self._sleep = wire, endpoint, api_key, say, sleep
+        self._wire, self._endpoint, self._say, self._sleep = wire, endpoint, say, sleep
+        self._cleaner = cleaner_of(api_key)
 
     async def upload(self, path: Path) -> str | None:
         """Upload a file; its id at the provider, or None where the file is larger than the provider takes (413)."""
@@ -157,7 +159,7 @@ class Remote:
 
     def _fault(self, outcome: Outcome) -> Fault:
         """What an outcome that is not 2xx means, with a message that has no API key."""
-        return fault_of(outcome.status, outcome.body, self._api_key)
+        return fault_of(outcome.status, outcome.body, self._cleaner)
 
     def _pauses(self) -> Iterator[float]:
         """Seconds to wait: 1, 2, 4 ... 256, 300, 300 ..., until they add up to an hour."""

@@ -30,8 +30,10 @@ from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import ReplyFacts
 from longform.llm.send.calls import Call, Replies, Result
-from longform.llm.send.faults import remedy, status_within, without_key
+from longform.llm.send.faults import remedy, status_within
 from longform.llm.send.machine import Actions, Claim, End, Keep, Machine, Note, Release, Send, Wake
+from longform.llm.send.secrets import cleaner_of
+from longform.llm.send.usage import bounded_usage
 from longform.llm.send.wire import Outcome, Wire, address_of
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Dispatcher:
     `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
     counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
     `run` and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before it counts as
-    never answered.
+    never answered. `say` is called with what the user should know, from the event loop.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Dispatcher:
         transport: Transport | None = None,
         first_pause_seconds: float = 1.0,
         failed_runs: int = 3,
+        say: Callable[[str], None] = lambda _: None,
         run: str = "",
         dataset: str = "",
     ) -> None:
@@ -73,10 +76,12 @@ class Dispatcher:
         self.lock = threading.RLock()  # garbage may be collected, and let go of its questions, inside it
         self.over = threading.Event()
         self.pending: dict[str, Any] = {}  # key -> the request that is on its way; guarded by the lock
+        self.cleaner = cleaner_of(api_key)
         self.price = price_of(endpoint)
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.answered = 0
         self.one_by_one = False
+        self._say, self._lied = say, False
         self.loop, self.api_key, self._transport = loop, api_key, transport
         self._run, self._dataset = run, dataset
         self._machine = Machine(
@@ -87,7 +92,6 @@ class Dispatcher:
             address=address_of(endpoint.base_url or ""),
             model=endpoint.model,
             explain=partial(remedy, endpoint=endpoint),
-            api_key=api_key,
             leases=not store.exclusive,
             most=endpoint.concurrency,
             failed_runs=failed_runs,
@@ -297,8 +301,6 @@ class Dispatcher:
         """
         once = self._idempotency_key(call) if "idempotency" in self.endpoint.capabilities else None
         outcome = await self.wire().post(call.path, call.sent, most_bytes=call.most_bytes, idempotency_key=once)
-        body = self.clean_bytes(outcome.body)
-        outcome = outcome if body is outcome.body else replace(outcome, body=body)
         replies = _read(call, outcome)
         if replies is None and outcome.status == 200:
             outcome = replace(outcome, status=status_within(outcome.body))
@@ -375,14 +377,34 @@ class Dispatcher:
         used, the cost is the amount reserved.
         """
         self.answered += len(replies)
-        pairs = zip(call.bases, replies, strict=False)
-        records: list[tuple[Record, ReplyFacts | None]] = [
-            (self._record(base, outcome, body, facts), facts) for base, (body, facts) in pairs
-        ]
-        used = [sum(facts.tokens[i] for _, facts in replies) for i in range(3)]
+        records: list[tuple[Record, ReplyFacts | None]] = []
+        for base, (body, told) in zip(call.bases, replies, strict=False):
+            facts = self._believable(call, told)
+            records.append((self._record(base, outcome, body, facts), facts))
+        used = [sum(facts.tokens[i] for _, facts in records if facts) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
         return records, cost or 0, paid
+
+    def _believable(self, call: Call, facts: ReplyFacts) -> ReplyFacts:
+        """The facts of a reply, their tokens bounded by what was sent and allowed; the first lie is told."""
+        if not any(facts.tokens):
+            return facts
+        number = len(call.keys)
+        tokens, reasoning, lie = bounded_usage(
+            facts.tokens,
+            facts.reasoning_tokens,
+            sent_bytes=len(call.sent),
+            max_tokens=call.output_bound // number,
+            n=number,
+            reasoning_beside=self.endpoint.limit_field == "max_tokens",
+        )
+        if lie is None:
+            return facts
+        if not self._lied:
+            self._lied = True
+            self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked")
+        return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
         """Commit a line of the ledger for an attempt that was lost or gave nothing usable, and may have been billed. A
@@ -449,21 +471,9 @@ class Dispatcher:
             batch=batch,
         )
 
-    def clean(self, text: str) -> str:
-        """The text with the endpoint's API key replaced by "[key]": some gateways echo it, and a source's text might
-        contain it. A key of fewer than 8 characters is kept.
-        """
-        return without_key(self.api_key, text) if self.api_key and self.api_key in text else text
-
-    def clean_bytes(self, content: bytes) -> bytes:
-        """A JSON body with the endpoint's API key replaced by "[key]" (see `clean`), also where a slash in it has a
-        backslash before it, as some servers write.
-        """
-        in_json = (self.api_key or "").replace("/", "\\/")
-        if not self.api_key or not any(key.encode() in content for key in {self.api_key, in_json}):
-            return content
-        text = without_key(in_json, self.clean(content.decode("utf-8", "surrogateescape")))
-        return text.encode("utf-8", "surrogateescape")
+    def clean(self, sent: str) -> str:
+        """A request's body in canonical form without keys, which a source's text might contain."""
+        return self.cleaner.sent(sent)
 
     # messages
 

@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple
 
 from longform.llm.ask.types import Endpoint
 from longform.llm.send.bodies import read_json
+from longform.llm.send.secrets import NO_KEYS, Cleaner
 
 AGAIN = frozenset({0, 408, 409, 425, 429, 498, 499})
 NEVER_THERE = frozenset({501, 505})
 CHARACTERS_READ = 400
-SHORTEST_KEY = 8
 QUOTED_CHARACTERS = 20
 SECRET = re.compile(r"(?:sk-|Bearer )[\w.-]{8,200}")
 LOADING = re.compile(
@@ -106,16 +106,15 @@ class ErrorDetails(NamedTuple):
     words: str
 
 
-def fault_of(status: int, body: bytes, key: str | None) -> Fault:
+def fault_of(status: int, body: bytes, cleaner: Cleaner = NO_KEYS) -> Fault:
     """What a status other than 200 means. `status` is 0 where no reply came; then `body` is the reason in words. The
-    message is the status and what the error body says, on one line of at most 300 characters, without `key`, the API
-    key.
+    message is the status and what the error body says, on one line of at most 300 characters, without keys.
     """
-    details = _details_of(without_key(key, body.decode("utf-8", "replace")).encode())
+    details = _details_of(cleaner.body(body))
     held = FILTER.search(details.code) or (400 <= status < 500 and FILTER_WORDS.search(details.words))
     parts = [details.code, details.parameter if details.parameter not in details.words else "", details.words]
     message = " ".join(filter(None, [str(status or ""), *parts]))
-    return Fault(_then(status, details), "filter" if held else "request", scrub(message, key), status)
+    return Fault(_then(status, details), "filter" if held else "request", scrub(message, cleaner), status)
 
 
 def status_within(body: bytes) -> int:
@@ -154,22 +153,15 @@ def unusable(body: bytes) -> str:
     """
     start = body[:100].lstrip()
     if start.startswith(b"200 with "):
-        return scrub(body.decode("utf-8", "replace"), None)
+        return scrub(body.decode("utf-8", "replace"))
     if start.startswith(b"data:"):
         return "200 with a stream of events, which was not asked for"
-    return f"200 with {scrub(_excerpt(body), None)}" if start.startswith(b"<") else "200 without a usable answer"
+    return f"200 with {scrub(_excerpt(body))}" if start.startswith(b"<") else "200 without a usable answer"
 
 
-def scrub(text: str, key: str | None) -> str:
-    """The text on one line, cut at 300 characters, with "[key]" for the key and for what looks like a key."""
-    return SECRET.sub("[key]", " ".join(without_key(key, text).split()))[:300].strip()
-
-
-def without_key(key: str | None, text: str) -> str:
-    """The text with the key replaced by "[key]". A key of fewer than SHORTEST_KEY characters is kept: local servers
-    take ordinary words ("none", "EMPTY") as keys.
-    """
-    return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
+def scrub(text: str, cleaner: Cleaner = NO_KEYS) -> str:
+    """The text on one line, cut at 300 characters, with "[key]" for keys and for what looks like one."""
+    return SECRET.sub("[key]", " ".join(cleaner.text(text).split()))[:300].strip()
 
 
 def without_question(message: str, sent: str) -> str:

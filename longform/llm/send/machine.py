@@ -125,7 +125,6 @@ class Machine:
         address: str = "",
         model: str = "",
         explain: Callable[[Fault], str] = lambda _: "",
-        api_key: str | None = None,
         leases: bool = False,
         most: int = 16,
         failed_runs: int = 3,
@@ -139,7 +138,7 @@ class Machine:
         self.halted: LongformError | None = None
         self.worked = False
         self._name, self._named, self._address, self._model = name, f'The endpoint "{name}"', address, model
-        self._cost, self._explain, self._api_key, self._leases = cost, explain, api_key, leases
+        self._cost, self._explain, self._leases = cost, explain, leases
         self._most, self._failed_runs, self._freed, self._first_pause = most, failed_runs, freed, first_pause_seconds
         self._clock, self._wall, self._rng = clock, wall, rng or random.Random()
         self._began = wall()
@@ -388,7 +387,7 @@ class Machine:
         """
         if outcome.status == 200:
             return Fault("again", "request", unusable(outcome.body), 200)
-        fault = fault_of(outcome.status, outcome.body, self._api_key)
+        fault = fault_of(outcome.status, outcome.body)
         self._unsure += fault.then == "unsure"
         hopeless = outcome.final or (fault.then == "unsure" and self._unsure >= UNSURE_AT_FIRST)
         return fault._replace(then="stop") if hopeless and not self.worked else fault

@@ -8,6 +8,7 @@ key, so none of them leaves this module.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -22,6 +23,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from longform import __version__
 from longform.llm.ask.types import Endpoint
 from longform.llm.send.reply_body import ACCEPTED_ENCODINGS, BodyError, NextChunk, read_body, save_body
+from longform.llm.send.secrets import Cleaner, cleaner_of, filter_record
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,6 +54,7 @@ class Outcome:
 
     `retry_after` is in seconds, None if the reply does not say. `request_id` is the server's. `too_large`: the reply
     had more bytes than allowed and was broken off; where it was, or could not be unpacked, `body` says so in words.
+    Neither it nor the id contains a key (longform/llm/send/secrets.py); `headers`, which may, are for the gate only.
     """
 
     status: int
@@ -81,6 +84,7 @@ class Wire:
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._endpoint, self._transport, self._idle_seconds = endpoint, transport, idle_seconds
+        self._cleaner = cleaner_of(api_key)
         self._headers = {
             "Authorization": f"Bearer {api_key or NO_KEY}",
             "Accept": "application/json",
@@ -113,8 +117,8 @@ class Wire:
                 reply.close()  # a whole reply has given its connection back
                 raise
         except _failures() as error:
-            return _failed(error, started, NOT_WHOLE.format(self._endpoint.timeout_seconds), reply)
-        return _outcome(reply.status, reply.headers, kept, started)
+            return _failed(error, started, NOT_WHOLE.format(self._endpoint.timeout_seconds), reply, self._cleaner)
+        return _outcome(reply.status, reply.headers, kept, started, self._cleaner)
 
     async def call(self, method: str, path: str, *, idempotency_key: str | None = None, **content: Any) -> Outcome:
         """Send any other request of the API once, for files and batches. `content` are arguments of the SDK's HTTP
@@ -131,8 +135,8 @@ class Wire:
             ):
                 kept = await read_body(_encoding(reply), _chunks(reply), MOST_BYTES)
         except _failures() as error:
-            return _failed(error, started, NOT_WHOLE.format(seconds), reply)
-        return _outcome(reply.status_code, reply.headers, kept, started)
+            return _failed(error, started, NOT_WHOLE.format(seconds), reply, self._cleaner)
+        return _outcome(reply.status_code, reply.headers, kept, started, self._cleaner)
 
     async def download(self, path: str, to: Path, *, most_bytes: int) -> Outcome:
         """Get a file of the API into the file `to`, which is replaced only by a whole one; the outcome's body is
@@ -148,8 +152,8 @@ class Wire:
                 else:
                     kept = await read_body(_encoding(reply), _chunks(reply), MOST_BYTES)
         except _failures() as error:
-            return _failed(error, started, SILENT.format(seconds), reply)
-        return _outcome(reply.status_code, reply.headers, kept, started)
+            return _failed(error, started, SILENT.format(seconds), reply, self._cleaner)
+        return _outcome(reply.status_code, reply.headers, kept, started, self._cleaner)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -174,7 +178,9 @@ class Wire:
         """
         from longform.llm.send.connections import open_sdk
 
-        self._sdk = self._sdk or open_sdk(self._base, self._headers, self._idle_seconds)
+        if self._sdk is None:
+            logging.getLogger("httpx2").addFilter(filter_record)  # it logs status lines, which servers write
+            self._sdk = open_sdk(self._base, self._headers, self._idle_seconds)
         return self._sdk.stream(method, str(self._below(path).update_query(params or {})), **options)
 
     @cached_property
@@ -213,22 +219,28 @@ def _chunks(reply: httpx2.Response) -> NextChunk:
 
 
 def _outcome(
-    status: int, headers: Mapping[str, str], body: bytes, started: float, *, too_large: bool = False
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    started: float,
+    cleaner: Cleaner,
+    *,
+    too_large: bool = False,
 ) -> Outcome:
-    """The outcome of a reply."""
+    """The outcome of a reply; `cleaner` takes keys out of its body and id."""
     request_id, after, after_ms = headers.get("x-request-id"), headers.get("retry-after"), headers.get("retry-after-ms")
     return Outcome(
         200 if 200 <= status < 300 else status,
-        body,
+        cleaner.body(body),
         round((time.monotonic() - started) * 1000),
         seconds_to_wait(after, after_ms) if after or after_ms else None,
-        request_id if request_id is None or request_id.isascii() else _text(request_id),
+        cleaner.header(request_id if request_id is None or request_id.isascii() else _text(request_id)),
         headers,
         too_large=too_large,
     )
 
 
-def _failed(error: Exception, started: float, timed_out: str, reply: Reply | None) -> Outcome:
+def _failed(error: Exception, started: float, timed_out: str, reply: Reply | None, cleaner: Cleaner) -> Outcome:
     """The outcome of a request that failed. `timed_out` are the words for a time-out; `reply` has the head that came,
     None where none did.
     """
@@ -236,7 +248,9 @@ def _failed(error: Exception, started: float, timed_out: str, reply: Reply | Non
 
     status, received = _came(reply)
     if isinstance(error, BodyError) and reply is not None:
-        return _outcome(status, reply.headers, f"{status} {error}".encode(), started, too_large=error.too_large)
+        return _outcome(
+            status, reply.headers, f"{status} {error}".encode(), started, cleaner, too_large=error.too_large
+        )
     words, sent, final = no_reply(error, timed_out=timed_out, received=received)
     return Outcome(0, words.encode(), round((time.monotonic() - started) * 1000), sent=sent, final=final)
 

@@ -26,6 +26,8 @@ import paths
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from echoing_server import echoing
+from key_forms import FORMS, spells, strings
 from posts import write_posts
 from standin_server import serve
 
@@ -37,6 +39,8 @@ from flows.cli.shared.responses import export
 from longform.engine.thread_tasks import SequentialStages
 from longform.errors import BudgetError, EndpointError, Incomplete, LongformError, StoreError, UsageError
 from longform.llm.models import Models
+from longform.llm.send.bodies import read_json
+from longform.llm.send.secrets import MARK
 from longform.standin.faults import BATCH_FAULTS, FAULTS
 
 pytestmark = pytest.mark.check
@@ -276,6 +280,45 @@ def test_no_end_of_a_batch_leaves_the_key_anywhere(
     assert {"expired": "expired: ", "cancelled": "cancelled: ", "failed": "batch "}[fault] in printed.err
     assert_silent(printed.out + printed.err + logs.text)
     assert holding(runs.home, KEY) == []
+
+
+# ---------------------------------------------------------------- a server that repeats the key in every form
+
+
+def test_no_form_of_the_key_in_any_field_or_header_stays_anywhere(
+    runs: Runs, logs: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with echoing(KEY) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        for version in ("v1", "v2"):  # some calls of the first are refused for good
+            runs(url, version=version, parameters={"seed": int(version[1])})
+    assert len({form for place, form in server.planted if place == "content"}) > 30
+    assert len(server.planted) > 10 * len(FORMS)
+    (tmp_path / "exported").mkdir()
+    export(runs.home, tmp_path / "exported" / "responses.parquet", None)
+    runs.check()
+    printed = capfd.readouterr()
+    shown = [printed.out, printed.err, logs.text, *runs.shown]
+    there = [*contents(runs.home), *contents(tmp_path / "exported"), *(("shown", text.encode()) for text in shown)]
+    planted = {name: form(KEY) for name, form in FORMS.items()}
+    found = {
+        (where, name)
+        for name, text in planted.items()
+        for where, content in there
+        if any(each.encode() in content for each in (text, json.dumps(text)[1:-1], repr(text)[1:-1]))
+    }
+    assert found == set()
+    answers = [row for path in runs.home.rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    texts = {text for text in strings(json.loads(json.dumps(answers, default=str))) if MARK in text}
+    assert len(texts) > 10
+    assert not any(spells(text, KEY) for text in texts)
+    with closing(sqlite3.connect(runs.home / "llm" / "responses.sqlite")) as database:
+        rows = database.execute("SELECT request_id, served_model, fingerprint, body FROM response").fetchall()
+    assert any(MARK in row[0] for row in rows if row[0])
+    assert any(MARK in row[1] for row in rows if row[1])
+    for *columns, body in rows[:30]:
+        assert not any(spells(each, KEY) for each in columns if each)
+        assert not any(spells(each, KEY) for each in strings(read_json(unpacked(body))))
 
 
 # ---------------------------------------------------------------- who is sent what

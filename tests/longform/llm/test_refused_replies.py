@@ -11,6 +11,7 @@ from endpoint_server import Server, says, server
 
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
+from longform.llm.retry import Retry
 from schemas.replies import Corruption, Entailment
 
 __all__ = ["server"]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from longform.llm.read.replies import cited_passages, strip_end_mark, whole_reply
 from longform.llm.send.bodies import read_completion, read_embeddings
 from longform.llm.send.faults import fault_of, scrub
+from longform.llm.send.secrets import Cleaner
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_long_hostile_replies_are_read_in_linear_time(unit: str) -> None:
 def test_no_body_breaks_the_reading(body: bytes) -> None:
     assert read_completion(body) is None
     assert read_embeddings(body, 1) is None
-    assert fault_of(400, body, "some-long-key").then in ("never", "unsure", "stop")
+    assert fault_of(400, body, Cleaner("some-long-key")).then in ("never", "unsure", "stop")
 
 
 def test_a_reply_in_parts_and_without_usage_is_read() -> None:
@@ -163,10 +164,10 @@ def test_half_a_surrogate_pair_is_replaced_so_that_the_text_can_be_written() -> 
     ],
 )
 def test_what_a_refusal_means(status: int, body: bytes, then: str) -> None:
-    assert fault_of(status, body, None).then == then
+    assert fault_of(status, body).then == then
 
 
 def test_a_message_shows_no_key_and_stays_short() -> None:
-    text = scrub("bad key abcdefgh-secret\nBearer sk-other-secret-12345 " + "x" * 900, "abcdefgh-secret")
+    text = scrub("bad key abcdefgh-secret\nBearer sk-other-secret-12345 " + "x" * 900, Cleaner("abcdefgh-secret"))
     assert text.startswith("bad key [key] [key]")
     assert len(text) == 300
