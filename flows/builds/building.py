@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.builds.options import Options as Options
-from flows.config.endpoints import ModelSettings, batched, check_batches
+from flows.config.endpoints import ModelSettings, batched, check_batches, unbatched
 from flows.registry import DATASETS as DATASETS
 from flows.registry import module_of as module_of
 from flows.registry import stages_of
@@ -139,6 +139,7 @@ def build(
             models=models,
             force=options.force,
             batch=batched(config),
+            unbatched_online={stage for stage, then in unbatched(config).items() if then == "online"},
             shared_responses=isinstance(where, str) and options.max_cost is None,
         )
         with _recorded(store, dataset, name, config, builder) as record:

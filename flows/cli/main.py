@@ -121,6 +121,7 @@ def plan(
     from flows.builds import building
     from flows.builds.console import console
     from flows.builds.plan_table import plan_foot, plan_table
+    from flows.config.endpoints import unbatched
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
@@ -140,7 +141,7 @@ def plan(
     out = console()
     out.print(f"{dataset}, against endpoint {chosen.model}\n")
     out.print(plan_table(planned.stages))
-    for number, line in enumerate(plan_foot(planned.stages)):
+    for number, line in enumerate(plan_foot(planned.stages, unbatched(chosen))):
         out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
     if existing and planned.nothing_to_do:
         out.print(f"\nNothing to do: {dataset} {existing.name} has this recipe.")

@@ -137,14 +137,17 @@ class Build:
         models: Models,
         force: str | None = None,
         batch: Collection[str] = (),
+        unbatched_online: Collection[str] = (),
         shared_responses: bool = False,
     ) -> None:
         """`force`: the stage that is made again even if it is stored. `batch`: the stages whose questions go through
-        the Batch API first. `shared_responses`: units that ask models may be made by workers on any machine, as all of
-        them reach the response store.
+        the Batch API first; `unbatched_online`: those of them whose questions may be asked by single calls where a
+        batch leaves them unanswered. `shared_responses`: units that ask models may be made by workers on any machine,
+        as all of them reach the response store.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
         self.force, self.batch, self.shared_responses = force, batch, shared_responses
+        self.unbatched_online = unbatched_online
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.stopping = threading.Event()
@@ -258,6 +261,8 @@ class Build:
         )
         if call.online and call.name in self.batch:
             self._prefetch(call, list(to_make.values()))
+            held = self.models.held.get(call.name, {})
+            to_make = {unit: replace(job, held=held) for unit, job in to_make.items()}
         self._make_parts(call, to_make, parts_of)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
@@ -373,6 +378,7 @@ class Build:
                 recipe=call.recipe.fingerprint,
                 folder=self.store.home / "llm" / "batches",
                 say=self.progress.say,
+                online=call.name in self.unbatched_online,
             )
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:

@@ -52,7 +52,8 @@ class Job:
     fingerprint of the stage's recipe.
     `responses`: the path or address of the store of model responses; empty: the file in the home. `shared`: the folder
     of the build, None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the
-    longest chain of stages that wait for its stage.
+    longest chain of stages that wait for its stage. `held`: the questions of the stage that wait for a batch (key ->
+    why, in a sentence).
     """
 
     module: str
@@ -68,6 +69,7 @@ class Job:
     shared: Path | None = None
     offline: Rules = field(default_factory=dict)
     stages_after: int = 0
+    held: dict[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -200,6 +202,7 @@ def execute(job: Job) -> list[Part]:
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
     with Models(where, offline=job.offline) as models, _watched(job, models, meter) as stop:
+        models.held[job.stage] = job.held
         return execute_with(job, models, stop, meter)
 
 

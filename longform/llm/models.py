@@ -34,6 +34,8 @@ class Models:
     """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
     PostgreSQL database) and the event loop's thread are opened when first needed.
 
+    `held`: stage -> key -> why this question of the stage is not asked by a single call, in a sentence.
+
     `max_cost`: the cap in US dollars; None: no cap. `retry_errors`: questions whose stored result is a failure are
     asked again. `run` and `dataset` are written to the ledger. `offline`: the rules of the offline model. `transport`
     replaces the network. `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`:
@@ -57,6 +59,7 @@ class Models:
     ) -> None:
         self.budget = Budget(None if max_cost is None else int(max_cost * NANO))
         self.retry_errors = retry_errors
+        self.held: dict[str, dict[str, str]] = {}
         self.where, self._transport, self._key_of = where, transport, key_of
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
@@ -98,9 +101,13 @@ class Models:
         recipe: str,
         folder: Path,
         say: Callable[[str], None],
+        online: bool = False,
+        at_most: int | None = None,
     ) -> None:
         """Have the provider's Batch API answer those of these requests that have no stored reply; returns when its
-        jobs have ended. Requests that get no reply there are left to single calls.
+        jobs have ended. Requests that get no reply there are left to single calls if these are allowed (`online`);
+        else they are `held` back: a client of this stage gets Incomplete for them. `at_most`: only the first so many
+        requests.
 
         Request files are kept in `folder` until their job has ended. `say` is called with messages for the user.
         BudgetError where the budget has no room for all requests, EndpointError where the key is missing or the
@@ -111,7 +118,18 @@ class Models:
 
         dispatcher = self.dispatcher(endpoint)
         dispatcher.check_key()
-        prefetch_stage(dispatcher, endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say)
+        held = prefetch_stage(
+            dispatcher,
+            endpoint,
+            requests,
+            stage=stage,
+            recipe=recipe,
+            folder=folder,
+            say=say,
+            online=online,
+            at_most=at_most,
+        )
+        self.held[stage] = {**self.held.get(stage, {}), **held}
 
     @property
     def store(self) -> ResponseStore:

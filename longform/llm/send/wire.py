@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longform import __version__
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 NO_KEY = "none"
 USER_AGENT = f"longform/{__version__}"
 FILES = "/files"
+BATCHES = "/batches"
 FILE_SECONDS = 900.0
+CREATE_SECONDS = 300.0  # a provider may take minutes to create a batch, and a batch created unseen is bought twice
 IDLE_SECONDS = 1.0
 AN_INSTANT = 1e8
 
@@ -86,15 +89,41 @@ class Wire:
         request = httpx2.Request("POST", url, headers=headers, content=content, extensions=self._extensions)
         return await self._once(self._http.send(request), self._timeout_seconds)
 
-    async def call(self, method: str, path: str, **content: Any) -> Outcome:
+    async def call(self, method: str, path: str, *, idempotency_key: str | None = None, **content: Any) -> Outcome:
         """Send any other request of the API once, for files and batches. `content` are arguments of the HTTP client:
         `json`, `data` and `files`, or `params`. The time-out is the endpoint's, for paths of files at least
-        FILE_SECONDS.
+        FILE_SECONDS, to create a batch at least CREATE_SECONDS. `idempotency_key`: a server that knows this header
+        does the same request once.
         """
-        seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
+        create = CREATE_SECONDS if (method, path) == ("POST", BATCHES) else 0.0
+        seconds = max(self._timeout_seconds, FILE_SECONDS if path.startswith(FILES) else create)
+        once = [(b"Idempotency-Key", idempotency_key.encode())] if idempotency_key else []
+        headers = [*self._headers, *once]
         return await self._once(
-            self._http.request(method, self._below(path), headers=self._headers, timeout=seconds, **content), seconds
+            self._http.request(method, self._below(path), headers=headers, timeout=seconds, **content), seconds
         )
+
+    async def download(self, path: str, to: Path, *, most_bytes: int) -> Outcome:
+        """Write the reply to a GET into the file `to`, as it comes. The outcome has status 200 and no body where the
+        whole reply is there; its status is 0 where the reply was lost on the way or has more than `most_bytes` bytes.
+        """
+        return await self._once(self._into(path, to, most_bytes), max(self._timeout_seconds, FILE_SECONDS))
+
+    async def _into(self, path: str, to: Path, most_bytes: int) -> httpx2.Response:
+        """The reply to a GET, whose body is in the file `to` if its status is 200."""
+        import httpx2
+
+        async with self._http.stream("GET", self._below(path), headers=self._headers, timeout=FILE_SECONDS) as reply:
+            if not reply.is_success:
+                await reply.aread()
+                return reply
+            size = 0
+            with to.open("wb") as file:
+                async for chunk in reply.aiter_bytes():
+                    size += file.write(chunk)
+                    if size > most_bytes:
+                        raise httpx2.StreamError("too large")
+            return httpx2.Response(reply.status_code)
 
     async def _once(self, reply: Awaitable[httpx2.Response], seconds: float) -> Outcome:
         """Await the reply, for so many seconds at most, and return its outcome; with status 0 where no whole reply
