@@ -67,7 +67,7 @@ def prefetch_stage(
 def _waiting(counts: Counts, stage: str) -> str:
     """The sentence for questions of a stage that wait for the next run: how many, why, and what to set."""
     reasons = Counter(counts.unanswered.values()).most_common()
-    why = "; ".join(f"{number:,}: {reason}" for number, reason in reasons[:REASONS_SHOWN])
+    why = "; ".join(f"{number:,}: {reason}" for reason, number in reasons[:REASONS_SHOWN])
     more = "; and other reasons" if len(reasons) > REASONS_SHOWN else ""
     return (
         f"{len(counts.unanswered):,} questions of {stage} have no answer from a batch ({why}{more}): run the same "

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from longform.errors import EndpointError, Incomplete, StoreError
 from longform.llm.ask.types import Endpoint
@@ -72,6 +73,7 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 FURTHEST = ("completed", "finalizing", "in_progress", "validating", "expired", "cancelling", "cancelled", "canceled")
 
 _IN_HAND: set[str] = set()  # names of the jobs that a prefetch of this process collects
+_STAGING: WeakKeyDictionary[Wire, asyncio.Lock] = WeakKeyDictionary()  # one of an endpoint's prefetches stages a job
 
 
 @dataclass(slots=True)
@@ -135,7 +137,8 @@ async def prefetch(
     """
     remote = Remote(wire, endpoint, api_key, say, sleep)
     boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
-    work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, online, *boundaries)
+    staging = _STAGING.setdefault(wire, asyncio.Lock())
+    work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, online, staging, *boundaries)
     try:
         await work.run()
     except OSError as error:
@@ -246,6 +249,7 @@ class _Prefetch:
         budget: Budget,
         folder: Path,
         online: bool,
+        staging: asyncio.Lock,
         context: dict[str, Any],
         say: Say,
         clock: Callable[[], float],
@@ -256,12 +260,13 @@ class _Prefetch:
         self.counts = Counts()
         self._remote, self._store, self._endpoint, self._keep = remote, store, endpoint, keep
         self._items, self._budget, self._folder, self._context = iter(items), budget, folder, context
-        self._online, self._say, self._clock, self._sleep = online, say, clock, sleep
+        self._online, self._staging, self._say, self._clock, self._sleep = online, staging, say, clock, sleep
         self._gatherer = Gatherer(remote, store, folder, say, sleep)
         self._open: dict[str, _Open] = {}
         self._ready: deque[Item] = deque()
         self._second: set[str] = set()
         self._elsewhere: set[str] = set()
+        self._in_hand: set[str] = set()
         self._max_requests, self._max_bytes = max_requests, max_bytes
         self._crowded = False
         self._pauses = pauses()
@@ -299,9 +304,8 @@ class _Prefetch:
         finally:
             for each in self._open.values():
                 self._settle(each)
-                if each.ours:
-                    _IN_HAND.discard(each.job.name)
             self._open.clear()
+            _IN_HAND.difference_update(self._in_hand)
 
     async def _pause(self, looked_at: list[_Open]) -> None:
         """Sleep before the next look at the open jobs."""
@@ -329,10 +333,16 @@ class _Prefetch:
         """Load this endpoint's jobs of earlier runs from the store, those that have not ended, and check each one
         (`_look`).
         """
+        await self._load()
+        await self._look()
+
+    async def _load(self) -> None:
+        """Load the jobs of this endpoint that are in the store, have not ended, and are not loaded yet."""
         for job in await asyncio.to_thread(self._store.jobs, self._endpoint.name):
+            if job.name in self._open:
+                continue
             keys = await asyncio.to_thread(self._store.job_keys, job.name)
             self._open[job.name] = _Open(job, _numbers(keys), progress_of(job), ours=False, wanted=False)
-        await self._look()
 
     async def _take_over(self, each: _Open) -> None:
         """Make this process the one that collects the job, if it is not yet, by a lease on the job's name. Nothing
@@ -344,7 +354,7 @@ class _Prefetch:
         name = each.job.name
         if each.ours or name in _IN_HAND:
             return
-        _IN_HAND.add(name)
+        self._take(name)
         if not await self._store.lease([name]):
             _IN_HAND.discard(name)
         else:
@@ -359,6 +369,11 @@ class _Prefetch:
             each.reserved = self._budget.reserve(each.job.reserved_nano) or 0
             if not self._store.exclusive:
                 await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
+
+    def _take(self, name: str) -> None:
+        """Note that this prefetch collects the job, so that no other one of this process does."""
+        _IN_HAND.add(name)
+        self._in_hand.add(name)
 
     async def _resume(self, each: _Open) -> None:
         """Resume a job whose batch is not known. If it may have been created, it is looked for. If the provider does
@@ -414,8 +429,10 @@ class _Prefetch:
             return False
         chunk = _Chunk(self._folder / f"{os.getpid()}-{id(self)}.part", self._max_requests, self._max_bytes)
         try:
-            await self._fill(chunk)
-            each = await self._staged(chunk) if chunk.keys else None
+            async with self._staging:  # what one prefetch of this process has read, no other one reads
+                await self._load()
+                await self._fill(chunk)
+                each = await self._staged(chunk) if chunk.keys else None
         except BaseException:
             self._drop(chunk)
             raise
@@ -488,7 +505,7 @@ class _Prefetch:
             created=self._clock(),
             context=json.dumps({"given": self._context, "kinds": list(chunk.kinds), "which": which}),
         )
-        _IN_HAND.add(job.name)
+        self._take(job.name)
         await self._store.lease([job.name])
         await asyncio.to_thread(self._store.stage_job, job, list(chunk.keys))
         chunk.path.replace(self._spool(job))

@@ -215,7 +215,9 @@ class Remote:
         passing = PASSING.search(f"{first.get('code')} {first.get('message')}")
         line = first.get("line")
         sent = body_of_line(line) if isinstance(line, int) else "{}"
-        return self.fault(503 if passing else 400, json.dumps({"error": first}).encode(), sent)
+        words = {"code": first.get("code"), "message": first.get("message") or "no message"}
+        fault = self.fault(503 if passing else 400, json.dumps({"error": words}).encode(), sent)
+        return fault._replace(message=fault.message.partition(" ")[2])
 
     def fault(self, status: int, body: bytes, sent: str) -> Fault:
         """What a refusal means, with a message that has neither the API key nor passages of the request `sent`."""
