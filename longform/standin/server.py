@@ -207,7 +207,9 @@ class Standin:
             "GET /v1/files/{id}": lambda request, body: batches.file(request.match_info["id"]),
             "DELETE /v1/files/{id}": lambda request, body: batches.delete(request.match_info["id"]),
             "GET /v1/files/{id}/content": lambda request, body: batches.content(request.match_info["id"]),
-            "POST /v1/batches": lambda request, body: batches.create(_json(body)),
+            "POST /v1/batches": lambda request, body: batches.create(
+                _json(body), request.headers.get("Idempotency-Key")
+            ),
             "GET /v1/batches": lambda request, body: batches.batches(request.query),
             "GET /v1/batches/{id}": lambda request, body: batches.batch(request.match_info["id"]),
             "POST /v1/batches/{id}/cancel": lambda request, body: batches.cancel(request.match_info["id"]),

@@ -96,9 +96,10 @@ class Gatherer:
         if not there:
             return True
         size, came = await self._remote.size(file), path.stat().st_size
+        tally.whole = came == size
         if size is None:
-            return tally.page or tally.torn > 0
-        return came < size or (tally.page and came != size)
+            return tally.is_page or tally.torn
+        return came < size or (tally.is_page and not tally.whole)
 
 
 def files_of(batch: dict[str, Any]) -> dict[str, str]:

@@ -62,24 +62,31 @@ Keep = Callable[[Item, Mapping[str, Any], Reply], tuple[Record | None, Paid | No
 
 @dataclass(slots=True)
 class Tally:
-    """What a file of replies contains. `places`: the requests, by their position in the job, that have a line in it.
-    `broken`: lines without JSON or a key; `torn`: of these the last one, if it has no line break (0 or 1), as of a
-    file that is not whole.
+    """What a file of replies contained, each time that it was fetched. `places`: the requests, by their position in
+    the job, that have a line in it. Of the last time: `broken`, the lines without JSON or a key; `torn`, whether the
+    last line is broken and has no line break; `good`, the number of other lines; `whole`, whether the file was as
+    large as the provider says.
     """
 
     places: set[int] = field(default_factory=set)
     broken: int = 0
-    torn: int = 0
+    torn: bool = False
+    good: int = 0
+    whole: bool = False
+
+    def start(self) -> None:
+        """Begin to count another time."""
+        self.broken, self.torn, self.good, self.whole = 0, False, 0, False
 
     @property
-    def page(self) -> bool:
+    def is_page(self) -> bool:
         """Whether all of its lines are broken, as those of a proxy's page in its place."""
-        return self.broken > 0 and not self.places
+        return self.broken > 0 and not self.good
 
     @property
     def lines(self) -> int:
-        """The number of whole lines, of several for one request only one; 0 for a page."""
-        return 0 if self.page else len(self.places) + self.broken - self.torn
+        """The number of its lines, of several for one request only one; broken ones only if it was whole."""
+        return len(self.places) + (self.broken if self.whole else 0)
 
 
 class Collector:
@@ -118,7 +125,8 @@ class Collector:
         are left out; so are lines that are no JSON object or have no key. What the lines are is added to `tally`.
         """
         group: dict[str, Reply] = {}
-        size = tally.broken = tally.torn = 0
+        size = 0
+        tally.start()
         with path.open("rb") as file:
             for line, whole in lines_of(file):
                 found = self._read(line, whole, tally) if line.strip() else None
@@ -178,8 +186,9 @@ class Collector:
         key, response = document.get("custom_id"), document.get("response")
         if not isinstance(key, str):
             tally.broken += 1
-            tally.torn = int(not line.endswith(b"\n") and whole)
+            tally.torn = not line.endswith(b"\n") and whole
             return None
+        tally.good += 1
         if key not in self.places:
             return None
         tally.places.add(self.places[key])
