@@ -70,8 +70,8 @@ def _waiting(counts: Counts, stage: str) -> str:
     why = "; ".join(f"{number:,}: {reason}" for reason, number in reasons[:REASONS_SHOWN])
     more = "; and other reasons" if len(reasons) > REASONS_SHOWN else ""
     return (
-        f"{len(counts.unanswered):,} questions of {stage} have no answer from a batch ({why}{more}): run the same "
-        'command again, or set unbatched = "online" to have such questions asked singly, at full price.'
+        f"No batch answered {len(counts.unanswered):,} of the questions of {stage} ({why}{more}): run the same command "
+        'again, or set unbatched = "online" to have such questions asked singly, at full price.'
     )
 
 

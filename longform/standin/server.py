@@ -257,10 +257,12 @@ class Standin:
         """
         if fault:
             self._counts.outcomes[fault.name] += 1
-            await asyncio.sleep(slow_seconds(fault, 0.0))
             if fault.name in REFUSALS:
+                await asyncio.sleep(slow_seconds(fault, 0.0))
                 return error_reply(fault, request.headers.get("Authorization", ""))
-        return self._others[name](request, body)
+        reply = self._others[name](request, body)
+        await asyncio.sleep(slow_seconds(fault, 0.0) if fault else 0.0)  # what is slow was done before its answer
+        return reply
 
     async def _ask(
         self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request

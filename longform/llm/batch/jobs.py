@@ -55,7 +55,7 @@ from longform.llm.batch.files import (
     reread,
 )
 from longform.llm.batch.progress import Progress, is_perhaps_created, progress_of
-from longform.llm.batch.remote import Remote, Say, Sleep, pauses
+from longform.llm.batch.remote import SEARCH_SECONDS, Remote, Say, Sleep, pauses
 from longform.llm.price import Budget
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
@@ -266,6 +266,7 @@ class _Prefetch:
         self._ready: deque[Item] = deque()
         self._second: set[str] = set()
         self._elsewhere: set[str] = set()
+        self._patience = SEARCH_SECONDS
         self._in_hand: set[str] = set()
         self._max_requests, self._max_bytes = max_requests, max_bytes
         self._crowded = False
@@ -331,10 +332,11 @@ class _Prefetch:
 
     async def _adopt(self) -> None:
         """Load this endpoint's jobs of earlier runs from the store, those that have not ended, and check each one
-        (`_look`).
+        (`_look`). Those that may have been created are looked for together: SEARCH_SECONDS in all.
         """
         await self._load()
         await self._look()
+        self._patience = SEARCH_SECONDS
 
     async def _load(self) -> None:
         """Load the jobs of this endpoint that are in the store, have not ended, and are not loaded yet."""
@@ -380,7 +382,10 @@ class _Prefetch:
         not have it, the job is submitted, if its file of requests is still in the folder or uploaded; else it ends as
         GONE.
         """
-        found = await self._search(each) if is_perhaps_created(each.job) else []
+        found: list[dict[str, Any]] = []
+        if is_perhaps_created(each.job):
+            found = await self._search(each, self._patience)
+            self._patience = self._patience if found else 0.0
         if found:
             await self._use(each, found)
         elif self._spool(each.job).exists() or await self._is_uploaded(each.job):
@@ -390,12 +395,14 @@ class _Prefetch:
             self._say(f"{each.named}: it was never submitted and its file is gone; its requests go into a new one")
             await self._end(each, "GONE")
 
-    async def _search(self, each: _Open) -> list[dict[str, Any]]:
-        """The batches of a job that may have been created; from now on it is looked for twins."""
+    async def _search(self, each: _Open, seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
+        """The batches of a job that may have been created, looked for as `Remote.search` does; from now on it is looked
+        for twins.
+        """
         if not each.progress.unsure:
             each.progress.unsure = True
             await self._save(each)
-        return await self._remote.search(each.job)
+        return await self._remote.search(each.job, seconds)
 
     async def _use(self, each: _Open, found: list[dict[str, Any]]) -> None:
         """Write down which of the provider's batches of a job is kept, and which are twins of it; a kept batch whose

@@ -63,18 +63,17 @@ class Remote:
                 return None
             await self._wait(pauses, outcome)
 
-    async def search(self, job: Job) -> list[dict[str, Any]]:
-        """The batches of a job, as soon as the provider lists one; looks for one after growing pauses, for
-        SEARCH_SECONDS. [] if there is none.
+    async def search(self, job: Job, seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
+        """The batches of a job, as soon as the provider lists one; looks for one after growing pauses, for so many
+        seconds. [] if there is none.
         """
-        waits = pauses_up_to(SEARCH_SECONDS)
+        waits = pauses_up_to(seconds)
         while not (found := await self.batches(job)):
             pause = next(waits, None)
             if pause is None:
                 break
             if pause == FIRST_PAUSE_SECONDS:
-                minutes = SEARCH_SECONDS / 60
-                self._say(f"batch {job.name[:12]}: looking for it at the provider, up to {minutes:g} minutes")
+                self._say(f"batch {job.name[:12]}: looking for it at the provider, up to {seconds / 60:g} minutes")
             await self._sleep(pause)
         return found
 

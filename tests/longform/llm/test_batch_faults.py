@@ -205,6 +205,18 @@ def test_a_job_that_a_killed_process_uploaded_only_is_submitted_without_a_search
     assert "GET /batches" not in provider.log
 
 
+def test_several_jobs_of_a_killed_process_are_looked_for_together(place: Place, provider: Faulty) -> None:
+    with pytest.raises(Killed):
+        place.run(items_of(6), die_at=2 * SUBMITTED, max_requests=3)
+    with closing(open_responses(place.where)) as store:
+        for job in store.jobs():
+            store.update_job(job.name, state="CREATING", remote=None)
+    provider.batches.clear()
+    assert place.run(items_of(6), max_requests=3).stored == 6
+    assert creations(provider) == 4
+    assert SEARCH_SECONDS <= sum(place.slept) < SEARCH_SECONDS + 60
+
+
 def test_an_uploaded_job_of_an_earlier_release_is_looked_for_first(place: Place, provider: Faulty) -> None:
     with pytest.raises(Killed):
         place.run(items_of(3), die_at=CREATED)
@@ -504,7 +516,7 @@ def test_questions_that_a_batch_left_wait_for_the_next_run_and_the_sentence_says
         endpoint = Endpoint("mine", "m", base_url=server.url, capabilities=frozenset({"batch"}))
         given: dict[str, Any] = {"stage": "s", "recipe": "", "folder": tmp_path / "b", "say": lambda _: None}
         models.prefetch(endpoint, REQUESTS, **given)
-        with pytest.raises(Incomplete, match="2 questions of s have no answer from a batch") as left:
+        with pytest.raises(Incomplete, match="No batch answered 2 of the questions of s") as left:
             ask(models, endpoint)
         assert "expired" in str(left.value)
         assert 'unbatched = "online"' in str(left.value)
