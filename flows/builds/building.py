@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows.builds.options import Options as Options
-from flows.config.endpoints import ModelSettings, batched, ceilings_of_stages, check_batches
+from flows.config.endpoints import ModelSettings, batched, ceilings_of_stages, check_batches, unbatched
 from flows.registry import DATASETS as DATASETS
 from flows.registry import audits_of, config_class, stages_of
 from flows.registry import module_of as module_of
@@ -183,6 +183,7 @@ def build(
             models=models,
             force=options.force,
             batch=batched(config),
+            unbatched_online={stage for stage, then in unbatched(config).items() if then == "online"},
             shared_responses=isinstance(where, str) and not models.budget.caps,
             ceilings=ceilings_of_stages(config),
             accept=[*(options.accept or ()), *_accepted_before(known, options)],

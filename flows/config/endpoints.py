@@ -171,6 +171,9 @@ class StageConfig(BaseModel):
     ceilings: CeilingsConfig | None = Field(
         None, description="a table as [ceilings] for this stage, e.g. { refused = 0.3 }; it leaves the others as there"
     )
+    unbatched: Literal["wait", "online"] | None = Field(
+        None, description="what becomes of questions that a batch leaves unanswered, instead of `unbatched`"
+    )
 
 
 class ModelSettings(BaseModel):
@@ -185,6 +188,10 @@ class ModelSettings(BaseModel):
     model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
     mode: Literal["online", "batch"] = Field(
         "online", description="batch: through the provider's Batch API, at about half the price, within a day"
+    )
+    unbatched: Literal["wait", "online"] = Field(
+        "wait",
+        description="questions that a batch leaves unanswered wait for the next run, or go online, at full price",
     )
     prompts: str | None = Field(
         None, description="folder whose files take the place of those in prompts/, e.g. its axioms/corrupt.md"
@@ -214,8 +221,8 @@ class ModelSettings(BaseModel):
         return self
 
 
-def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode"]) -> str:
-    """The setting `model` or `mode` of a stage: from its own table in [stages], else that of
+def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode", "unbatched"]) -> str:
+    """The setting `model`, `mode` or `unbatched` of a stage: from its own table in [stages], else that of
     the whole configuration.
     """
     return str(getattr(config.stages.get(stage), setting, None) or getattr(config, setting))
@@ -241,6 +248,13 @@ def ceilings_of_stages(config: ModelSettings) -> dict[str, Ceilings]:
 def batched(config: ModelSettings) -> frozenset[str]:
     """The names of the stages that send their requests through the provider's Batch API (mode = "batch")."""
     return frozenset(stage for stage in config.MODEL_STAGES if _chosen(stage, config, "mode") == "batch")
+
+
+def unbatched(config: ModelSettings) -> dict[str, str]:
+    """stage -> what becomes of its questions that a batch leaves unanswered, "wait" or "online"; of the stages in batch
+    mode.
+    """
+    return {stage: _chosen(stage, config, "unbatched") for stage in config.MODEL_STAGES if stage in batched(config)}
 
 
 def check_batches(config: ModelSettings) -> None:

@@ -139,18 +139,20 @@ class Build:
         models: Models,
         force: str | None = None,
         batch: Collection[str] = (),
+        unbatched_online: Collection[str] = (),
         shared_responses: bool = False,
         ceilings: Mapping[str, Ceilings] | None = None,
         accept: Collection[str] = (),
     ) -> None:
         """`force`: the stage that is made again even if it is stored. `batch`: the stages whose questions go through
-        the Batch API first. `shared_responses`: units that ask models may be made by workers on any machine, as all of
-        them reach the response store. `ceilings`: stage -> how many of its replies may be of no use, where that is not
-        the default. `accept`: gates (stages, audits) that are not to end the build.
+        the Batch API first; `unbatched_online`: those of them whose questions may be asked by single calls where a
+        batch leaves them unanswered. `shared_responses`: units that ask models may be made by workers on any machine,
+        as all of them reach the response store. `ceilings`: stage -> how many of its replies may be of no use, where
+        that is not the default. `accept`: gates (stages, audits) that are not to end the build.
         """
         self.store, self.tasks, self.runner, self.progress, self.models = store, tasks, runner, progress, models
         self.force, self.batch, self.shared_responses = force, batch, shared_responses
-        self.ceilings, self.accept = ceilings or {}, frozenset(accept)
+        self.unbatched_online, self.ceilings, self.accept = unbatched_online, ceilings or {}, frozenset(accept)
         self.digests = Digests(store.home)
         self.shared = store.home / temporary()
         self.stopping = threading.Event()
@@ -292,6 +294,8 @@ class Build:
         )
         if call.online and call.name in self.batch:
             self._prefetch(call, list(to_make.values()), ceilings)
+            held = self.models.held.get(call.name, {})
+            to_make = {unit: replace(job, held=held) for unit, job in to_make.items()}
         self._make_parts(call, to_make, parts_of, ceilings)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
@@ -437,6 +441,7 @@ class Build:
             recipe=call.recipe.fingerprint,
             folder=self.store.home / "llm" / "batches",
             say=self.progress.say,
+            online=call.name in self.unbatched_online,
         )
 
     def _judge_pilot(self, call: StageCall, endpoint: Endpoint, pilot: list[Request], ceilings: Ceilings) -> None:

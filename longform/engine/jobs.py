@@ -54,7 +54,8 @@ class Job:
     `responses`: the path or address of the store of model responses; empty: the file in the home. `shared`: the folder
     of the build, None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the
     longest chain of stages that wait for its stage. `asking`: further arguments of the worker's Models. `ceilings`: of
-    a stage whose model's replies are judged, else None.
+    a stage whose model's replies are judged, else None. `held`: the questions of the stage that wait for a batch (key
+    -> why, in a sentence).
     """
 
     module: str
@@ -72,6 +73,7 @@ class Job:
     stages_after: int = 0
     asking: dict[str, Any] = field(default_factory=dict)
     ceilings: Ceilings | None = None
+    held: dict[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -206,6 +208,7 @@ def execute(job: Job) -> list[Part]:
     health = Health(job.stage, job.ceilings) if job.ceilings else None
     models = Models(where, offline=job.offline, home=job.home, **job.asking)
     with models, _watched(job, models, meter) as stop:
+        models.held[job.stage] = job.held
         return execute_with(job, models, stop, meter, health)
 
 

@@ -108,11 +108,13 @@ class PendingRequest:
 
 class Shared(Protocol):
     """What all clients of a build share: the response store, a dispatcher for each endpoint, the rules of the offline
-    model, and which stored failures are to be asked again (`retry`).
+    model, which stored failures are to be asked again (`retry`), and the questions of each stage that wait for a batch
+    (`held`: stage -> key -> why, in a sentence).
     """
 
     offline: offline.Rules
     retry: Retry
+    held: dict[str, dict[str, str]]
 
     @property
     def store(self) -> ResponseStore: ...
@@ -143,12 +145,19 @@ class PendingRequests:
         try:
             stored = self._models.store.get([each.key for each in new]) if new else {}
             missing = [each for each in new if not self._resolve_or_retry(each, stored.get(each.key), None)]
-            self._submit(missing)
+            self._submit([each for each in missing if not self._hold(each)])
         except BaseException as error:  # whatever it is, others may have joined these
             for each in (each for each in new if each.result is None):
                 self._resolve(each, self.dispatcher.as_ours(error))
             raise
         return found
+
+    def _hold(self, pending: PendingRequest) -> bool:
+        """Whether the question is one that a batch is to answer, not a single call: then its result is Incomplete."""
+        why = self._models.held.get(self._stage, {}).get(pending.key)
+        if why is not None:
+            self._resolve(pending, Incomplete(why))
+        return why is not None
 
     def _joined(
         self, chunk: Sequence[tuple[T, Request]]

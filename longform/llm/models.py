@@ -39,6 +39,8 @@ class Models:
     """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
     PostgreSQL database) and the event loop's thread are opened when first needed.
 
+    `held`: stage -> key -> why this question of the stage is not asked by a single call, in a sentence.
+
     `max_cost`: the cap of this run in US dollars; None: no cap. `caps`: limits that other runs count for as well.
     `retry`: which questions whose stored result is a failure are asked again. `failed_runs`: after so many runs without
     an answer a question ends as a failure. `run` and `dataset` are written to the ledger. `ahead` returns the endpoints
@@ -74,6 +76,7 @@ class Models:
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
         self._say = say
+        self.held: dict[str, dict[str, str]] = {}
         self.offline: Rules = offline or {}
         self._lock = threading.RLock()
         self._store: ResponseStore | None = None
@@ -115,9 +118,13 @@ class Models:
         recipe: str,
         folder: Path,
         say: Callable[[str], None],
+        online: bool = False,
+        at_most: int | None = None,
     ) -> None:
         """Have the provider's Batch API answer those of these requests that have no stored reply; returns when its
-        jobs have ended. Requests that get no reply there are left to single calls.
+        jobs have ended. Requests that get no reply there are left to single calls if these are allowed (`online`);
+        else they are `held` back: a client of this stage gets Incomplete for them. `at_most`: only the first so many
+        requests.
 
         Request files are kept in `folder` until their job has ended. `say` is called with messages for the user.
         BudgetError where the budget has no room for all requests, EndpointError where the key is missing or the
@@ -132,8 +139,18 @@ class Models:
         if first is None and (self._keyless([endpoint]) or not self.store.jobs(endpoint.name)):
             return
         self.check_keys(endpoint)
-        requests = chain([] if first is None else [first], requests)
-        prefetch_stage(dispatcher, endpoint, requests, stage=stage, recipe=recipe, folder=folder, say=say)
+        held = prefetch_stage(
+            dispatcher,
+            endpoint,
+            chain([] if first is None else [first], requests),
+            stage=stage,
+            recipe=recipe,
+            folder=folder,
+            say=say,
+            online=online,
+            at_most=at_most,
+        )
+        self.held[stage] = {**self.held.get(stage, {}), **held}
 
     @property
     def store(self) -> ResponseStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
@@ -16,7 +17,9 @@ from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.send.bodies import Bodies, chat_key, read_completion
 from longform.llm.send.dispatch import Dispatcher
-from longform.llm.send.faults import fault_of
+from longform.llm.send.faults import fault_of, without_question
+
+REASONS_SHOWN = 3
 
 REQUESTS_AT_ONCE = 64
 
@@ -30,9 +33,14 @@ def prefetch_stage(
     recipe: str,
     folder: Path,
     say: Callable[[str], None],
-) -> Counts:
-    """Have batch jobs answer the requests that have no stored reply, wait for the jobs to end, and return what was
-    done. Requests that get no reply there are left to single calls.
+    online: bool = False,
+    at_most: int | None = None,
+) -> dict[str, str]:
+    """Have batch jobs answer the requests that have no stored reply, wait for the jobs to end, and return key -> a
+    sentence for each one that has no answer now and may not be asked by a single call. With `online` it may, and
+    the result is empty.
+
+    `at_most`: only the first so many requests (a pilot), each sample counted as one.
 
     `endpoint` is as this stage uses it: the dispatcher's own endpoint may have other parameters. BudgetError where the
     budget had no room for all requests; the replies until then are stored. EndpointError where the endpoint refuses,
@@ -43,18 +51,30 @@ def prefetch_stage(
         dispatcher.wire(),
         dispatcher.store,
         endpoint,
-        _items(dispatcher, endpoint, requests),
+        islice(_items(dispatcher, endpoint, requests), at_most),
         partial(_to_store, dispatcher),
         budget=dispatcher.budget,
         folder=folder,
         context={"stage": stage, "recipe": recipe},
+        online=online,
         api_key=dispatcher.api_key,
         say=say,
     )
     counts = dispatcher.run(work)  # where it is broken off, the jobs go on at the provider, and it says so
     if counts.short_nano:
         raise BudgetError(dispatcher.out_of_money(counts.short_nano))
-    return counts
+    return {} if online else dict.fromkeys(counts.unanswered, _waiting(counts, stage))
+
+
+def _waiting(counts: Counts, stage: str) -> str:
+    """The sentence for questions of a stage that wait for the next run: how many, why, and what to set."""
+    reasons = Counter(counts.unanswered.values()).most_common()
+    why = "; ".join(f"{number:,}: {reason}" for reason, number in reasons[:REASONS_SHOWN])
+    more = "; and other reasons" if len(reasons) > REASONS_SHOWN else ""
+    return (
+        f"No batch answered {len(counts.unanswered):,} of the questions of {stage} ({why}{more}): run the same command "
+        'again, or set unbatched = "online" to have such questions asked singly, at full price.'
+    )
 
 
 def from_first_unanswered(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Request]) -> Iterator[Request]:
@@ -92,16 +112,18 @@ def _to_store(
     """(record, line of the ledger) to be stored for a batch's reply. `context` has the names `stage` and `recipe` of
     who pays.
 
-    A refusal for good gives a tombstone and no line; any other refusal gives neither, and is left to a single call. An
-    unreadable reply gives both, the record with the code "unusable". Where the reply does not say its tokens, the
-    item's bound is its cost; the cost is None where the price is unknown.
+    A refusal for good gives a tombstone and no line, as does one that may be for good where other requests of the
+    batch were answered; any other refusal gives neither. An unreadable reply gives both, the record with the code
+    "unusable". Where the reply does not say its tokens, the item's bound is its cost; the cost is None where the price
+    is unknown.
     """
     base = dispatcher.base(item.sent, item.task, item.prompt, request_id=reply.request_id, batch=True)
     if reply.status != 200:
         fault = fault_of(reply.status, reply.body, dispatcher.cleaner)
-        if fault.then != "never":
+        if fault.then != "never" and not (fault.then == "unsure" and reply.others_answered):
             return None, None
-        return Record(**base, state=TOMBSTONE, code=fault.kind, body=fault.message.encode()), None
+        message = without_question(fault.message, item.sent)
+        return Record(**base, state=TOMBSTONE, code=fault.kind, body=message.encode()), None
     body = dispatcher.cleaner.body(reply.body)
     completion = read_completion(body)
     tokens = completion.tokens if completion else (0, 0, 0)

@@ -96,6 +96,7 @@ class Batches:
         self._seconds, self._answer_line, self._draw_end = seconds, answer_line, draw_end
         self._files: dict[str, File] = {}
         self._batches: dict[str, Batch] = {}
+        self._by_key: dict[str, Batch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.created: Counter[str] = Counter()
 
@@ -155,16 +156,20 @@ class Batches:
 
     # batches
 
-    def create(self, body: Any) -> web.Response:
+    def create(self, body: Any, key: str | None = None) -> web.Response:
         """The batch object of a new batch, which is answered in the background from now on; it must be called in a
-        running event loop. ErrorReply (400) for an invalid body or an unknown input file.
+        running event loop. With an idempotency `key` that was given before, that of the batch created then. ErrorReply
+        (400) for an invalid body or an unknown input file.
         """
+        if key is not None and key in self._by_key:
+            return as_json(self._by_key[key].document)
         request = checked(BatchRequest, body)
         name = request.input_file_id
         if name not in self._files:
             raise refusal(400, f"No such File object: {name[:100]}", "input_file_id")
         batch = Batch(_batch_document(request), self._files[name].content, self._draw_end())
         self._batches[batch.document["id"]] = batch
+        self._by_key |= {} if key is None else {key: batch}
         self.created[(request.metadata or {}).get("job", "")] += 1
         task = asyncio.get_running_loop().create_task(self._work(batch))
         self._tasks.add(task)
@@ -243,13 +248,13 @@ class Batches:
 
     def _answer_one(self, batch: Batch, line: dict[str, Any]) -> None:
         """Answer one line: count it as completed or failed, and append the answer to the batch's output (status 200)
-        or errors. A lost answer counts as failed and is written nowhere.
+        or errors. A lost answer is neither counted nor written anywhere.
         """
         answer = self._answer_line(line["url"], line["body"])
-        counts = batch.document["request_counts"]
-        counts["completed" if answer.status == 200 and answer.body is not None else "failed"] += 1
         if answer.body is None:
             return
+        counts = batch.document["request_counts"]
+        counts["completed" if answer.status == 200 else "failed"] += 1
         batch.tokens.update({name: answer.usage.get(name, 0) for name in TOKENS})
         response = b'{"status_code": %d, "request_id": "%b", "body": %b}'
         written = response % (answer.status, _id("req_").encode(), answer.body)

@@ -207,7 +207,9 @@ class Standin:
             "GET /v1/files/{id}": lambda request, body: batches.file(request.match_info["id"]),
             "DELETE /v1/files/{id}": lambda request, body: batches.delete(request.match_info["id"]),
             "GET /v1/files/{id}/content": lambda request, body: batches.content(request.match_info["id"]),
-            "POST /v1/batches": lambda request, body: batches.create(_json(body)),
+            "POST /v1/batches": lambda request, body: batches.create(
+                _json(body), request.headers.get("Idempotency-Key")
+            ),
             "GET /v1/batches": lambda request, body: batches.batches(request.query),
             "GET /v1/batches/{id}": lambda request, body: batches.batch(request.match_info["id"]),
             "POST /v1/batches/{id}/cancel": lambda request, body: batches.cancel(request.match_info["id"]),
@@ -255,10 +257,12 @@ class Standin:
         """
         if fault:
             self._counts.outcomes[fault.name] += 1
-            await asyncio.sleep(slow_seconds(fault, 0.0))
             if fault.name in REFUSALS:
+                await asyncio.sleep(slow_seconds(fault, 0.0))
                 return error_reply(fault, request.headers.get("Authorization", ""))
-        return self._others[name](request, body)
+        reply = self._others[name](request, body)
+        await asyncio.sleep(slow_seconds(fault, 0.0) if fault else 0.0)  # what is slow was done before its answer
+        return reply
 
     async def _ask(
         self, kind: type[Question] | type[Texts], body: Any, fault: Fault | None, request: web.Request

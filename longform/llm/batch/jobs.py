@@ -2,16 +2,23 @@
 
 Replies are stored under the keys that single calls use, so that a later single call finds its reply stored. A batch has
 an output file and an error file. Either may be missing, and a batch that failed, expired or was cancelled may still
-have both. Requests without a reply are left to single calls.
+have both. Requests without a reply go into one more batch; what that leaves is left to the next run or, with consent,
+to single calls at full price.
 
 A job is written to the response store before anything is sent, and its name is in the metadata of the provider's batch.
 So a process that was killed at any moment finds its job again instead of paying twice:
 
-    STAGED     in the store; its requests are in FOLDER/NAME.jsonl
-    UPLOADED   the provider has the file
-    SUBMITTED  the provider has the batch and works on it
-    DONE       the replies of the batch are stored
-    GONE       the batch never ran, or cannot be found
+    STAGED      in the store; its requests are in FOLDER/NAME.jsonl
+    UPLOADED    the provider has the file
+    CREATING    the provider may have the batch: it is looked for, with patience, before another is created
+    SUBMITTED   the provider has the batch and works on it
+    COLLECTING  the batch has ended, but its files came short: nothing is deleted, the next run collects again
+    DONE        the replies of the batch are stored, or given up
+    GONE        the batch never ran, or cannot be found
+
+Where the answer to a creation is lost, the provider's list is searched for SEARCH_SECONDS; then the same creation is
+sent again, with the same idempotency key. A provider that does not know such keys, and lists a batch later than that,
+has two: one is kept, the others are cancelled as soon as they are seen, and what they finished is paid and collected.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ import hashlib
 import json
 import os
 import time
+import uuid
 from array import array
 from bisect import bisect_left
 from collections import deque
@@ -29,38 +37,67 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from longform.errors import StoreError
+from longform.errors import EndpointError, Incomplete, StoreError
 from longform.llm.ask.types import Endpoint
-from longform.llm.batch.files import AT_ONCE, Collector, Item, Keep, Reply, is_answered, line_of, reread
-from longform.llm.batch.remote import Remote, Say, Sleep, pauses
+from longform.llm.batch.collect import Gathered, Gatherer, counted
+from longform.llm.batch.files import (
+    AT_ONCE,
+    LINE_BYTES,
+    Collector,
+    Item,
+    Keep,
+    Reply,
+    body_of_line,
+    is_answered,
+    line_of,
+    reread,
+)
+from longform.llm.batch.progress import Progress, is_perhaps_created, progress_of
+from longform.llm.batch.remote import SEARCH_SECONDS, Remote, Say, Sleep, pauses
 from longform.llm.price import Budget
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
+from longform.llm.send.faults import Fault
 from longform.llm.send.wire import Wire
 
 __all__ = ["Counts", "Item", "Keep", "Reply", "cancel", "prefetch"]
 
 MAX_REQUESTS, MAX_BYTES = 50_000, 190_000_000
+LEFTOVERS = (".jsonl", ".part", ".again", ".output", ".error")
+CREATIONS = 3
+SHORT_RUNS = 3
+TWIN_SECONDS = 900.0
 ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
+FURTHEST = ("completed", "finalizing", "in_progress", "validating", "expired", "cancelling", "cancelled", "canceled")
+
+_IN_HAND: set[str] = set()  # names of the jobs that a prefetch of this process collects
+_STAGING: WeakKeyDictionary[Wire, asyncio.Lock] = WeakKeyDictionary()  # one of an endpoint's prefetches stages a job
 
 
 @dataclass(slots=True)
 class Counts:
     """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records.
 
-    `missing` requests got no usable reply from a batch that was collected, or were in a job that the provider did not
-    take (file too large, too many tokens queued) and that could not be split. `broken` lines of the provider's files
-    had no key. `short_nano` is the upper bound of the cost of the next request (billionths of a US dollar, at least 1)
-    where the budget had no room for it, else 0.
+    `unanswered`: key -> why no batch answered this request of the prefetch, in words. `broken` lines of the provider's
+    files had no key. `gone` jobs of earlier runs were never submitted and have no file of requests any more.
+    `short_nano` is the upper bound of the cost of the next request (billionths of a US dollar, at least 1) where the
+    budget had no room for it, else 0.
     """
 
     jobs: int = 0
     sent: int = 0
     stored: int = 0
-    missing: int = 0
     broken: int = 0
+    gone: int = 0
     short_nano: int = 0
+    unanswered: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """The number of requests that no batch answered."""
+        return len(self.unanswered)
 
 
 async def prefetch(
@@ -73,6 +110,7 @@ async def prefetch(
     budget: Budget,
     folder: Path,
     context: Mapping[str, Any],
+    online: bool = False,
     api_key: str | None = None,
     say: Say = lambda _: None,
     clock: Callable[[], float] = time.time,
@@ -81,37 +119,54 @@ async def prefetch(
     max_bytes: int = MAX_BYTES,
 ) -> Counts:
     """Have batch jobs answer the items that have no stored reply, store the replies, and return what was done when
-    these jobs have ended. Items that another process is asking meanwhile are left out. Where the budget has no
+    these jobs have ended. Items that another process is asking meanwhile are waited for. Where the budget has no
     room for an item, it and later ones are not sent (`Counts.short_nano`).
+
+    What a job leaves unanswered is put into one more job; with `online`, which says that it may be asked by single
+    calls, it is left to these at once.
 
     Jobs of earlier runs that have not ended are looked at first; those that have ended at the provider are collected.
     `keep` turns an item, the `context` and a reply into (record, ledger line), each None where there is nothing to
     write. `context` is stored with the job as JSON; its `stage` is the stage that pays. Request files are kept in
     `folder` until their job has ended. A file has at most `max_requests` requests and `max_bytes` bytes, or a single
-    larger request. `say` gets messages for the user. A process may run only one prefetch per endpoint at a time.
+    larger request. `say` gets messages for the user.
 
-    Raises EndpointError where the endpoint refuses, Incomplete where it gives no answer for an hour, and StoreError
-    where requests cannot be written to the folder. Jobs that the provider has go on there, and the next run collects
-    them.
+    Raises EndpointError where the endpoint refuses, also a batch as a whole, Incomplete where it gives no answer for
+    an hour, or none to the creation of a batch, and StoreError where files cannot be written to the folder. Jobs that
+    the provider has go on there, and the next run collects them.
     """
     remote = Remote(wire, endpoint, api_key, say, sleep)
     boundaries = dict(context), say, clock, sleep, max_requests, max_bytes
-    work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, *boundaries)
-    await work.run()
+    staging = _STAGING.setdefault(wire, asyncio.Lock())
+    work = _Prefetch(remote, store, endpoint, items, keep, budget, folder, online, staging, *boundaries)
+    try:
+        await work.run()
+    except OSError as error:
+        raise StoreError(f"The folder {folder} cannot be used ({error}): check disk space and rights.") from None
     return work.counts
 
 
 async def cancel(
-    wire: Wire, job: Job, endpoint: Endpoint, *, api_key: str | None = None, say: Say = lambda _: None
+    wire: Wire,
+    job: Job,
+    endpoint: Endpoint,
+    *,
+    api_key: str | None = None,
+    say: Say = lambda _: None,
+    sleep: Sleep = asyncio.sleep,
 ) -> bool:
-    """Ask the provider to cancel a job; the next run collects the replies that were finished before.
+    """Ask the provider to cancel a job, with all batches of it; the next run collects the replies that were finished
+    before. A batch that may have been created is looked for as `prefetch` does.
 
     False where the provider has no batch of this job: then the caller can mark the job as ended. EndpointError where
     the provider refuses, Incomplete where it gives no answer for an hour.
     """
-    remote = Remote(wire, endpoint, api_key, say, asyncio.sleep)
-    there = job.remote or (await remote.find(job.name) or {}).get("id")
-    return there is not None and await remote.cancel(str(there))
+    remote, progress = Remote(wire, endpoint, api_key, say, sleep), progress_of(job)
+    found = await remote.search(job) if is_perhaps_created(job) else []
+    found += await remote.batches(job) if job.remote and progress.unsure else []
+    known = [job.remote] if job.remote else []
+    ids = dict.fromkeys([*known, *progress.twins, *(str(batch["id"]) for batch in found)])
+    return any([await remote.cancel(each) for each in ids])
 
 
 @dataclass(slots=True)
@@ -147,16 +202,31 @@ class _Chunk:
 
 @dataclass(slots=True)
 class _Open:
-    """A job that has not ended. `keys`: the first 64 bits of each of its requests' keys, sorted. `ours`: this process
-    collects it, no other one. `wanted`: it has requests of this prefetch, which therefore waits for it. `reserved`:
-    money set aside for it in this run's budget, in billionths of a US dollar.
+    """A job that has not ended. `keys`: the first 64 bits of each of its requests' keys, sorted. `progress`: how far it
+    is at the provider.
+
+    `ours`: this process collects it, no other one. `wanted`: it has requests of this prefetch, which therefore waits
+    for it. `left`: why it is left to the next run; "" while it is looked at. `reserved`: money set aside for it in this
+    run's budget; `spent`: what its `calls` replies cost that were stored in this run; both in billionths of a US
+    dollar. `waited`: seconds that twins were waited for. `refused`: why one of its requests was refused, in words.
     """
 
     job: Job
     keys: array[int]
+    progress: Progress
     reserved: int = 0
     ours: bool = True
     wanted: bool = True
+    left: str = ""
+    spent: int = 0
+    calls: int = 0
+    waited: float = 0.0
+    refused: Fault | None = None
+
+    @property
+    def named(self) -> str:
+        """The job, in messages."""
+        return f"batch {self.job.name[:12]}"
 
     def holds(self, number: int) -> bool:
         """Whether the job has a request whose key begins with these 64 bits."""
@@ -178,6 +248,8 @@ class _Prefetch:
         keep: Keep,
         budget: Budget,
         folder: Path,
+        online: bool,
+        staging: asyncio.Lock,
         context: dict[str, Any],
         say: Say,
         clock: Callable[[], float],
@@ -188,18 +260,23 @@ class _Prefetch:
         self.counts = Counts()
         self._remote, self._store, self._endpoint, self._keep = remote, store, endpoint, keep
         self._items, self._budget, self._folder, self._context = iter(items), budget, folder, context
-        self._say, self._clock, self._sleep = say, clock, sleep
+        self._online, self._staging, self._say, self._clock, self._sleep = online, staging, say, clock, sleep
+        self._gatherer = Gatherer(remote, store, folder, say, sleep)
         self._open: dict[str, _Open] = {}
         self._ready: deque[Item] = deque()
+        self._second: set[str] = set()
+        self._elsewhere: set[str] = set()
+        self._patience = SEARCH_SECONDS
+        self._in_hand: set[str] = set()
         self._max_requests, self._max_bytes = max_requests, max_bytes
         self._crowded = False
         self._pauses = pauses()
 
     async def run(self) -> None:
         """Load the open jobs of earlier runs and check them. Send new jobs while items and budget last; then check the
-        open jobs after growing pauses, and go on sending when one has ended. Ends when no open job has requests of
-        this prefetch and, where the budget was short, this process has no open job whose end could free money. Then
-        leases are released.
+        open jobs after growing pauses, and go on sending when one has ended. Ends when no open job that is looked at
+        has requests of this prefetch and, where the budget was short, this process has no open job whose end could
+        free money. Then leases are released, and what other processes are asking is waited for.
 
         In any case money reserved for jobs that are still open is given back. If the run is cancelled, the user is
         told that jobs go on at the provider.
@@ -210,12 +287,14 @@ class _Prefetch:
             while True:
                 while await self._send_next():
                     pass
-                jobs = self._open.values()
-                if not any(each.wanted or (each.ours and self.counts.short_nano) for each in jobs):
+                looked_at = [each for each in self._open.values() if not each.left]
+                if not any(each.wanted or (each.ours and self.counts.short_nano) for each in looked_at):
                     break
-                await self._sleep(next(self._pauses))
+                await self._pause(looked_at)
                 await self._look()
+            await self._note_left()
             await self._release_leases()
+            await self._wait_for_others()
         except asyncio.CancelledError:
             if any(each.job.remote for each in self._open.values()):
                 self._say(
@@ -225,8 +304,16 @@ class _Prefetch:
             raise
         finally:
             for each in self._open.values():
-                self._budget.settle(each.reserved, 0, calls=0)
+                self._settle(each)
             self._open.clear()
+            _IN_HAND.difference_update(self._in_hand)
+
+    async def _pause(self, looked_at: list[_Open]) -> None:
+        """Sleep before the next look at the open jobs."""
+        pause = next(self._pauses)
+        await self._sleep(pause)
+        for each in looked_at:
+            each.waited += pause if each.job.remote in each.progress.collected else 0.0
 
     # earlier runs
 
@@ -240,18 +327,24 @@ class _Prefetch:
         needed = {f"{job.name}.jsonl" for job in self._store.jobs()}
         ours = f"{os.getpid()}-"
         for path in self._folder.iterdir():
-            leftover = path.suffix in (".jsonl", ".part", ".again") and not path.name.startswith(ours)
-            if leftover and path.name not in needed:
+            if path.suffix in LEFTOVERS and not path.name.startswith(ours) and path.name not in needed:
                 path.unlink(missing_ok=True)
 
     async def _adopt(self) -> None:
         """Load this endpoint's jobs of earlier runs from the store, those that have not ended, and check each one
-        (`_look`).
+        (`_look`). Those that may have been created are looked for together: SEARCH_SECONDS in all.
         """
-        for job in await asyncio.to_thread(self._store.jobs, self._endpoint.name):
-            keys = await asyncio.to_thread(self._store.job_keys, job.name)
-            self._open[job.name] = _Open(job, _numbers(keys), ours=False, wanted=False)
+        await self._load()
         await self._look()
+        self._patience = SEARCH_SECONDS
+
+    async def _load(self) -> None:
+        """Load the jobs of this endpoint that are in the store, have not ended, and are not loaded yet."""
+        for job in await asyncio.to_thread(self._store.jobs, self._endpoint.name):
+            if job.name in self._open:
+                continue
+            keys = await asyncio.to_thread(self._store.job_keys, job.name)
+            self._open[job.name] = _Open(job, _numbers(keys), progress_of(job), ours=False, wanted=False)
 
     async def _take_over(self, each: _Open) -> None:
         """Make this process the one that collects the job, if it is not yet, by a lease on the job's name. Nothing
@@ -260,32 +353,74 @@ class _Prefetch:
         Then the job is read from the store again. If it has ended meanwhile, it is removed from the open jobs. Else
         its money is reserved, if the budget has room for it, and its keys are leased if the store is shared.
         """
-        if each.ours:
+        name = each.job.name
+        if each.ours or name in _IN_HAND:
             return
-        if await self._store.lease([each.job.name]):
+        self._take(name)
+        if not await self._store.lease([name]):
+            _IN_HAND.discard(name)
+        else:
             still = await asyncio.to_thread(self._store.jobs, self._endpoint.name)
-            found = next((job for job in still if job.name == each.job.name), None)
+            found = next((job for job in still if job.name == name), None)
             each.job, each.ours = found or each.job, True
+            each.progress = progress_of(each.job)
             if found is None:
+                self._elsewhere.update(await asyncio.to_thread(self._store.job_keys, name) if each.wanted else [])
                 await self._forget(each)
                 return
             each.reserved = self._budget.reserve(each.job.reserved_nano) or 0
             if not self._store.exclusive:
                 await self._store.lease(await asyncio.to_thread(self._store.job_keys, each.job.name))
 
+    def _take(self, name: str) -> None:
+        """Note that this prefetch collects the job, so that no other one of this process does."""
+        _IN_HAND.add(name)
+        self._in_hand.add(name)
+
     async def _resume(self, each: _Open) -> None:
-        """Resume a job whose batch id was never recorded. If the provider has a batch with the job's name, that batch
-        is used; else the job is submitted, if its file of requests is still in the folder or uploaded; else it ends as
+        """Resume a job whose batch is not known. If it may have been created, it is looked for. If the provider does
+        not have it, the job is submitted, if its file of requests is still in the folder or uploaded; else it ends as
         GONE.
         """
-        batch = await self._remote.find(each.job.name)
-        if batch is not None:
-            file = batch.get("input_file_id") or each.job.input_file
-            await self._update(each, state="SUBMITTED", remote=str(batch["id"]), input_file=file)
+        found: list[dict[str, Any]] = []
+        if is_perhaps_created(each.job):
+            found = await self._search(each, self._patience)
+            self._patience = self._patience if found else 0.0
+        if found:
+            await self._use(each, found)
         elif self._spool(each.job).exists() or await self._is_uploaded(each.job):
             await self._submit(each)
         else:
-            await self._end(each, "GONE", 0, 0)
+            self.counts.gone += 1
+            self._say(f"{each.named}: it was never submitted and its file is gone; its requests go into a new one")
+            await self._end(each, "GONE")
+
+    async def _search(self, each: _Open, seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
+        """The batches of a job that may have been created, looked for as `Remote.search` does; from now on it is looked
+        for twins.
+        """
+        if not each.progress.unsure:
+            each.progress.unsure = True
+            await self._save(each)
+        return await self._remote.search(each.job, seconds)
+
+    async def _use(self, each: _Open, found: list[dict[str, Any]]) -> None:
+        """Write down which of the provider's batches of a job is kept, and which are twins of it; a kept batch whose
+        replies are stored stays that. Those that are no twins yet are cancelled at the next look (`_look_at`).
+        """
+        there = {str(batch["id"]): batch for batch in found}
+        if each.job.remote and each.job.remote not in there:
+            there[each.job.remote] = await self._remote.batch(each.job, each.job.remote)
+        kept = each.job.remote if each.progress.collected else None
+        kept = kept or max(there, key=lambda name: (_rank(there[name]), name == each.job.remote))
+        known = {kept, *each.progress.twins}
+        new = [name for name in there if name not in known]
+        each.progress.twins = [name for name in [*each.progress.twins, *new] if name != kept]
+        file = there[kept].get("input_file_id") if kept in there else None
+        await self._save(each, state="SUBMITTED", remote=kept, input_file=file or each.job.input_file)
+        if new:
+            others = ", ".join(each.progress.twins)
+            self._say(f"{each.named}: the provider created it more than once; {kept} is kept, cancelled: {others}")
 
     # sending
 
@@ -301,13 +436,12 @@ class _Prefetch:
             return False
         chunk = _Chunk(self._folder / f"{os.getpid()}-{id(self)}.part", self._max_requests, self._max_bytes)
         try:
-            await self._fill(chunk)
-            each = await self._staged(chunk) if chunk.keys else None
-        except BaseException as error:
+            async with self._staging:  # what one prefetch of this process has read, no other one reads
+                await self._load()
+                await self._fill(chunk)
+                each = await self._staged(chunk) if chunk.keys else None
+        except BaseException:
             self._drop(chunk)
-            if isinstance(error, OSError):
-                unwritable = f"The folder {self._folder} cannot be written ({error}): check disk space and rights."
-                raise StoreError(unwritable) from None
             raise
         if each is None:
             self._drop(chunk)
@@ -349,6 +483,7 @@ class _Prefetch:
             wanted = [key for key in group if not is_answered(stored.get(key)) and key not in chunk.keys]
             missing = [key for key in wanted if not self._claim_open_job(key)]
             granted = await self._store.lease(missing) if missing else set()
+            self._elsewhere.update(key for key in missing if key not in granted)
             self._ready.extend(group[key] for key in missing if key in granted)
         return self._ready.popleft()
 
@@ -369,7 +504,7 @@ class _Prefetch:
             list(chunk.keys.values()) if len(chunk.kinds) > 1 else []
         )  # what each request is, in the order of the keys
         job = Job(
-            name=hashlib.sha256("\n".join(sorted(chunk.keys)).encode()).hexdigest(),
+            name=_new_name(chunk.keys),
             endpoint=self._endpoint.name,
             state="STAGED",
             requests=len(chunk.keys),
@@ -377,26 +512,54 @@ class _Prefetch:
             created=self._clock(),
             context=json.dumps({"given": self._context, "kinds": list(chunk.kinds), "which": which}),
         )
+        self._take(job.name)
         await self._store.lease([job.name])
         await asyncio.to_thread(self._store.stage_job, job, list(chunk.keys))
         chunk.path.replace(self._spool(job))
-        each = self._open[job.name] = _Open(job, _numbers(chunk.keys), chunk.reserved)
+        each = self._open[job.name] = _Open(job, _numbers(chunk.keys), Progress(), chunk.reserved)
         return each
 
     async def _submit(self, each: _Open) -> None:
         """Upload the job's file, unless the provider has it, and create the batch. A job whose file is too large for
-        the provider is split instead.
+        the provider is split instead. Incomplete where CREATIONS creations got no sure answer.
+        """
+        file = await self._uploaded(each)
+        if file is None:
+            await self._split(each, "its file is larger than the provider takes")
+            return
+        for _ in range(CREATIONS):
+            await self._save(each, state="CREATING")
+            try:
+                batch = await self._remote.create(each.job.name, file, self._once(each, "batch"))
+            except EndpointError:
+                await self._save(each, state="CREATING" if each.progress.unsure else "UPLOADED")
+                raise
+            found = [batch] if batch else await self._search(each)
+            if found:
+                await self._use(each, found)
+                self._say(f"{each.named}: {each.job.requests:,} requests sent to {self._endpoint.name}")
+                return
+        raise Incomplete(
+            f'The endpoint "{self._endpoint.name}" gave no readable answer to the creation of {each.named} '
+            f"{CREATIONS} times, and does not list it: run the same command again, which looks for it first."
+        )
+
+    async def _uploaded(self, each: _Open) -> str | None:
+        """The provider's id of the job's file of requests, which is uploaded unless the provider has it; None where it
+        is larger than the provider takes.
         """
         file = each.job.input_file
         if file is None or not await self._is_uploaded(each.job):
-            file = await self._remote.upload(self._spool(each.job))
-            if file is None:
-                await self._split(each, "its file is larger than the provider takes")
-                return
-            await self._update(each, state="UPLOADED", input_file=file)
-        batch = await self._remote.create(each.job.name, file)
-        await self._update(each, state="SUBMITTED", remote=str(batch["id"]))
-        self._say(f"batch {each.job.name[:12]}: {each.job.requests:,} requests sent to {self._endpoint.name}")
+            each.progress.uploads += 1
+            await self._save(each)
+            file = await self._remote.upload(self._spool(each.job), self._once(each, "file"))
+            if file is not None:
+                await self._save(each, state="UPLOADED", input_file=file)
+        return file
+
+    def _once(self, each: _Open, what: str) -> str:
+        """The idempotency key of a step of the job: the same until its file is uploaded anew."""
+        return f"{each.job.name}-{what}-{each.progress.uploads}"
 
     async def _is_uploaded(self, job: Job) -> bool:
         """Whether the provider has the job's file of requests."""
@@ -405,92 +568,224 @@ class _Prefetch:
     # collecting
 
     async def _look(self) -> None:
-        """Check every open job once: take it over; if its batch id is not known, resume it; ask for its batch's
-        status, and collect the batch if it has ended. Jobs that other processes collect are left alone.
+        """Check every open job once: take it over; if its batch is not known, resume it; look at its batch, and collect
+        it if it has ended. Jobs that other processes collect, and those left to the next run, are left alone.
         """
-        for each in list(self._open.values()):
+        for each in [each for each in self._open.values() if not each.left]:
             await self._take_over(each)
-            if each.ours and each.job.remote is None:
+            if each.ours and each.job.remote is None and each.job.name in self._open:
                 await self._resume(each)
-            if each.ours and each.job.name in self._open:
-                batch = await self._remote.batch(each.job)
-                if _status(batch) in ENDED:
-                    await self._collect(each, batch)
-                    self._pauses = pauses()
+            if each.ours and each.job.remote and each.job.name in self._open:
+                await self._look_at(each)
 
-    async def _collect(self, each: _Open, batch: dict[str, Any]) -> None:
-        """Store the replies of an ended batch, whatever its status, add up the counts, end the job as DONE, and delete
-        its files at the provider. A batch that failed because too many tokens are queued is split instead.
+    async def _look_at(self, each: _Open) -> None:
+        """Look at the batches of a job, of which there may be several where it is unsure: cancel twins, and collect
+        those that have ended. The job ends when all are collected, or, where it has every answer, TWIN_SECONDS later.
         """
-        if _status(batch) == "failed" and "token_limit_exceeded" in json.dumps(batch.get("errors")):
+        found = await self._remote.batches(each.job) if each.progress.unsure else []
+        if {str(batch["id"]) for batch in found} - {each.job.remote, *each.progress.twins}:
+            await self._use(each, found)
+        batches = [str(each.job.remote), *each.progress.twins]
+        for remote in [remote for remote in batches if remote not in each.progress.collected]:
+            batch = await self._remote.batch(each.job, remote)
+            if _status(batch) in ENDED:
+                await self._collect(each, remote, batch)
+                self._pauses = pauses()
+            elif remote != each.job.remote and _status(batch) != "cancelling":
+                await self._remote.cancel(remote)
+            if each.left:
+                return
+        if each.job.remote not in each.progress.collected:
+            return
+        missing = await self._missing(each.job)
+        late = [remote for remote in batches if remote not in each.progress.collected]
+        if late and (missing or each.waited < TWIN_SECONDS):
+            return
+        if late:
+            self._say(f"{each.named}: has every answer; {', '.join(late)} has not ended yet and is left")
+        await self._finish(each, missing)
+
+    async def _collect(self, each: _Open, remote: str, batch: dict[str, Any]) -> None:
+        """Store the replies of an ended batch of a job, whatever its status, and write down that they are. Where its
+        files stay short, the job is left to the next run, up to SHORT_RUNS times; with consent to single calls it is
+        not.
+        """
+        twin = remote != each.job.remote
+        collector = await self._collector(each, remote, twin=twin, works=counted(batch)[0] > 0)
+        gathered = await self._gatherer.gather(each.job, batch, collector)
+        self.counts.stored += gathered.stored
+        self.counts.broken += gathered.broken
+        each.spent, each.calls = each.spent + gathered.spent, each.calls + gathered.calls
+        if collector.refused:
+            reply, sent = collector.refused
+            each.refused = self._remote.fault(reply.status, reply.body, sent)
+        each.progress.booked |= {remote: sorted(collector.booked)} if collector.booked else {}
+        if gathered.short and not await self._give_up(each, gathered):
+            return
+        each.progress.collected.append(remote)
+        each.progress.files += [] if gathered.short and not self._online else gathered.files
+        await self._save(each)
+        self._say(f"{each.named} {_status(batch)}: {gathered.stored:,} answers stored")
+
+    async def _give_up(self, each: _Open, gathered: Gathered) -> bool:
+        """Whether the answers that a batch's files lack are given up: with consent to single calls, or in the run
+        number SHORT_RUNS. Else the job is left to the next run.
+        """
+        each.progress.short_runs += 1
+        given_up = self._online or each.progress.short_runs >= SHORT_RUNS
+        then = "given up" if given_up else "nothing is deleted at the provider, the next run collects again"
+        self._say(f"{each.named}: {gathered.short}; {then}")
+        await self._save(each, state="COLLECTING")
+        each.left = "" if given_up else f"the files of its batch are short: {gathered.short}"
+        return given_up
+
+    async def _finish(self, each: _Open, missing: list[str]) -> None:
+        """End a job whose batches are collected, and delete its files at the provider. The requests `missing` an answer
+        (keys) are put into another job, or noted as unanswered. A batch that failed as a whole is handled by
+        `_failed`.
+        """
+        job = each.job
+        status = "completed"
+        if missing:
+            batch = await self._remote.batch(job, str(job.remote))
+            status = _status(batch)
+            if status == "failed" and len(missing) == job.requests:
+                await self._failed(each, batch)
+                return
+            self._say(f"{each.named} {status}: {len(missing):,} of {job.requests:,} came without an answer")
+        refused_whole = bool(each.refused and each.refused.then == "stop" and len(missing) == job.requests)
+        why = f"its batch {'ended as ' + status if status != 'completed' else 'completed without it'}"
+        why = f"{why} ({each.refused.message})" if each.refused else why
+        if self._online or not refused_whole:
+            await self._put_back(each, missing, why)
+        await self._end(each, "DONE")
+        if each.refused and refused_whole:
+            self._refuse(each, each.refused.message)
+
+    async def _failed(self, each: _Open, batch: dict[str, Any]) -> None:
+        """End a job whose batch failed as a whole, so that none of its requests was asked. It is split if the provider
+        has too many tokens queued; if the reason may pass, its requests go into another job. Else EndpointError, where
+        this prefetch wants it and single calls are not allowed.
+        """
+        if "token_limit_exceeded" in json.dumps(batch.get("errors")):
             await self._split(each, "the provider has too many tokens queued")
             return
-        files = [str(file) for name in ("output_file_id", "error_file_id") if (file := batch.get(name))]
-        collector = await self._collector(each)
-        stored = spent = calls = 0
-        for file in files:
-            content = await self._remote.content(file)
-            for replies in collector.groups(content or b""):
-                records, paid = collector.to_store(replies, await asyncio.to_thread(self._store.get, list(replies)))
-                await self._store.put(records, paid)
-                stored, calls = stored + len(records), calls + len(paid)
-                spent += sum(line.cost_nano or 0 for line in paid)
-        missing = len(collector.places) - len(collector.answered)
-        self.counts.stored += stored
-        self.counts.missing += missing
-        self.counts.broken += collector.broken
-        left = f", {missing:,} of {each.job.requests:,} came without an answer" if missing else ""
-        self._say(f"batch {each.job.name[:12]} {_status(batch)}: {stored:,} answers stored{left}")
-        await self._end(each, "DONE", spent, calls)
-        await self._remote.delete([*([each.job.input_file] if each.job.input_file else []), *files])
+        spool = self._spool(each.job)
+        problem = self._remote.problem(batch, lambda line: body_of_line(spool, line))
+        message = problem.message if problem else "no reason given"
+        passing = problem is not None and problem.then == "again"
+        if passing or self._online:
+            self._say(f"{each.named} failed: {message}")
+            await self._put_back(each, await self._missing(each.job), f"its batch failed ({message})")
+        await self._end(each, "GONE")
+        if not passing:
+            self._refuse(each, message)
 
-    async def _collector(self, each: _Open) -> Collector:
+    def _refuse(self, each: _Open, message: str) -> None:
+        """Raise EndpointError where this prefetch wants the job that the endpoint refused, and single calls are not
+        allowed; else say so.
+        """
+        refused = f'The endpoint "{self._endpoint.name}" refused {each.named} ({message})'
+        if each.wanted and not self._online:
+            raise EndpointError(
+                f'{refused}: correct the model or its settings and run the command again, or set unbatched = "online", '
+                "which asks singly, at full price. Nothing of it was charged."
+            )
+        self._say(f"{refused}.")
+
+    async def _put_back(self, each: _Open, missing: list[str], why: str) -> None:
+        """Put requests (keys) of a job that this prefetch wants back, to be sent in one more job. Those that were put
+        back before, all where single calls are allowed, and those whose file is gone are noted as unanswered,
+        with `why`.
+        """
+        if not missing or not each.wanted:
+            return
+        again = set() if self._online or not self._spool(each.job).exists() else set(missing) - self._second
+        if again:
+            await self._reread(each, again)
+            self._second |= again
+        self.counts.unanswered |= dict.fromkeys((key for key in missing if key not in again), why)
+
+    async def _reread(self, each: _Open, wanted: set[str]) -> None:
+        """Make these requests (keys) of a job the next items, read from its file."""
+        spool = self._spool(each.job)
+        moved = spool.replace(spool.with_name(f"{os.getpid()}-{each.job.name}.again"))
+        keys = await asyncio.to_thread(self._store.job_keys, each.job.name)
+        self._items = chain(reread(each.job, moved, keys, wanted), self._items)
+
+    async def _missing(self, job: Job) -> list[str]:
+        """The keys of a job's requests that have no stored answer, in their order."""
+
+        def missing() -> list[str]:
+            keys = iter(self._store.job_keys(job.name))
+            found: list[str] = []
+            while chunk := list(islice(keys, AT_ONCE)):
+                stored = self._store.get(chunk)
+                found += [key for key in chunk if not is_answered(stored.get(key))]
+            return found
+
+        return await asyncio.to_thread(missing)
+
+    async def _collector(self, each: _Open, remote: str, *, twin: bool, works: bool) -> Collector:
         """A Collector with the job's requests as they were sent: from the file in the folder, else downloaded from the
         provider into that file; without the requests' bodies where neither has the file.
         """
         spool = self._spool(each.job)
         if not spool.exists() and each.job.input_file:
-            content = await self._remote.content(each.job.input_file)
-            if content is not None:
-                spool.write_bytes(content)
+            part = spool.with_name(f"{os.getpid()}-{each.job.name}.part")
+            if await self._remote.content(each.job.input_file, part, (each.job.requests + 1) * LINE_BYTES):
+                part.replace(spool)
         keys = await asyncio.to_thread(self._store.job_keys, each.job.name)
-        return Collector(each.job, spool, keys, self._keep)
+        booked = set(each.progress.booked.get(remote, []))
+        return Collector(each.job, spool, keys, self._keep, booked=booked, twin=twin, works=works)
 
     async def _split(self, each: _Open, why: str) -> None:
         """End the job as GONE and put its requests back, to be sent in jobs of half the size, one job at a time. `why`
         is shown to the user.
 
         The requests of a job of one request, of one that is not wanted, or of one whose file is gone are not put back
-        but counted as missing, which leaves them to single calls.
+        but noted as unanswered.
         """
-        job, spool = each.job, self._spool(each.job)
+        job = each.job
         self._max_requests, self._crowded = max(1, min(self._max_requests, job.requests) // 2), True
-        again = each.wanted and job.requests > 1 and spool.exists()
+        again = each.wanted and job.requests > 1 and self._spool(job).exists()
+        keys = await asyncio.to_thread(self._store.job_keys, job.name)
         if again:
-            moved = spool.replace(spool.with_name(f"{os.getpid()}-{job.name}.again"))
-            keys = await asyncio.to_thread(self._store.job_keys, job.name)
-            self._items = chain(reread(job, moved, keys), self._items)
-        self.counts.missing += 0 if again else job.requests
-        self._say(f"batch {job.name[:12]}: {why}; {'smaller ones follow' if again else 'it is left'}")
-        await self._end(each, "GONE", 0, 0)
+            await self._reread(each, set(keys))
+        elif each.wanted:
+            self.counts.unanswered |= dict.fromkeys(keys, why)
+        self._say(f"{each.named}: {why}; {'smaller ones follow' if again else 'it is left'}")
+        await self._end(each, "GONE")
 
-    async def _end(self, each: _Open, state: str, spent: int, calls: int) -> None:
-        """Record the final `state` of the job, settle its money, delete its file, release the leases of its keys and
-        its name, and remove it from the open jobs. `spent`: what its `calls` replies cost, in billionths of a US
-        dollar.
+    async def _end(self, each: _Open, state: str) -> None:
+        """Delete the job's files at the provider, record its final `state`, settle its money, delete its file, release
+        the leases of its keys and its name, and remove it from the open jobs.
         """
+        upload = [each.job.input_file] if each.job.input_file else []
+        await self._remote.delete(dict.fromkeys([*upload, *each.progress.files]))
         await self._update(each, state=state)
-        reserved, each.reserved = each.reserved, 0
-        self._budget.settle(reserved, spent, calls=calls, stage=self._context["stage"])
+        self._settle(each)
         self._spool(each.job).unlink(missing_ok=True)
         if not self._store.exclusive:
             await self._store.release(await asyncio.to_thread(self._store.job_keys, each.job.name))
         await self._forget(each)
 
+    def _settle(self, each: _Open) -> None:
+        """Replace the money that is reserved for the job by what its replies cost in this run."""
+        reserved, each.reserved = each.reserved, 0
+        spent, calls, each.spent, each.calls = each.spent, each.calls, 0, 0
+        self._budget.settle(reserved, spent, calls=calls, stage=self._context["stage"])
+
     async def _forget(self, each: _Open) -> None:
         """Remove the job from the open jobs, and release the lease on its name."""
         del self._open[each.job.name]
+        _IN_HAND.discard(each.job.name)
         await self._store.release([each.job.name])
+
+    async def _note_left(self) -> None:
+        """Note the requests without an answer of the jobs that are left to the next run as unanswered."""
+        for each in [each for each in self._open.values() if each.left and each.wanted]:
+            self.counts.unanswered |= dict.fromkeys(await self._missing(each.job), each.left)
 
     async def _release_leases(self) -> None:
         """Release this process's leases for other processes: of the keys of items that were read but not sent, and of
@@ -501,6 +796,26 @@ class _Prefetch:
             keys = [] if self._store.exclusive else await asyncio.to_thread(self._store.job_keys, each.job.name)
             await self._store.release([each.job.name, *keys])
 
+    async def _wait_for_others(self) -> None:
+        """Unless single calls are allowed: wait until the requests that other processes were asking are answered, or
+        are asked by nobody any more; these are noted as unanswered.
+        """
+        waits = pauses()
+        while self._elsewhere and not self._online:
+            keys = sorted(self._elsewhere)
+            stored = await asyncio.to_thread(self._store.get, keys)
+            waiting = [key for key in keys if not is_answered(stored.get(key))]
+            free = await self._store.lease(waiting) if waiting else set()
+            await self._store.release(sorted(free))
+            self.counts.unanswered |= dict.fromkeys(free, "another process asked it and got no answer")
+            self._elsewhere = set(waiting) - free
+            if self._elsewhere:
+                await self._sleep(next(waits))
+
+    async def _save(self, each: _Open, **fields: Any) -> None:
+        """Write the job's progress to the store, with these of its fields."""
+        await self._update(each, context=each.progress.into(each.job), **fields)
+
     async def _update(self, each: _Open, **fields: Any) -> None:
         """Write these fields of the job to the store, and to `each.job`."""
         await asyncio.to_thread(self._store.update_job, each.job.name, **fields)
@@ -509,6 +824,17 @@ class _Prefetch:
     def _spool(self, job: Job) -> Path:
         """The path of the job's file of requests."""
         return self._folder / f"{job.name}.jsonl"
+
+
+def _new_name(keys: Iterable[str]) -> str:
+    """A name for a new job of these requests (keys), unlike that of any job that had them before: 64 hex digits."""
+    return hashlib.sha256("\n".join([uuid.uuid4().hex, *keys]).encode()).hexdigest()
+
+
+def _rank(batch: dict[str, Any]) -> int:
+    """A sort key of a provider's batch, greater the further it is; the least for one that failed."""
+    status = _status(batch)
+    return -FURTHEST.index(status) if status in FURTHEST else -len(FURTHEST)
 
 
 def _number(key: str) -> int:

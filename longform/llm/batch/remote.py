@@ -1,10 +1,13 @@
 """A provider's files and batches over HTTP. Batches are found again by the job name in their metadata.
 
-When batches are submitted and collected is decided in jobs.py beside it.
+A request that creates something has an idempotency key, the same at each repetition, for providers that know it. When
+batches are submitted and collected is decided in jobs.py beside it.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,13 +18,16 @@ from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import URL
 from longform.llm.responses.records import Job
 from longform.llm.send.bodies import read_json
-from longform.llm.send.faults import Fault, fault_of
+from longform.llm.send.faults import Fault, fault_of, without_question
 from longform.llm.send.secrets import cleaner_of
-from longform.llm.send.wire import Outcome, Wire
+from longform.llm.send.wire import BATCHES, Outcome, Wire
 
 FIRST_PAUSE_SECONDS, LONGEST_BATCH_PAUSE_SECONDS = 1.0, 300.0
 PATIENCE_SECONDS = 3600.0
-LOOKS_FOR_A_FILE = 3
+SEARCH_SECONDS = 600.0  # a batch may be in the provider's list some minutes after it was created
+SEEN_SINCE = 1_000_000_000  # an earlier time of a batch, in seconds since 1970, is none
+DAY_SECONDS = 86_400
+PASSING = re.compile(r"internal|server.?error|time.?out|unavailable|try again|rate.?limit|overloaded", re.IGNORECASE)
 
 Sleep = Callable[[float], Awaitable[None]]
 Say = Callable[[str], None]
@@ -37,40 +43,54 @@ class Remote:
         self._wire, self._endpoint, self._say, self._sleep = wire, endpoint, say, sleep
         self._cleaner = cleaner_of(api_key)
 
-    async def upload(self, path: Path) -> str | None:
-        """Upload a file; its id at the provider, or None where the file is larger than the provider takes (413)."""
-        outcome = await self._answer(lambda: self._post_file(path), is_api_object)
+    async def upload(self, path: Path, key: str) -> str | None:
+        """Upload a file; its id at the provider, or None where the file is larger than the provider takes (413). `key`
+        is the idempotency key.
+        """
+        outcome = await self._answer(lambda: self._post_file(path, key), is_api_object)
         return None if outcome.status == 413 else str(self._json_or_refused(outcome, "POST /files")["id"])
 
-    async def create(self, name: str, file: str) -> dict[str, Any]:
-        """Create a batch from an uploaded file, and return the provider's JSON of it. `name` is the job's, `file` the
-        id of the file. After a call that failed for a passing reason, a batch of this name is looked up, and returned
-        if there is one, before another is created.
+    async def create(self, name: str, file: str, key: str) -> dict[str, Any] | None:
+        """Create a batch from an uploaded file; the provider's JSON of it, or None where nobody knows whether it was
+        created, as no readable answer came. `name` is the job's, `file` the id of the file, `key` the idempotency key.
         """
         body = {"input_file_id": file, "endpoint": URL, "completion_window": "24h", "metadata": {"job": name}}
         pauses = self._pauses()
         while True:
-            outcome = await self._wire.call("POST", "/batches", json=body)
+            outcome = await self._wire.call("POST", BATCHES, json=body, idempotency_key=key)
             if not self._is_transient(outcome, is_api_object):
                 return self._json_or_refused(outcome, "POST /batches")
+            if outcome.sent and outcome.status != 429:
+                self._say(f"batches of {self._endpoint.name}: {self._reason(outcome)}; the batch may have been created")
+                return None
             await self._wait(pauses, outcome)
-            found = await self.find(name)
-            if found is not None:
-                return found
 
-    async def find(self, name: str) -> dict[str, Any] | None:
-        """The provider's JSON of the batch with this job name, None if there is none. Of several: the latest that did
-        not fail, else the latest.
+    async def search(self, job: Job, seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
+        """The batches of a job, as soon as the provider lists one; looks for one after growing pauses, for so many
+        seconds. [] if there is none.
         """
-        found = [batch async for batch in self._batches() if _name(batch) == name]
-        return max(found, key=_rank, default=None)
+        waits = pauses_up_to(seconds)
+        while not (found := await self.batches(job)):
+            pause = next(waits, None)
+            if pause is None:
+                break
+            if pause == FIRST_PAUSE_SECONDS:
+                self._say(f"batch {job.name[:12]}: looking for it at the provider, up to {seconds / 60:g} minutes")
+            await self._sleep(pause)
+        return found
 
-    async def batch(self, job: Job) -> dict[str, Any]:
-        """The provider's JSON of the job's batch as it is now, with its status. EndpointError where the provider does
-        not know the batch.
+    async def batches(self, job: Job) -> list[dict[str, Any]]:
+        """The provider's JSON of the batches that it lists under the job's name, without those that were created a day
+        or more before the job: an earlier release gave equal jobs equal names.
         """
-        what = f"GET /batches/{job.remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
-        return self._json_or_refused(await self._get(f"/batches/{job.remote}", is_api_object), what)
+        return [batch async for batch in self._batches() if _name(batch) == job.name and not _is_older(batch, job)]
+
+    async def batch(self, job: Job, remote: str) -> dict[str, Any]:
+        """The provider's JSON of a batch of the job as it is now, with its status. EndpointError where the provider
+        does not know the batch.
+        """
+        what = f"GET /batches/{remote}, of job {job.name[:12]} (`longform batches --cancel` gives a job up)"
+        return self._json_or_refused(await self._get(f"/batches/{remote}", is_api_object), what)
 
     async def cancel(self, remote: str) -> bool:
         """Cancel the batch with this id. False where the provider does not know it (404); else True, also where it has
@@ -81,20 +101,21 @@ class Remote:
             self._json_or_refused(outcome, f"POST /batches/{remote}/cancel")
         return outcome.status != 404
 
-    async def content(self, file: str) -> bytes | None:
-        """The bytes of a file; None where it is gone (404, 410). Where it is gone, or its first line is no JSON object
-        (a proxy's page), it is requested up to LOOKS_FOR_A_FILE times, and the last reply is returned.
+    async def content(self, file: str, to: Path, most_bytes: int) -> bool:
+        """Download a file to the path `to`; False where it is gone (404, 410). One that comes broken, or with more
+        than `most_bytes` bytes, is requested again.
         """
-        content = None
-        for _ in range(LOOKS_FOR_A_FILE):
-            outcome = await self._get(f"/files/{file}/content", anything)
-            if outcome.status not in (200, 404, 410):
-                self._json_or_refused(outcome, f"GET /files/{file}/content")
-            content = outcome.body if outcome.status == 200 else None
-            if content is not None and begins_with_a_line(content):
-                break
-            await self._sleep(FIRST_PAUSE_SECONDS)
-        return content
+        path = f"/files/{file}/content"
+        outcome = await self._answer(lambda: self._wire.download(path, to, most_bytes=most_bytes), nothing)
+        if outcome.status not in (200, 404, 410):
+            self._json_or_refused(outcome, f"GET {path}")
+        return outcome.status == 200
+
+    async def size(self, file: str) -> int | None:
+        """The size of a file in bytes, as the provider says; None where it does not, or the file is gone."""
+        outcome = await self._get(f"/files/{file}", anything)
+        size = read_json(outcome.body).get("bytes")
+        return size if isinstance(size, int) and outcome.status == 200 else None
 
     async def has_file(self, file: str) -> bool:
         """Whether the provider has the file with this id."""
@@ -106,11 +127,12 @@ class Remote:
         for file in files:
             await self._wire.call("DELETE", f"/files/{file}")
 
-    async def _post_file(self, path: Path) -> Outcome:
+    async def _post_file(self, path: Path, key: str) -> Outcome:
         """Upload the file by one call, without repeating it."""
         with path.open("rb") as content:
             files = {"file": (path.name, content, "application/jsonl")}
-            return await self._wire.call("POST", "/files", data={"purpose": "batch"}, files=files)
+            data = {"purpose": "batch"}
+            return await self._wire.call("POST", "/files", data=data, files=files, idempotency_key=key)
 
     async def _batches(self) -> AsyncIterator[dict[str, Any]]:
         """The provider's JSON of each batch of the account, page after page, each once; entries without an id are left
@@ -163,18 +185,13 @@ class Remote:
 
     def _pauses(self) -> Iterator[float]:
         """Seconds to wait: 1, 2, 4 ... 256, 300, 300 ..., until they add up to an hour."""
-        passed = 0.0
-        for pause in pauses():
-            if passed >= PATIENCE_SECONDS:
-                return
-            passed += pause
-            yield pause
+        return pauses_up_to(PATIENCE_SECONDS)
 
     async def _wait(self, pauses: Iterator[float], outcome: Outcome) -> None:
         """Tell the user the reason, and sleep for the next of the pauses, or longer if Retry-After says so (at most
         300 s). Incomplete where no pause is left.
         """
-        reason = self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
+        reason = self._reason(outcome)
         pause = next(pauses, None)
         if pause is None:
             raise Incomplete(
@@ -184,6 +201,31 @@ class Remote:
         pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_BATCH_PAUSE_SECONDS))
         self._say(f"batches of {self._endpoint.name}: {reason}; asking again in {pause:g} s")
         await self._sleep(pause)
+
+    def _reason(self, outcome: Outcome) -> str:
+        """Why a call has to be repeated, in words without the API key."""
+        return self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
+
+    def problem(self, batch: dict[str, Any], body_of_line: Callable[[int], str]) -> Fault | None:
+        """The first of the errors for which the provider failed the batch, as a fault without the API key and without
+        passages of the request that it is about; None where it gives none. `body_of_line` returns the body of a request
+        by the number of its line.
+        """
+        errors = batch.get("errors")
+        first = next(iter((errors.get("data") if isinstance(errors, dict) else None) or [{}]))
+        if not isinstance(first, dict) or not (first.get("code") or first.get("message")):
+            return None
+        passing = PASSING.search(f"{first.get('code')} {first.get('message')}")
+        line = first.get("line")
+        sent = body_of_line(line) if isinstance(line, int) else "{}"
+        words = {"code": first.get("code"), "message": first.get("message") or "no message"}
+        fault = self.fault(503 if passing else 400, json.dumps({"error": words}).encode(), sent)
+        return fault._replace(message=fault.message.partition(" ")[2])
+
+    def fault(self, status: int, body: bytes, sent: str) -> Fault:
+        """What a refusal means, with a message that has neither the API key nor passages of the request `sent`."""
+        fault = fault_of(status, body, self._cleaner)
+        return fault._replace(message=without_question(fault.message, sent))
 
     def _json_or_refused(self, outcome: Outcome, what: str) -> dict[str, Any]:
         """The JSON of a 2xx reply, {} if it is no object; else EndpointError, in which `what` names the call that was
@@ -208,9 +250,9 @@ def is_api_list(body: bytes) -> bool:
     return isinstance(read_json(body).get("data"), list)
 
 
-def begins_with_a_line(content: bytes) -> bool:
-    """Whether the content is empty, or its first line is a JSON object."""
-    return not content or bool(read_json(content.partition(b"\n")[0]))
+def nothing(body: bytes) -> bool:
+    """Whether the body is empty: that of a file that was downloaded whole."""
+    return not body
 
 
 def anything(_: bytes) -> bool:
@@ -226,13 +268,25 @@ def pauses() -> Iterator[float]:
         pause = min(2 * pause, LONGEST_BATCH_PAUSE_SECONDS)
 
 
+def pauses_up_to(seconds: float) -> Iterator[float]:
+    """Seconds to wait: 1, 2, 4 ... 256, 300, 300 ..., the last one shorter, until they add up to `seconds`."""
+    left = seconds
+    for pause in pauses():
+        if left <= 0:
+            return
+        yield min(pause, left)
+        left -= pause
+
+
 def _name(batch: dict[str, Any]) -> Any:
     """The job name in the metadata of a provider's batch; None if it has none."""
     metadata = batch.get("metadata")
     return metadata.get("job") if isinstance(metadata, dict) else None
 
 
-def _rank(batch: dict[str, Any]) -> tuple[bool, float]:
-    """A sort key that is highest for the batch that `find` prefers: those that did not fail, then the later ones."""
+def _is_older(batch: dict[str, Any], job: Job) -> bool:
+    """Whether the batch was created a day or more before the job; False where its time is not to be believed."""
     created = batch.get("created_at")
-    return batch.get("status") != "failed", created if isinstance(created, int | float) else 0
+    if not isinstance(created, int | float) or created < SEEN_SINCE:
+        return False
+    return created < (job.created or 0) - DAY_SECONDS

@@ -94,7 +94,8 @@ Line = tuple[uuid.UUID, float, Paid]  # with the line's id, and when it was paid
 class Job:
     """A batch of so many `requests`. `name` is our own name, the hash of its keys; `remote` is the provider's id of
     the batch, and `input_file` that of its file (each None until known). `state` is STAGED (nothing sent), UPLOADED,
-    SUBMITTED, or a final one: DONE (all its replies are stored) or GONE (it never ran, or cannot be found).
+    CREATING (the batch is perhaps created), SUBMITTED, COLLECTING (some replies are not stored yet), or a final one:
+    DONE (all its replies are stored, or given up) or GONE (it never ran, or cannot be found).
     `reserved_nano` is the upper bound of its cost in billionths of a US dollar, `created` is in seconds since 1970,
     `context` is JSON that says what each request is and who pays.
     """
@@ -231,7 +232,7 @@ ORDER BY created DESC LIMIT {LATEST_ANSWERS}
 
 STAGE_JOB = f"""
 {insert("job AS there", JOB)}
-ON CONFLICT (name) DO UPDATE SET {_replaced(JOB[1:])} WHERE there.state NOT IN ('UPLOADED', 'SUBMITTED')
+ON CONFLICT (name) DO UPDATE SET {_replaced(JOB[1:])} WHERE there.state IN ('STAGED', 'DONE', 'GONE')
 """
 DELETE_ITEMS = "DELETE FROM longform.job_item WHERE job = $1"
 ADD_ITEM = insert("job_item", ["job", "place", "key"])

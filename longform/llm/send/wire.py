@@ -38,7 +38,9 @@ NO_KEY = "none"
 USER_AGENT = f"longform/{__version__}"
 IDEMPOTENCY = "Idempotency-Key"
 FILES = "/files"
+BATCHES = "/batches"
 FILE_SECONDS = 900.0
+CREATE_SECONDS = 300.0  # a provider may take minutes to create a batch, and a batch created unseen is bought twice
 IDLE_SECONDS = 1.0
 MOST_BYTES = 64 << 20
 AN_INSTANT = 1e8
@@ -123,9 +125,10 @@ class Wire:
     async def call(self, method: str, path: str, *, idempotency_key: str | None = None, **content: Any) -> Outcome:
         """Send any other request of the API once, for files and batches. `content` are arguments of the SDK's HTTP
         client: `json`, `data` and `files`, or `params`. The time-out is the endpoint's, for paths of files at least
-        FILE_SECONDS. A reply of more than MOST_BYTES bytes is broken off.
+        FILE_SECONDS, to create a batch at least CREATE_SECONDS. A reply of more than MOST_BYTES bytes is broken off.
         """
-        seconds = max(self._endpoint.timeout_seconds, FILE_SECONDS if path.startswith(FILES) else 0.0)
+        create = CREATE_SECONDS if (method, path) == ("POST", BATCHES) else 0.0
+        seconds = max(self._endpoint.timeout_seconds, FILE_SECONDS if path.startswith(FILES) else create)
         headers = {IDEMPOTENCY: idempotency_key} if idempotency_key else {}
         started, reply = time.monotonic(), None
         try:

@@ -266,9 +266,10 @@ def test_an_incomplete_build_leaves_the_key_nowhere(
 def test_no_end_of_a_batch_leaves_the_key_anywhere(
     fault: str, runs: Runs, logs: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    batch = {"until": "answer_closed_book", "limit": 2, "stages": {"answer_closed_book": {"mode": "batch"}}}
+    stages = {"answer_closed_book": {"mode": "batch", "unbatched": "online"}}
+    batch = {"until": "answer_closed_book", "limit": 2, "stages": stages}
     with serve(batch_seconds=0.0, batch_faults={fault: 1.0}, key=KEY) as standin:
-        for path in ("POST /v1/files", "POST /v1/batches", "GET /v1/batches"):
+        for path in ("POST /v1/files", "POST /v1/batches", "GET /v1/batches/{id}"):
             standin.script([{"fault": "401-echo", "path": path}])
             assert isinstance(runs.failed(standin.url, **batch), EndpointError)
         spooled = [path for path in (runs.home / "llm" / "batches").iterdir() if path.suffix == ".jsonl"]

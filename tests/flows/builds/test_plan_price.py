@@ -393,10 +393,10 @@ def test_a_damaged_input_is_named(home: Path) -> None:
 # ---------------------------------------------------------------- on a terminal
 
 
-def shown(stages: list[Planned], capsys: pytest.CaptureFixture[str]) -> str:
+def shown(stages: list[Planned], capsys: pytest.CaptureFixture[str], unbatched: dict[str, str] | None = None) -> str:
     out = console()
     out.print(plan_table(stages))
-    for line in plan_foot(stages):
+    for line in plan_foot(stages, unbatched or {}):
         out.print(line, soft_wrap=True)
     return capsys.readouterr().out
 
@@ -408,6 +408,18 @@ def test_a_stage_of_unknown_price_and_unknown_number_of_calls_is_named_as_left_o
     unknown = replace(stage, known="unknown until read", waits_for="cap", unpriced={"mine": "m"})
     unknown = replace(unknown, **UNKNOWN_FIGURES)
     assert "without say (unknown until cap)" in shown([unknown], capsys)
+
+
+@pytest.mark.parametrize(("then", "most"), [("wait", 80), ("online", 120)])
+def test_the_foot_says_what_is_asked_online_in_batch_mode_and_how_much_at_most(
+    then: str, most: int, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = planned(home, model=MINE)
+    (asking,) = [stage.stage for stage in stages if stage.endpoint]
+    assert "unbatched" not in shown(stages, capsys)
+    text = shown(stages, capsys, {asking: then})
+    assert f'{asking} in batches, unbatched = "{then}"' in text
+    assert f"at most {most} calls" in text
 
 
 def test_the_table_shows_calls_tokens_money_and_how_to_know_better(

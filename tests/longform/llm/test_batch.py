@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import re
@@ -36,6 +35,7 @@ from longform.llm.send.wire import Wire
 REPO = paths.ROOT
 KEY = "canary-key-0123456789"
 COST = 5
+UPLOADED, CREATED, SUBMITTED, STORED = 8, 11, 14, 20  # steps (`Steps`) after which the first job is so far
 
 
 class Provider:
@@ -53,6 +53,7 @@ class Provider:
         self.sizes: list[int] = []
         self.asked: Counter[str] = Counter()
         self.log: list[str] = []
+        self.once: list[str] = []
         self.faults: list[tuple[str, int | str]] = []
         self.ends: list[str | Callable[[dict[str, Any]], None]] = []
         self.answer: Callable[[str, dict[str, Any]], tuple[int, Any]] = lambda key, body: (200, completion(body))
@@ -85,6 +86,19 @@ class Provider:
         name = self.new_id("file")
         self.files[name] = content
         return name
+
+    def listed(self) -> list[str]:
+        """The ids of the batches that the list shows, the newest first."""
+        return sorted(self.batches, reverse=True)
+
+    def content(self, name: str) -> bytes:
+        return self.files[name]
+
+    def size(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "file"}
+
+    def post(self, body: dict[str, Any], key: str | None) -> tuple[int, Any]:
+        return self.create(body)
 
     def create(self, body: dict[str, Any]) -> tuple[int, Any]:
         if body["input_file_id"] not in self.files:
@@ -157,6 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         named = f"{self.command} {path.path.removeprefix('/v1')}"
         with self.provider.lock:
             self.provider.log.append(named)
+            self.provider.once += [key] if (key := self.headers["idempotency-key"]) else []
             fault = next((f for f in self.provider.faults if re.fullmatch(f[0], named)), None)
             if fault:
                 self.provider.faults.remove(fault)
@@ -198,7 +213,7 @@ class Handler(BaseHTTPRequestHandler):
         if named == "POST /files":
             return 200, {"id": provider.new_file(uploaded(self.headers["content-type"], content)), "object": "file"}
         if named == "POST /batches":
-            return provider.create(json.loads(content))
+            return provider.post(json.loads(content), self.headers["idempotency-key"])
         if named == "GET /batches":
             return 200, self.page(query)
         there = provider.files if kind == "files" else provider.batches
@@ -207,7 +222,7 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "files":
             if method == "DELETE":
                 del provider.files[name]
-            return 200, provider.files[name] if verb else {"id": name, "object": "file"}
+            return 200, provider.content(name) if verb else provider.size(name)
         batch = provider.batches[name]
         if verb == "cancel":
             batch["status"] = "cancelling"
@@ -215,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def page(self, query: dict[str, list[str]]) -> dict[str, Any]:
         """Two a page, the newest first."""
-        every = sorted(self.provider.batches, reverse=True)
+        every = self.provider.listed()
         after = query.get("after", [""])[0]
         start = every.index(after) + 1 if after else 0
         data = [self.provider.batches[name] for name in every[start : start + 2]]
@@ -251,7 +266,7 @@ def keep(item: Item, context: Mapping[str, Any], reply: Reply) -> tuple[Record |
         return Record(**shared, body=b"too long", state=TOMBSTONE, code="request", batch=True), None
     if reply.status != 200:
         return None, None
-    if "choices" not in json.loads(reply.body):
+    if not reply.body or "choices" not in json.loads(reply.body):
         unread = Paid("r", "d", context["stage"], "f", "e", "m", item.key, False, 0, 0, 0, item.bound_nano, batch=True)
         return Record(**shared, body=reply.body, code="unusable", batch=True), unread
     paid = Paid("r", "d", context["stage"], "f", "e", "m", item.key, True, 1, 0, 1, COST, batch=True)
@@ -279,6 +294,7 @@ class Place:
         stage: str = "s",
         sleep: Callable[[float], Any] | None = None,
         shared: Callable[[Any], Any] = lambda store: store,
+        online: bool = False,
         **limits: int,
     ) -> Counts:
         async def go() -> Counts:
@@ -286,7 +302,7 @@ class Place:
             steps = Steps(die_at)
             try:
                 return await prefetch(
-                    Mortal(wire, steps, {"call"}),
+                    Mortal(wire, steps, {"call", "download"}),
                     Mortal(shared(store), steps, {"stage_job", "update_job", "put"}),
                     self.endpoint,
                     iter(items),
@@ -294,6 +310,7 @@ class Place:
                     budget=budget or Budget(),
                     folder=self.folder / "batches",
                     context={"stage": stage},
+                    online=online,
                     api_key=KEY,
                     say=self.said.append,
                     sleep=sleep or self.sleep,
@@ -403,11 +420,13 @@ def test_what_comes_back_is_stored_under_the_keys_of_single_calls_and_paid_once(
     assert place.left_on_disk() == []
 
 
-def test_the_name_of_a_job_is_the_hash_of_its_sorted_keys_and_stands_at_the_provider(place: Place) -> None:
-    items = items_of(4)
-    place.run(items)
-    expected = hashlib.sha256("\n".join(sorted(item.key for item in items)).encode()).hexdigest()
-    assert place.provider.created == {expected: 1}
+def test_a_job_has_a_name_of_its_own_which_stands_at_the_provider_and_in_its_idempotency_keys(place: Place) -> None:
+    place.provider.answer = lambda key, body: (500, {})
+    place.run(items_of(4), online=True)
+    place.run(items_of(4), online=True)
+    first, second = place.provider.created
+    assert set(map(len, (first, second))) == {64}
+    assert place.provider.once == [f"{name}-{what}-1" for name in (first, second) for what in ("file", "batch")]
 
 
 def test_what_is_stored_or_asked_for_twice_is_sent_once(place: Place) -> None:
@@ -512,7 +531,7 @@ def test_a_job_whose_file_and_folder_are_gone_is_written_again(place: Place) -> 
     place.provider.faults = [("POST /batches", "hold before")]
     place.provider.go_on.set()
     with pytest.raises(Killed):
-        place.run(items, die_at=6)
+        place.run(items, die_at=UPLOADED)
     for path in (place.folder / "batches").iterdir():
         path.unlink()
     place.provider.files.clear()
@@ -523,7 +542,7 @@ def test_a_job_whose_file_and_folder_are_gone_is_written_again(place: Place) -> 
 def test_an_upload_that_is_gone_is_uploaded_again(place: Place) -> None:
     items = items_of(3)
     with pytest.raises(Killed):
-        place.run(items, die_at=6)
+        place.run(items, die_at=UPLOADED)
     (job,) = place.jobs()
     assert job.state == "UPLOADED"
     place.provider.files.clear()
@@ -534,7 +553,7 @@ def test_an_upload_that_is_gone_is_uploaded_again(place: Place) -> None:
 def test_a_job_that_another_computer_staged_is_collected_with_its_requests(place: Place) -> None:
     items = items_of(3) + items_of(2, task="other", start=3)
     with pytest.raises(Killed):
-        place.run(items, die_at=10)
+        place.run(items, die_at=SUBMITTED)
     for path in (place.folder / "batches").iterdir():
         path.unlink()
     assert place.run(items).stored == 5
@@ -546,7 +565,7 @@ def test_an_earlier_job_is_collected_for_its_own_stage_but_not_waited_for(place:
     early, late = items_of(3), items_of(2, start=10)
     place.provider.busy = 3
     with pytest.raises(Killed):
-        place.run(early, die_at=10, stage="first")
+        place.run(early, die_at=SUBMITTED, stage="first")
     assert place.run(late, stage="second").stored in (2, 5)
     place.run(late, stage="second")
     place.run(late, stage="second")
@@ -586,7 +605,7 @@ class Shared:
 
 def test_a_job_of_another_process_is_waited_for_and_collected_when_that_process_has_gone(place: Place) -> None:
     with pytest.raises(Killed):
-        place.run(items_of(3), die_at=10)
+        place.run(items_of(3), die_at=SUBMITTED)
     made: list[Shared] = []
     place.slept.clear()
 
@@ -602,7 +621,7 @@ def test_a_job_of_another_process_is_waited_for_and_collected_when_that_process_
 
 def test_a_job_that_another_process_has_collected_is_left_alone(place: Place) -> None:
     with pytest.raises(Killed):
-        place.run(items_of(3), die_at=10)
+        place.run(items_of(3), die_at=SUBMITTED)
     (job,) = place.jobs()
     polls = place.provider.log.count(f"GET /batches/{job.remote}")
 
@@ -610,7 +629,8 @@ def test_a_job_that_another_process_has_collected_is_left_alone(place: Place) ->
         return Shared(store, 2, lambda there: there.update_job(job.name, state="DONE"))
 
     counts = place.run(items_of(3), shared=shared)
-    assert counts == Counts()
+    assert (counts.jobs, counts.stored) == (0, 0)
+    assert set(counts.unanswered.values()) == {"another process asked it and got no answer"}
     assert place.provider.log.count(f"GET /batches/{job.remote}") == polls
 
 
@@ -639,7 +659,7 @@ def test_a_create_whose_answer_is_lost_is_looked_for_although_the_list_fails_fir
 def test_an_orphan_is_found_behind_others_on_a_later_page(place: Place) -> None:
     items = items_of(3)
     with pytest.raises(Killed):
-        place.run(items, die_at=7)
+        place.run(items, die_at=CREATED)
     assert place.jobs()[0].remote is None
     file = place.provider.new_file(b"")
     for number in range(5):
@@ -681,15 +701,62 @@ def test_completed_without_an_output_file_means_that_all_failed(place: Place, ab
 def test_what_was_finished_before_an_end_is_used(place: Place, status: str, absent: str | None) -> None:
     place.provider.absent = absent
     place.provider.ends = [lambda batch: place.provider.finish(batch, status, most=2)]
-    counts = place.run(items_of(5))
+    counts = place.run(items_of(5), online=True)
     assert (counts.stored, counts.missing, place.paid(), place.jobs()) == (2, 3, 2, [])
     assert place.run(items_of(5)).stored == 3
 
 
-def test_a_batch_that_failed_for_another_reason_is_left_to_single_calls(place: Place) -> None:
-    place.provider.ends = [lambda batch: batch.update(status="failed", errors={"data": [{"code": "bad_file"}]})]
-    counts = place.run(items_of(5))
+@pytest.mark.parametrize("status", ["expired", "cancelled", "failed"])
+def test_what_an_end_left_unanswered_goes_into_one_more_job_and_then_waits(place: Place, status: str) -> None:
+    place.provider.ends = [lambda batch: place.provider.finish(batch, status, most=2)] * 2
+    counts = place.run(items_of(6))
+    assert place.provider.sizes == [6, 4]
+    assert (counts.stored, counts.missing, place.paid(), place.jobs()) == (4, 2, 4, [])
+    assert set(counts.unanswered.values()) == {f"its batch ended as {status}"}
+    assert place.left_on_disk() == []
+    assert place.provider.files == {}
+
+
+BAD_FILE = {"data": [{"code": "invalid_json_line", "message": "Line 1 is no JSON: Frage 0 – ünï code 🍺", "line": 1}]}
+
+
+def failed(batch: dict[str, Any]) -> None:
+    batch.update(status="failed", errors=BAD_FILE)
+
+
+def test_a_batch_that_the_provider_does_not_validate_ends_the_run_with_its_reason(place: Place) -> None:
+    place.provider.ends = [failed]
+    budget = Budget(1000)
+    with pytest.raises(EndpointError, match="invalid_json_line Line 1 is no JSON") as refused:
+        place.run(items_of(5), budget)
+    assert "Frage 0" not in str(refused.value)
+    assert 'unbatched = "online"' in str(refused.value)
+    assert (place.jobs(), place.provider.files, budget.reserved_nano) == ([], {}, 0)
+
+
+def test_a_batch_that_is_not_validated_is_left_to_single_calls_only_with_consent(place: Place) -> None:
+    place.provider.ends = [failed]
+    counts = place.run(items_of(5), online=True)
     assert (counts.jobs, counts.stored, counts.missing) == (1, 0, 5)
+
+
+def test_a_batch_that_failed_for_a_passing_reason_is_submitted_once_more(place: Place) -> None:
+    busy = {"data": [{"code": "internal_error", "message": "try again"}]}
+    place.provider.ends = [lambda batch: batch.update(status="failed", errors=busy)]
+    counts = place.run(items_of(5))
+    assert (counts.jobs, counts.stored, counts.missing) == (2, 5, 0)
+    assert place.provider.files == {}
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "model_not_found"), (401, "invalid_api_key")])
+def test_where_each_request_is_refused_for_all_of_them_the_run_ends_with_the_reason(
+    place: Place, status: int, code: str
+) -> None:
+    place.provider.answer = lambda key, body: (status, {"error": {"code": code, "message": f"no, {KEY}"}})
+    with pytest.raises(EndpointError, match=code) as refused:
+        place.run(items_of(3))
+    assert KEY not in str(refused.value)
+    assert place.provider.sizes == [3]
 
 
 def test_with_too_many_tokens_queued_smaller_jobs_follow_one_at_a_time(place: Place) -> None:
@@ -712,7 +779,7 @@ def test_with_too_many_tokens_queued_smaller_jobs_follow_one_at_a_time(place: Pl
     assert place.paid() == 10
 
 
-def test_where_not_even_one_request_fits_the_queue_it_is_left_to_a_single_call(place: Place) -> None:
+def test_where_not_even_one_request_fits_the_queue_it_is_left_unanswered(place: Place) -> None:
     full = {"data": [{"code": "token_limit_exceeded"}]}
     place.provider.ends = [lambda batch: batch.update(status="failed", errors=full)] * 20
     counts = place.run(items_of(3))
@@ -743,10 +810,10 @@ def test_lines_that_are_broken_unknown_or_doubled_do_no_harm(place: Place) -> No
 def test_a_reply_that_cannot_be_read_is_booked_once_and_asked_for_again(place: Place) -> None:
     place.provider.answer = lambda key, body: (200, {"odd": 1})
     with pytest.raises(Killed):
-        place.run(items_of(2), die_at=16)
+        place.run(items_of(2), die_at=STORED)
     assert (len(place.jobs()), place.paid()) == (1, 2)
-    counts = place.run(items_of(2))
-    assert (counts.stored, counts.missing, counts.jobs) == (2, 4, 1)
+    counts = place.run(items_of(2), online=True)
+    assert (counts.stored, counts.missing, counts.jobs) == (2, 2, 1)
     assert place.paid() == 4
     place.provider.answer = lambda key, body: (200, completion(body))
     assert place.run(items_of(2)).missing == 0
@@ -811,7 +878,7 @@ def test_a_job_is_as_large_as_the_budget_and_the_rest_follows_with_what_it_left(
 
 def test_a_budget_that_takes_no_request_sends_nothing_but_collects_what_is_open(place: Place) -> None:
     with pytest.raises(Killed):
-        place.run(items_of(3), die_at=10)
+        place.run(items_of(3), die_at=SUBMITTED)
     budget = Budget(2)
     counts = place.run(items_of(3) + items_of(3, start=5), budget)
     assert (counts.stored, counts.jobs, counts.short_nano) == (3, 0, COST)
@@ -821,7 +888,7 @@ def test_a_budget_that_takes_no_request_sends_nothing_but_collects_what_is_open(
 def test_what_a_job_costs_at_most_is_set_aside_again_after_a_crash(place: Place) -> None:
     place.provider.busy = 2
     with pytest.raises(Killed):
-        place.run(items_of(3), die_at=10)
+        place.run(items_of(3), die_at=SUBMITTED)
     budget, seen = Budget(4 * COST), []
 
     async def watch(_: float) -> None:
@@ -837,7 +904,7 @@ def test_what_a_job_costs_at_most_is_set_aside_again_after_a_crash(place: Place)
 
 def test_cancelled_by_us_the_part_that_was_finished_is_collected(place: Place) -> None:
     with pytest.raises(Killed):
-        place.run(items_of(4), die_at=10)
+        place.run(items_of(4), die_at=SUBMITTED)
     (job,) = place.jobs()
 
     async def stop() -> bool:
@@ -851,7 +918,7 @@ def test_cancelled_by_us_the_part_that_was_finished_is_collected(place: Place) -
     assert place.provider.batches[job.remote]["status"] == "cancelling"
     place.provider.ends = [lambda batch: place.provider.finish(batch, "cancelled", most=1)]
     counts = place.run(items_of(4))
-    assert (counts.stored, counts.missing) == (4, 3)
+    assert (counts.stored, counts.missing) == (4, 0)
     assert place.paid() == 4
 
 
@@ -888,7 +955,7 @@ def at_home(provider: Provider, tmp_path: Path) -> Place:
 def test_the_command_line_lists_open_jobs_while_a_build_has_the_store(at_home: Place) -> None:
     began = time.time()
     with pytest.raises(Killed):
-        at_home.run(items_of(4), die_at=10)
+        at_home.run(items_of(4), die_at=SUBMITTED)
     (job,) = at_home.jobs()
     with closing(open_responses(at_home.where)):
         listed = cli(at_home, "--json")
@@ -902,7 +969,7 @@ def test_the_command_line_lists_open_jobs_while_a_build_has_the_store(at_home: P
 
 def test_the_command_line_stops_a_job_by_the_beginning_of_its_name(at_home: Place) -> None:
     with pytest.raises(Killed):
-        at_home.run(items_of(4), die_at=10)
+        at_home.run(items_of(4), die_at=SUBMITTED)
     (job,) = at_home.jobs()
     settings = (f"endpoints.e.base_url={at_home.provider.url}", "endpoints.e.model=m", "endpoints.e.key_env=E_KEY")
     given = [word for setting in settings for word in ("--set", setting)]

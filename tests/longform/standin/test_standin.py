@@ -617,7 +617,16 @@ def test_lines_fail_by_the_same_shares_as_requests() -> None:
         assert len(errors) == counted["500"] + counted["502"]
         assert {row["response"]["status_code"] for row in errors} == {500, 502}
         assert 200 - len(out) - len(errors) == counted["truncated"] > 20
-        assert ended["request_counts"] == {"total": 200, "completed": len(out), "failed": 200 - len(out)}
+        assert ended["request_counts"] == {"total": 200, "completed": len(out), "failed": len(errors)}
+
+
+def test_a_creation_that_is_repeated_under_its_idempotency_key_makes_one_batch(standin: Server) -> None:
+    file = upload(standin, lines_of(1)).json["id"]
+    body = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    first, again, other = (
+        send(standin, "POST", "/v1/batches", body, idempotency_key=key).json["id"] for key in ("one", "one", "two")
+    )
+    assert first == again != other
 
 
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
