@@ -236,7 +236,9 @@ def test_a_huge_answer_and_numbers_that_are_none(server: Server, tmp_path: Path)
     server.script = [Reply(200, body)]
     for _ in range(2):
         with client_of(server, tmp_path, capabilities=frozenset({"logprobs"})) as client:
-            ((_, answer),) = client.ask([(0, request(logprobs=1))])
+            ((_, answer),) = client.ask(
+                [(0, Request((("user", "why?"),), task="any", max_tokens=1_000_000, logprobs=1))]
+            )
         assert isinstance(answer, Answer)
         assert (len(answer.text), answer.text[-1]) == (5_000_001, "\ufffd")
         assert math.isnan(answer.logprobs[0]["logprob"])

@@ -30,7 +30,7 @@ from longform.llm.price import Budget
 from longform.llm.responses.records import TOMBSTONE
 from longform.llm.responses.store import open_responses
 from longform.llm.send.wire import Wire
-from tests.longform.llm.test_batch import (
+from tests.longform.llm.batch.test_batch import (
     CHILDS,
     COST,
     CREATED,
@@ -369,7 +369,7 @@ def test_a_line_larger_than_a_reply_may_be_is_an_unusable_reply_that_is_paid(pla
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from tests.longform.llm.test_batch import Place, items_of
+from tests.longform.llm.batch.test_batch import Place, items_of
 class Elsewhere:
     url = sys.argv[1]
 place, items = Place(Elsewhere(), Path(sys.argv[2])), items_of(int(sys.argv[3]))

@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from key_forms import FORMS, b64, spells, strings
+from raw_server import Says, raw_server
 
 from longform.llm.ask.types import Endpoint
 from longform.llm.send.bodies import read_completion
@@ -251,18 +251,20 @@ def test_no_outcome_has_the_key() -> None:
     asyncio.run(_no_outcome_has_the_key())
 
 
+def answer_with(said: str) -> Says:
+    """A reply with this text in its body and its headers."""
+    plain = said.encode("ascii", "replace").decode().replace("\r", "").replace("\n", "")
+    body = json.dumps({"id": said}).encode()
+    head = f"HTTP/1.1 200 OK\r\nx-request-id: {plain}\r\nset-cookie: {plain}\r\ncontent-length: {len(body)}\r\n"
+    return Says(f"{head}connection: close\r\n\r\n".encode() + body)
+
+
 async def _no_outcome_has_the_key() -> None:
-    forms = iter(FORMS.values())
-
-    def answer(_: httpx2.Request) -> httpx2.Response:
-        said = next(forms)(KEY)
-        plain = said.encode("ascii", "replace").decode().replace("\r", "").replace("\n", "")
-        return httpx2.Response(200, json={"id": said}, headers={"x-request-id": plain, "set-cookie": plain})
-
-    endpoint = Endpoint(name="one", model="m", base_url="http://127.0.0.1:9/v1")
-    wire = Wire(endpoint, KEY, httpx2.MockTransport(answer))
-    for _ in FORMS:
-        outcome = await wire.call("GET", "/files/x")
-        assert not spells(json.loads(outcome.body)["id"], KEY)
-        assert not spells(outcome.request_id or "", KEY)
-    await wire.close()
+    answers = [answer_with(form(KEY)) for form in FORMS.values() for _ in range(2)]
+    with raw_server(*answers) as port:
+        wire = Wire(Endpoint(name="one", model="m", base_url=f"http://127.0.0.1:{port}/v1"), KEY, None)
+        for _ in FORMS:
+            for outcome in (await wire.call("GET", "/files/x"), await wire.post("/chat/completions", "{}")):
+                assert not spells(json.loads(outcome.body)["id"], KEY)
+                assert not spells(outcome.request_id or "", KEY)
+        await wire.close()
