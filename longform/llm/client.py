@@ -143,7 +143,7 @@ class PendingRequests:
         self._check_capabilities(request for _, request in chunk)
         found, new = self._joined(chunk)
         try:
-            stored = self._models.store.get([each.key for each in new]) if new else {}
+            stored = self._models.store.replies([each.key for each in new]) if new else {}
             missing = [each for each in new if not self._resolve_or_retry(each, stored.get(each.key), None)]
             self._submit([each for each in missing if not self._hold(each)])
         except BaseException as error:  # whatever it is, others may have joined these
@@ -268,7 +268,7 @@ class PendingRequests:
         next_attempt(pending, completion, why, self._endpoint, self.dispatcher.clean)
         key = pending.keys[-1]
         pending.replaces = pending.fresh
-        stored = {} if pending.fresh else self._models.store.get([key])
+        stored = {} if pending.fresh else self._models.store.replies([key])
         if not self._resolve_or_retry(pending, stored.get(key), None):
             self._submit([pending])
 
@@ -321,7 +321,7 @@ class PendingRequests:
         """
         if isinstance(result, LookAgain):
             try:
-                stored = self._models.store.get([each.keys[-1] for each in group])
+                stored = self._models.store.replies([each.keys[-1] for each in group])
             except LongformError as error:
                 result = error
             else:
@@ -574,7 +574,7 @@ class Client:
         remaining = iter(texts)
         try:
             while chunk := list(islice(remaining, TEXTS_PER_CALL)):
-                stored = self.models.store.get([keys[text] for text in chunk])
+                stored = self.models.store.replies([keys[text] for text in chunk])
                 found = {t: read_json(stored[keys[t]].body).get("embedding") for t in chunk if keys[t] in stored}
                 vectors |= {text: vector for text, vector in found.items() if isinstance(vector, list)}
                 missing = [text for text in chunk if text not in vectors]

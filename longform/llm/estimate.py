@@ -114,7 +114,7 @@ class Estimator:
         questions, self._waiting = self._waiting, []
         fresh = [question._replace(keys=self._new(question.keys)) for question in questions]
         keys = [key for question in fresh for key in question.keys]
-        found = self._store.get(keys) if self._store and keys else {}
+        found = self._store.replies(keys) if self._store and keys else {}
         for question in (question for question in fresh if question.keys):
             stored, later = self._looked_up(question, found)
             tally, further = self._tallies[question.task], {each.first_key for each in later}
@@ -147,7 +147,7 @@ class Estimator:
 
     def _get(self, keys: Sequence[str]) -> dict[str, Record]:
         """The stored records under these keys; none without a store."""
-        return self._store.get(keys) if self._store else {}
+        return self._store.replies(keys) if self._store else {}
 
     def _new(self, keys: Sequence[str]) -> list[str]:
         """Those keys that were not passed to this method before."""

@@ -84,7 +84,7 @@ def from_first_unanswered(dispatcher: Dispatcher, endpoint: Endpoint, requests: 
     remaining = iter(requests)
     while chunk := list(islice(remaining, REQUESTS_AT_ONCE)):
         keys = [item.key for item in _items(dispatcher, endpoint, chunk)]
-        stored = dispatcher.store.get(keys)
+        stored = dispatcher.store.replies(keys)
         if not all(is_answered(stored.get(key)) for key in keys):
             yield from chain(chunk, remaining)
 

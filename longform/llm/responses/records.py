@@ -18,7 +18,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ REPLY, TOMBSTONE = 0, 1
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: it would take three times as long to make
 class Record:
     """What is stored under a key: a reply, or a tombstone (`state`), whose `code` is the kind of failure and `body` its
     message.
@@ -278,11 +278,20 @@ def checksum_of(row: Row) -> int:
 
 def record_of(row: Row) -> tuple[str, Record]:
     """(key in hex digits, record) of a row with its checksum. ValueError where the row is damaged."""
+    key, record = reply_of(row)
+    try:
+        return key, replace(record, request=unpacked(row[_REQUEST]))
+    except (zlib.error, TypeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def reply_of(row: Row) -> tuple[str, Record]:
+    """As `record_of`, but with an empty request, which takes a third of the time to unpack and is rarely needed."""
     try:
         if checksum_of(row) != row[-1]:
             raise ValueError("its checksum is another one")
         key, *values, _ = row
-        values[_REQUEST - 1], values[_BODY - 1] = unpacked(values[_REQUEST - 1]), unpacked(values[_BODY - 1])
+        values[_REQUEST - 1], values[_BODY - 1] = b"", unpacked(values[_BODY - 1])
         values[_BATCH - 1] = bool(values[_BATCH - 1])
         return key.hex(), Record(*values)
     except (zlib.error, struct.error, TypeError, AttributeError) as error:

@@ -131,7 +131,7 @@ def embedding_key(endpoint: Endpoint, sent: str) -> str:
     return key_of(endpoint.name, EMBEDDINGS, sent)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplyFacts:
     """What a reply says about itself. `finish` is why it ended (None: of an embedding). `served_model` and
     `fingerprint`: the model, and its configuration, that the server names. `tokens`: (of the prompt, of these cached,
@@ -157,7 +157,7 @@ class ReplyFacts:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Completion(ReplyFacts):
     """One choice of a chat completion: its text (may be empty), the model's refusal (empty if it is none) and its
     log-probabilities (None if there are none). `finish` is "stop", "length", "content_filter" or the server's own

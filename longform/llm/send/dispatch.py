@@ -388,7 +388,9 @@ class Dispatcher:
 
     def _believable(self, call: Call, facts: ReplyFacts) -> ReplyFacts:
         """The facts of a reply, their tokens bounded by what was sent and allowed; the first lie is told."""
-        if not any(facts.tokens):
+        asked, cached, answered = facts.tokens
+        likely = cached <= asked <= len(call.sent) and facts.reasoning_tokens <= answered <= call.output_bound
+        if likely:
             return facts
         number = len(call.keys)
         tokens, reasoning, lie = bounded_usage(
