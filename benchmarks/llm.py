@@ -98,10 +98,11 @@ def compare(seconds: float, venvs: Path | None, folder: Path) -> Found:
                 if name in WAYS:
                     raise
                 skipped[name] = str(error)
-    ours = runs["longform"]["in_flight"]
+    ours, raw = runs["longform"]["in_flight"], runs["aiohttp"]["in_flight"]
     return {
         "latency_seconds": LATENCY,
         "ratio_at_64": ours["64"]["ratio"],
+        "of_aiohttp": {n: round(ours[n]["per_second"] / raw[n]["per_second"], 3) for n in ours},
         "requests_per_second_at_256": ours["256"]["per_second"],
         "cpu_ms_at_256": ours["256"]["cpu_ms"],
         "clients": runs,
@@ -191,6 +192,7 @@ def table(found: Found) -> str:
     lines += [f"{name:12}not measured: {why}" for name, why in found["skipped"].items()]
     hits = found["hits"]
     lines += [
+        "of aiohttp  " + ", ".join(f"{ratio:.2f} at {n}" for n, ratio in found["of_aiohttp"].items()),
         f"hits        {found['hits_per_second']:,.0f}/s, {found['hit_cpu_us']:.0f} us of processor time each "
         f"({hits['requests']:,} asked again)",
         f"no latency  {found['requests_per_second_without_latency']:,.0f}/s",
