@@ -78,7 +78,7 @@ def test_every_parameter_of_every_deployment_says_what_it_means(deployed: Server
 def test_the_parameters_of_a_deployment_are_a_configuration_and_the_run_options(deployed: Server) -> None:
     nightly = next(each for each in deployed.all("deployment") if each["name"] == "nightly")
     schema = nightly["parameter_openapi_schema"]
-    asked = {"version", "home", "until", "force", "max_cost", "budget", "retry_errors", "runner", "address"}
+    asked = {"version", "home", "until", "force", "max_cost", "budget", "retry_errors", "accept", "runner", "address"}
     assert set(schema["properties"]) == {"config", *asked}
     assert schema["properties"]["runner"]["anyOf"][0]["enum"] == ["threads", "processes", "dask", "ray"]
     settings = schema["definitions"]["AxiomsConfig"]["properties"]

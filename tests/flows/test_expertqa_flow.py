@@ -43,11 +43,12 @@ RELEASED = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 SIX = {*SYSTEMS, "bing_chat"}
 
 
+ASKING = [*ExpertqaConfig.MODEL_STAGES, "missing_kinds"]
+
+
 def make(home: Path, **settings: Any) -> tuple[Version, Silent, Build]:
-    progress = Silent()
-    published, run = build(
-        "expertqa", ExpertqaConfig(**settings), Options(home, "v1"), tasks=SequentialStages(), progress=progress
-    )
+    progress, options = Silent(), Options(home, "v1", accept=settings.pop("accept", None))
+    published, run = build("expertqa", ExpertqaConfig(**settings), options, tasks=SequentialStages(), progress=progress)
     assert published is not None
     return published.version, progress, run
 
@@ -324,7 +325,7 @@ def test_none_is_a_word_where_it_is_a_choice() -> None:
 def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path: Path) -> None:
     def temperatures(**endpoint: Any) -> Counter[float | None]:
         known = {"base_url": server.url, "model": "m", "price": {"input": 1.0, "output": 1.0}, **endpoint}
-        make(tmp_path / str(len(endpoint)), model="one", endpoints={"one": known}, limit=2)
+        make(tmp_path / str(len(endpoint)), model="one", endpoints={"one": known}, limit=2, accept=ASKING)
         bodies = [json.loads(each.body) for each in server.asked if each.body]
         server.asked.clear()
         return Counter(body.get("temperature") for body in bodies)

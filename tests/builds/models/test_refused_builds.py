@@ -12,6 +12,7 @@ import pytest
 from axioms_builds import Silent, build_axioms
 from endpoint_server import Server, says, server
 
+from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from flows.config.endpoints import EndpointConfig, StageConfig
 from flows.expertqa import SAMPLES, ExpertqaConfig
@@ -34,7 +35,8 @@ def endpoint(server: Server) -> dict[str, Any]:
 
 
 def axioms(home: Path, server: Server, version: str) -> Version:
-    made, _, _ = build_axioms(home, version, model="mine", endpoints={"mine": endpoint(server)})
+    accept = [*AxiomsConfig.MODEL_STAGES, "missing_kinds"]
+    made, _, _ = build_axioms(home, version, model="mine", endpoints={"mine": endpoint(server)}, accept=accept)
     assert made is not None
     return made
 
@@ -70,7 +72,13 @@ def test_a_corrupted_answer_that_declines_is_no_pair(tmp_path: Path, server: Ser
 
 def built(dataset: str, config: Any, home: Path, until: str) -> dict[str, tuple[int, dict[tuple[str, str], int]]]:
     """stage -> (its rows, its rejected rows by kind and reason)."""
-    _, made = build(dataset, config, Options(home, until=until), tasks=SequentialStages(), progress=Silent())
+    _, made = build(
+        dataset,
+        config,
+        Options(home, until=until, accept=[*config.MODEL_STAGES]),
+        tasks=SequentialStages(),
+        progress=Silent(),
+    )
     return {run.stage: (run.artifact.rows, run.artifact.rejected()) for run in made.done}
 
 

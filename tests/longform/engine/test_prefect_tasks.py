@@ -18,11 +18,11 @@ import pytest
 from axioms_builds import build_axioms
 from prefect_server import Server, served
 from processes import wait_for
+from standin_server import serve
 
 from benchmarks.make_dump import write_dump
 from longform.artifacts.versions import Version, versions
 from longform.standin.server import Server as Model
-from longform.standin.server import serve
 
 pytestmark = pytest.mark.check
 
