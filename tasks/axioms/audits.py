@@ -42,7 +42,9 @@ def _equal_texts(row: Row) -> str | None:
     if equal_texts(row["preferred"], row["rejected"]):
         return "both answers are the same"
     for side, texts in row.get("made_of", {}).items():
-        if is_generated(row[f"{side}_response"], row[f"{side}_model"]) and any(equal_texts(row[side], text) for text in texts):
+        if is_generated(row[f"{side}_response"], row[f"{side}_model"]) and any(
+            equal_texts(row[side], text) for text in texts
+        ):
             return f"{side}: the same as a text it was made from"
     return None
 
@@ -86,7 +88,11 @@ def audited_pairs(
             continue  # most pairs
         row = pair | {"question": questions[pair["question_id"]]}
         for side, answer in sides.items():
-            row |= {side: answer["text"], f"{side}_response": answer.get("response"), f"{side}_model": answer.get("model")}
+            row |= {
+                side: answer["text"],
+                f"{side}_response": answer.get("response"),
+                f"{side}_model": answer.get("model"),
+            }
         repeated = {side: made_of.get(pair[f"{side}_id"], ()) for side in SIDES}
         row["made_of"] = {side: [answers[key]["text"] for key in keys] for side, keys in repeated.items()}
         if rejected := rejected_by(row, OF_ROWS, "pair_id"):

@@ -354,7 +354,10 @@ def worse_than_published(
     stated = {(gate.gate, gate.what): gate.found for gate in gates_in(version.manifest)}
     files = {config: {split: version.files(config, split) for split in of} for config, of in version.configs.items()}
     again = [gate for built in artifacts for gate in gates_of(built.recipe.stage, built.parts, Ceilings())]
-    again += [*missing_kinds(store, artifacts, audits.kinds)[1], *(_gate(audit, audit.finds(files), files) for audit in audits.version)]
+    again += [
+        *missing_kinds(store, artifacts, audits.kinds)[1],
+        *(_gate(audit, audit.finds(files), files) for audit in audits.version),
+    ]
     for gate in again:
         if gate.found > stated.get((gate.gate, gate.what), gate.found):
             yield f"{gate.sentence}; the manifest says {stated[gate.gate, gate.what]:,}"
