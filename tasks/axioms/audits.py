@@ -26,7 +26,7 @@ OF_PAIRS = ("pair_id", "question_id", *(f"{side}_{name}" for side in SIDES for n
 
 def _by_people(row: Row) -> bool:
     """Whether both answers of a pair are people's."""
-    return row["preferred_source"] == row["rejected_source"] == "human"
+    return all(row[f"{side}_source"] == "human" for side in SIDES)
 
 
 def _equal_posts(row: Row) -> str | None:
