@@ -80,13 +80,14 @@ class Kinds:
     """Kinds of rows that may not be missing: the values of `column` in the rows that the stages `made_by` made; each
     has to be in the rows of the stage `kept_by`. `asked`: the argument of these stages that lists the kinds they are
     asked for; one of these is missing, too, if a stage made no row of it for the model's faults, whose rejected rows
-    name it at the beginning of their detail.
+    name it at the beginning of their detail. `among`: SQL condition of the rows that count, as of an Audit.
     """
 
     column: str
     made_by: Sequence[str]
     kept_by: str
     asked: str = ""
+    among: str = "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +260,12 @@ def _missing(store: Store, artifacts: Iterable[Artifact], kinds: Kinds) -> tuple
     by_stage = {built.recipe.stage: built for built in artifacts}
     if kinds.kept_by not in by_stage:
         return 0, []
-    kept = _values(store, by_stage[kinds.kept_by].parts, kinds.column)
+    kept = _values(store, by_stage[kinds.kept_by].parts, kinds)
     why: dict[str, tuple[str, str]] = {}
     for name in kinds.made_by:
         if name in by_stage:
             parts = by_stage[name].parts
-            for value, number in _values(store, parts, kinds.column).items():
+            for value, number in _values(store, parts, kinds).items():
                 why.setdefault(value, (kinds.kept_by, f"none of {number:,} rows of {name} was kept"))
             for value in _without_a_row(store, by_stage[name], kinds.asked):
                 why.setdefault(value, (name, "no row was made, for the model's faults"))
@@ -273,14 +274,14 @@ def _missing(store: Store, artifacts: Iterable[Artifact], kinds: Kinds) -> tuple
     ]
 
 
-def _values(store: Store, parts: Iterable[Part], column: str) -> Counter[str]:
-    """value -> number of rows in these parts that have it in the column."""
-    found = Counter[str]()
-    for part in parts:
-        if part.rows:
-            for each in pq.read_table(store.rows_path(part), columns=[column])[column].value_counts().to_pylist():
-                found[each["values"]] += each["counts"]
-    return found
+def _values(store: Store, parts: Iterable[Part], kinds: Kinds) -> dict[str, int]:
+    """kind -> number of rows of this kind in these parts."""
+    paths = [store.rows_path(part) for part in parts if part.rows]
+    if not paths:
+        return {}
+    query = f"SELECT {kinds.column}, count(*) FROM {read_parquet(paths)} WHERE {kinds.among} GROUP BY 1 ORDER BY 1"
+    with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
+        return dict(database.execute(query).fetchall())
 
 
 def _without_a_row(store: Store, built: Artifact, asked: str) -> set[str]:

@@ -36,7 +36,7 @@ OF_REVISIONS = audits_of_texts(_revisions, f"revised_by = 'model' AND {generated
 WRITERS = ("write_closed_book", "write_from_passages", "answer_post_hoc")
 AUDITS = Audits(
     rows={"claims": OF_ANSWERS, "random": OF_REVISIONS, "domain": OF_REVISIONS},
-    kinds=(Kinds("system", WRITERS, "collect_answers", asked="systems"),),
+    kinds=(Kinds("system", WRITERS, "collect_answers", asked="systems", among="response IS NOT NULL"),),
     applied={"claims": "collect_answers"},
 )
 

@@ -5,23 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from axioms_builds import build_axioms
+from axioms_builds import Silent, build_axioms
 from endpoint_server import Server, server
 from offline_rules import respond
 
-from flows.builds.building import gate_lines
+from flows.builds.building import Options, gate_lines
+from flows.builds.building import build as run_build
 from flows.cli.shared.verification import check
-from flows.registry import audits_of
+from flows.config.endpoints import EndpointConfig, StageConfig
+from flows.config.prompts import PROMPTS
+from flows.expertqa import PROMPT_NAMES as EXPERTQA_PROMPTS
+from flows.expertqa import ExpertqaConfig
+from flows.registry import audits_of, config_class
+from flows.revision_distance import PROMPT_NAMES as REVISION_PROMPTS
+from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import GateError
+from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
 from tasks.publishing.audits import worse_than_published
 
@@ -201,3 +210,59 @@ def test_what_is_smuggled_into_a_published_version_is_found(tmp_path: Path, serv
         assert told[0].startswith(f"{audit}: {key} of pairs train")
     shutil.move(kept, path)
     assert list(worse_than_published(store, version, artifacts, audits_of("axioms"))) == []
+
+
+# ---------------------------------------------------------------- the other datasets
+
+
+def built(dataset: str, config: Any, home: Path, **options: Any) -> Version:
+    published, _ = run_build(dataset, config, Options(home, **options), tasks=SequentialStages(), progress=Silent())
+    assert published is not None
+    return published.version
+
+
+def mine(server: Server, dataset: str, names: Sequence[str], **more: Any) -> dict[str, Any]:
+    """The settings by which a dataset asks the server, which then answers its prompts by the rules."""
+    server.tasks |= {load_prompt(f"{dataset}/{name}", PROMPTS).system.strip(): f"{dataset}/{name}" for name in names}
+    own = EndpointConfig(base_url=f"http://127.0.0.1:{server.server_address[1]}/v1", model="m")
+    return {"model": "mine", "endpoints": {"mine": own, "weak": own.model_copy(update={"model": "w"})}, **more}
+
+
+def expertqa(server: Server) -> ExpertqaConfig:
+    return ExpertqaConfig(**mine(server, "expertqa", EXPERTQA_PROMPTS, limit=6, autoais="lexical", factscore="none"))
+
+
+def revision(server: Server) -> RevisionDistanceConfig:
+    stages = {"write_weak": StageConfig(model="weak")}
+    return RevisionDistanceConfig(**mine(server, "revision_distance", REVISION_PROMPTS, limit=3, stages=stages))
+
+
+CASES = {
+    "expertqa": (expertqa, "expertqa/from_passages", "collect_answers"),
+    "revision-distance": (revision, "revision_distance/related_vanilla", "collect_drafts"),
+}
+
+
+@pytest.mark.parametrize("dataset", CASES)
+def test_the_other_datasets_leave_out_what_is_no_answer(dataset: str, tmp_path: Path, server: Server) -> None:
+    settings, task, stage = CASES[dataset]
+    config = settings(server)
+    clean = built(dataset, config, tmp_path / "clean")
+    assert [row for row in findings(clean) if row["audit"] != "missing_kinds"] == []
+    assert list(check(Store(tmp_path / "clean"), clean)) == []
+    server.fails = spoils(server, task, lambda text: GERMAN, 1.0)
+    with pytest.raises(GateError, match=r"language: \d+ of \d+ rows") as caught:
+        built(dataset, config, tmp_path / "bad")
+    assert "missing_kinds: " in str(caught.value)
+    version = built(dataset, config, tmp_path / "bad", accept=["language", "missing_kinds"])
+    left_out = artifact(Store(tmp_path / "bad"), version, stage).reasons("defect")
+    assert left_out == {"audit: language": gate(version, "language")["found"]}
+    texts = [json.dumps(pq.read_table(path).to_pylist(), default=str) for path in version.folder.rglob("*.parquet")]
+    assert not any(GERMAN in text for text in texts)
+    assert list(check(Store(tmp_path / "bad"), version)) == []
+
+
+@pytest.mark.parametrize("dataset", ["axioms", "expertqa", "revision-distance"])
+def test_offline_builds_of_the_samples_lose_nothing(dataset: str, tmp_path: Path) -> None:
+    version = built(dataset, config_class(dataset)(), tmp_path)
+    assert findings(version) == []
