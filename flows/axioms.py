@@ -14,6 +14,7 @@ from flows.registry import model_stages
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
+from tasks.axioms.audits import AUDITS
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
@@ -224,4 +225,4 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
     published = [Table("pairs", pairs, apart=("overlap",))]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
-    set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs))
+    set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs), audits=AUDITS)

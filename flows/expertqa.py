@@ -27,6 +27,7 @@ from longform.net.web import Manners
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
+from tasks.expertqa.answers.audits import AUDITS
 from tasks.expertqa.answers.claims import split_claims
 from tasks.expertqa.answers.evidence import (
     GS,
@@ -372,6 +373,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
             asked, answers, samples, published, attributions, labels, second, entailed, predictions, random, domain
         ),
         figures=lambda: figures(asked, published, labels, second),
+        audits=AUDITS,
     )
 
 

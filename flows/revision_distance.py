@@ -27,6 +27,7 @@ from longform.llm.ask.types import Endpoint
 from schemas.replies import INTENTIONS
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
+from tasks.revision_distance.audits import AUDITS
 from tasks.revision_distance.cases.draws import check_requests, draw_candidates, take_cases
 from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.requests import check_languages
@@ -269,6 +270,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
         sources,
         tables=lambda: tables(cases, candidates, checked, published, judgements),
         figures=lambda: figures(published),
+        audits=AUDITS,
     )
 
 

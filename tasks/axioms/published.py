@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain
 
 import duckdb
@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longform.artifacts.rows import read_parquet
-from longform.engine.stage import AtMost, PerGroup, Row, Rows, StageContext, stage
+from longform.engine.stage import AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIRS
 from tasks.axioms.answers import question_text
+from tasks.axioms.audits import audited_pairs, may_not_repeat
 from tasks.axioms.questions import CREDIT, credit
 
 ROWS_PER_BATCH = 2_000
@@ -43,7 +44,7 @@ QUESTION = pa.schema([
 
 @stage(
     PAIRS,
-    revision=1,
+    revision=2,
     split_by="split",
     at_most=AtMost(rows=lambda sizes: sizes["votes"] + sizes["related"] + sizes["generated"] + sizes["combined_pairs"]),
 )
@@ -61,9 +62,10 @@ def assemble_pairs(
     passages: Rows,
     splits: Rows,
     site: PerGroup,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[pa.RecordBatch | Rejected]:
     """The published rows: all pairs of a part, each with the texts, authors, licences and model calls of its question
-    and answers; nothing if the part has no pair.
+    and answers; nothing if the part has no pair. A Rejected for each pair that an audit finds, and for a question that
+    has no other.
 
     In the order of the questions, then by axiom and pair id. `votes`, `related`, `generated`, `combined_pairs`: pairs
     of ids, by the stage that paired them. `open_book` to `combined`: generated answers. `passages`: those retrieved
@@ -86,6 +88,11 @@ def assemble_pairs(
         (combined, "combined_id"),
     )
     generated_answers = [_generated(row, key, threads_by_id, evidence, human) for rows, key in made for row in rows]
+    made_of = may_not_repeat(corrupted.as_dicts("corrupted_id", "answer_id"), combined)
+    texts = {key: question_text(thread) for key, thread in threads_by_id.items()}
+    found = audited_pairs(pairs, texts, human | {row["answer_id"]: row for row in generated_answers}, made_of)
+    if found:
+        pairs = yield from _without(pairs, found)
     answers = pa.Table.from_pylist([*human.values(), *generated_answers], ANSWER)
     split_of = {row["question_id"]: row["split"] for row in splits}
     questions = pa.Table.from_pylist(
@@ -100,6 +107,16 @@ def assemble_pairs(
         batch, at = (table.slice(start, ROWS_PER_BATCH) for table in (pairs, places))
         sides = {name: answers.take(at[name]) for name in ("preferred", "rejected")}
         yield _batch(batch, questions.take(at["question"]), sides)
+
+
+def _without(pairs: pa.Table, found: list[Rejected]) -> Generator[Rejected, None, pa.Table]:
+    """Yields what was found, and a Rejected for each question that has no other pair. Returns the other pairs."""
+    kept = pairs.filter(pc.invert(pc.is_in(pairs["pair_id"], pa.array([each.key for each in found], pa.string()))))
+    yield from found
+    for question in pc.unique(pairs["question_id"]).to_pylist():
+        if not pc.any(pc.equal(kept["question_id"], question)).as_py():
+            yield Rejected(question, "filtered", "no pair left by the audits")
+    return kept
 
 
 def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:

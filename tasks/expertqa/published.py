@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 from longform.artifacts.parts import key_hash
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import read_parquet
-from longform.engine.stage import AllRows, AtMost, PerGroup, Row, Rows, StageContext, stage
+from longform.engine.stage import AllRows, AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
+from tasks.expertqa.answers.audits import OF_REVISIONS
 from tasks.expertqa.estimates.autoais import RELEASED, released_claim
 from tasks.expertqa.estimates.factscore import fact_score, judgements_of
 from tasks.expertqa.splits import field_splits, folded, random_splits
+from tasks.publishing.audits import audited
 
 BATCH_ROWS = 500
 KINDS = ("corpus", "web", "cited")
@@ -45,28 +47,32 @@ CLAIM_LABELS = (
 # ---------------------------------------------------------------- long-form questions
 
 
-@stage(RANDOM_SPLIT, revision=1, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(RANDOM_SPLIT, revision=2, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_randomly(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
-) -> Iterator[Row]:
+) -> Iterator[Row | Rejected]:
     """Long-form questions with their revised answers, each with its random split: `shares` of the distinct questions
-    go to train, validation and test. UsageError for shares that are not three of 0 or more that sum to 1.
+    go to train, validation and test. A Rejected for each revision that an audit finds. UsageError for shares that are
+    not three of 0 or more that sum to 1.
     """
     asked = _asked(revised, questions)
     splits = random_splits([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
-    yield from _long_form(context, "random", revised, questions, answers, splits)
+    rows = _long_form(context, "random", revised, questions, answers, splits)
+    yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
-@stage(DOMAIN_SPLIT, revision=1, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(DOMAIN_SPLIT, revision=2, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
-) -> Iterator[Row]:
+) -> Iterator[Row | Rejected]:
     """Long-form questions with their revised answers, each with its split by field: `shares` of each field's questions
-    go to train, validation and test. UsageError for shares that are not three of 0 or more that sum to 1.
+    go to train, validation and test. A Rejected for each revision that an audit finds. UsageError for shares that are
+    not three of 0 or more that sum to 1.
     """
     asked = _asked(revised, questions)
     splits = field_splits([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
-    yield from _long_form(context, "domain", revised, questions, answers, splits)
+    rows = _long_form(context, "domain", revised, questions, answers, splits)
+    yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
 def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:

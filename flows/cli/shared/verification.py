@@ -26,7 +26,7 @@ def check(store: Store, version: Version) -> Iterable[str]:
     if not found:
         yield from _conservation_problems(store, version)
         artifacts = [artifact(store, version, name) for name in version.stages]
-        yield from worse_than_published(version, artifacts, audits_of(version.dataset))
+        yield from worse_than_published(store, version, artifacts, audits_of(version.dataset))
 
 
 def _conservation_problems(store: Store, version: Version) -> Iterator[str]:

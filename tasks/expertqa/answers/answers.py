@@ -21,6 +21,7 @@ from schemas.expertqa import ANSWERS, POST_HOC
 from schemas.made_by import MADE_BY
 from tasks.answers import made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
+from tasks.expertqa.answers.audits import audited_answer
 from tasks.expertqa.answers.citations import cited_sources, without_marks
 
 CLOSED_BOOK = "gpt4"
@@ -229,7 +230,7 @@ def _written(question: str, system: str, kind: str, text: str, cited: list[Row],
     }
 
 
-@stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: sum(of[name] for name in _COLLECTED)))
+@stage(ANSWERS, revision=4, at_most=AtMost(rows=lambda of: sum(of[name] for name in _COLLECTED)))
 def collect_answers(
     context: StageContext,
     questions: Rows,
@@ -242,14 +243,16 @@ def collect_answers(
     """One answer of each system to each question, in the order of the questions, then of the systems (see
     `collected`), with the words by which it abstains, if any.
 
-    If a system has several answers, the first in the order of the inputs is kept; a Rejected for each other one, and
-    for a question without an answer. Commercial answers to other questions are ignored.
+    If a system has several answers, the first in the order of the inputs is kept; a Rejected for each other one, for
+    each that an audit finds, and for a question without an answer. Commercial answers to other questions are ignored.
     """
-    keys = {question["question_id"]: None for question in questions}
-    imported = (answer for answer in commercial if answer["question_id"] in keys)
+    asked = {row["question_id"]: row["question"] for row in questions.as_dicts("question_id", "question")}
+    imported = (answer for answer in commercial if answer["question_id"] in asked)
     answers = grouped(chain(released, closed, read, post_hoc, imported), "question_id")
-    for key in keys:
-        yield from collected(key, answers[key])
+    for key, question in asked.items():
+        audited = [audited_answer(answer, question) or answer for answer in answers[key]]
+        yield from (each for each in audited if isinstance(each, Rejected))
+        yield from collected(key, [each for each in audited if not isinstance(each, Rejected)])
 
 
 def collected(question: str, answers: list[Row]) -> Iterator[Row | Rejected]:

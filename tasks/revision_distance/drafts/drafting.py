@@ -20,6 +20,7 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.revision_distance import DRAFTS, KNOWLEDGE, SEGMENTS
 from tasks.answers import NO_MODEL, made_by, unanswered
+from tasks.revision_distance.audits import audited_draft
 from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS
 
 PERSPECTIVES = {
@@ -293,18 +294,21 @@ def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
 
 @stage(
     DRAFTS,
-    revision=1,
+    revision=2,
     at_most=AtMost(rows=lambda of: of["weak"] + of["strong"] + of["vanilla"] + of["cot"] + of["given"]),
 )
 def collect_drafts(
     context: StageContext, cases: Rows, weak: Rows, strong: Rows, vanilla: Rows, cot: Rows, given: Rows
 ) -> Iterator[Row | Rejected]:
-    """All drafts in the order of the cases, then of the inputs; a Rejected for a case without a draft."""
+    """All drafts in the order of the cases, then of the inputs; a Rejected for each draft that an audit finds, and for
+    a case without another draft.
+    """
     found = grouped(chain(weak, strong, vanilla, cot, given), "case_id")
     for case in cases:
-        if case["case_id"] not in found:
+        drafts = [audited_draft(draft, case) or draft for draft in found[case["case_id"]]]
+        if all(isinstance(each, Rejected) for each in drafts):
             yield Rejected(case["case_id"], "filtered", "no draft")
-        yield from found[case["case_id"]]
+        yield from drafts
 
 
 # ---------------------------------------------------------------- requests and replies

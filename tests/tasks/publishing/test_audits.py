@@ -131,12 +131,12 @@ def test_where_nothing_is_found_the_list_is_empty_and_equal_in_bytes(tmp_path: P
 def test_a_published_version_in_which_an_audit_finds_more_is_not_sound(tmp_path: Path) -> None:
     version = build(tmp_path, lines("same", "other")).version
     artifacts = [artifact(Store(tmp_path), version, name) for name in version.stages]
-    assert list(worse_than_published(version, artifacts, AUDITS)) == []
+    assert list(worse_than_published(Store(tmp_path), version, artifacts, AUDITS)) == []
     (path,) = (version.folder / "train").glob("*.parquet")
     rows = pq.read_table(path)
     texts = ["same" if text == "other" else "```" if text == "poem 1" else text for text in rows["text"].to_pylist()]
     pq.write_table(rows.set_column(rows.schema.names.index("text"), "text", pa.array(texts)), path)
-    told = list(worse_than_published(version, artifacts, AUDITS))
+    told = list(worse_than_published(Store(tmp_path), version, artifacts, AUDITS))
     assert told == ["both_sides: 2 of 40 rows (5 %); the manifest says 0", 'fences: r_3 of poems train: "a fence"']
 
 

@@ -1,0 +1,46 @@
+"""The audits of ExpertQA: answers and revisions by models that are no answers.
+
+`collect_answers` applies those of answers, before their claims are judged, `split_randomly` and `split_by_field` those
+of revisions. An answer that abstains is a row: table 4 counts it. Released and commercial answers, and what people
+revised, are not looked at; of an answer that is left out, there are no claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from longform.artifacts.rows import Rejected, Row
+from longform.llm.read.refusals import refusal_in
+from tasks.expertqa.answers.abstentions import abstention
+from tasks.publishing.audits import Audits, Kinds, rejected_by
+from tasks.publishing.generated import audits_of_texts, generated, is_generated
+
+
+def _refusal(text: str) -> str | None:
+    """The words by which a text declines that are no abstention."""
+    found = refusal_in(text)
+    return found if found and not abstention(text) else None
+
+
+def _answers(row: Row) -> Iterator[tuple[str, str, str]]:
+    if is_generated(row["response"], row["model"]):
+        yield "answer", row["question"], row["answer"]
+
+
+def _revisions(row: Row) -> Iterator[tuple[str, str, str]]:
+    return _answers(row) if row["revised_by"] == "model" else iter(())
+
+
+OF_ANSWERS = audits_of_texts(_answers, generated(), refusal=_refusal)
+OF_REVISIONS = audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", refusal=_refusal)
+WRITERS = ("write_closed_book", "write_from_passages", "answer_post_hoc")
+AUDITS = Audits(
+    rows={"claims": OF_ANSWERS, "random": OF_REVISIONS, "domain": OF_REVISIONS},
+    kinds=(Kinds("system", WRITERS, "collect_answers", asked="systems", among="response IS NOT NULL"),),
+    applied={"claims": "collect_answers"},
+)
+
+
+def audited_answer(answer: Row, question: str) -> Rejected | None:
+    """The Rejected of a row of ANSWERS that an audit finds; None if none does. `question`: its text."""
+    return rejected_by({**answer, "question": question, "answer": answer["text"]}, OF_ANSWERS, "answer_id")

@@ -1,0 +1,69 @@
+"""Audits of texts that models wrote: refusal, language and wrapping, each with the same ceiling in every dataset.
+
+Texts that people wrote or that were released are not looked at, nor those of the offline model, which quotes people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from longform.artifacts.rows import Row
+from longform.llm.read.refusals import refusal_in
+from tasks.publishing.audits import Audit
+from tasks.text.audits.language import other_language
+from tasks.text.audits.wrapping import wrapped
+
+CEILING = 0.05
+REMEMBERED = 2_000  # texts: one stands in several rows that follow each other
+
+Texts = Callable[[Row], Iterable[tuple[str, str, str]]]
+Finds = Callable[[Row], str | None]
+
+
+def is_generated(response: str | None, model: str | None) -> bool:
+    """Whether a model of ours wrote a text, and not the offline one. `response`, `model`: of the text's row."""
+    return response is not None and not (model or "").startswith("offline-")
+
+
+def generated(model: str = "model", response: str = "response") -> str:
+    """The SQL condition of `is_generated`; the arguments name the columns."""
+    return f"({response} IS NOT NULL AND {model} NOT LIKE 'offline-%')"
+
+
+def audits_of_texts(
+    texts: Texts, among: str, *, refusal: Callable[[str], str | None] = refusal_in
+) -> tuple[Audit, Audit, Audit]:
+    """The audits `refusal`, `language` and `wrapped` of generated texts. `texts`: row -> (name, question, text) of each
+    generated text in it. `among`: as of an Audit. `refusal`: the words by which a text declines, or None.
+    """
+
+    def declines(row: Row) -> Iterator[str]:
+        return (f"{name}: {words}" for name, _, text in texts(row) if (words := refusal(text)))
+
+    def is_foreign(row: Row) -> Iterator[str]:
+        return (f"{name}: in {found}" for name, question, text in texts(row) if (found := _language(question, text)))
+
+    def is_wrapped(row: Row) -> Iterator[str]:
+        return (f"{name}: {what}" for name, _, text in texts(row) if (what := _wrapped(text)))
+
+    return (
+        Audit("refusal", CEILING, _first(declines), among),
+        Audit("language", CEILING, _first(is_foreign), among),
+        Audit("wrapped", CEILING, _first(is_wrapped), among),
+    )
+
+
+def _first(found: Callable[[Row], Iterator[str]]) -> Finds:
+    """A function that returns the first of what is found in a row, or None."""
+    return lambda row: next(found(row), None)
+
+
+@lru_cache(REMEMBERED)
+def _language(question: str, text: str) -> str | None:
+    return other_language(question, text)
+
+
+@lru_cache(REMEMBERED)
+def _wrapped(text: str) -> str | None:
+    return wrapped(text)
