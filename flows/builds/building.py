@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,11 @@ from flows.registry import audits_of, config_class, stages_of
 from flows.registry import module_of as module_of
 from longform import __version__
 from longform.artifacts.store import Store
-from longform.artifacts.versions import Version, check_name
+from longform.artifacts.versions import Version, check_name, versions
 from longform.engine.build import Build, Progress, Tasks
 from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
+from longform.engine.served import notes_of, warnings_of
 from longform.engine.stage import Method, UntilReached
 from longform.errors import LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
@@ -39,6 +41,7 @@ from longform.machines import this_user
 from longform.settings import api_key, budget, responses
 from tasks.publishing.audits import gate_sentences, gates_in
 from tasks.publishing.publish import About, Published, existing, publish_version, recipe_of
+from tasks.publishing.served import SERVED_MODEL, fingerprint_notes, served_in
 
 
 def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
@@ -228,7 +231,8 @@ def _accepted_before(known: Version | None, options: Options) -> set[str]:
     """
     if known is None or options.retry_errors or options.force:
         return set()
-    return {gate["gate"] for gate in known.manifest.get("gates", []) if gate["accepted"]}
+    accepted = {gate["gate"] for gate in known.manifest.get("gates", []) if gate["accepted"]}
+    return accepted - {SERVED_MODEL}  # whose refusal is of one change
 
 
 def _acceptances(version: Version) -> list[dict[str, str]]:
@@ -249,6 +253,17 @@ def gate_lines(home: Path, version: Version) -> list[str]:
         if record.get("version") == version.name and record.get("gates") == version.manifest.get("gates"):
             lines += [f"{each['gate']}: accepted by {each['by']}, {each['at']}" for each in record.get("accepted", [])]
     return lines
+
+
+def served_lines(home: Path, version: Version) -> list[str]:
+    """What served the stages of a version, one sentence each that begins with `warning` if names differ within a
+    stage, and notes on fingerprints that differ in a stage or from those of earlier versions.
+    """
+    served = served_in(version)
+    earlier = [each for each in versions(home, version.dataset) if each.manifest["number"] < version.manifest["number"]]
+    plain = [f"model {each.sentence}" for each in served if len(each.models) < 2]
+    notes = [*notes_of(served), *fingerprint_notes(version, earlier)]
+    return [*plain, *(f"warning {line}" for line in warnings_of(served)), *(f"note {line}" for line in notes)]
 
 
 def _published(build: Build, method: Method, options: Options) -> Published | None:
@@ -304,11 +319,14 @@ def _recorded(store: Store, dataset: str, name: str, config: ModelSettings, buil
                 "seconds": round(entry.seconds, 3),
                 "units_run": entry.units_run,
                 "units_reused": entry.units_reused,
+                "served": [asdict(each) for each in entry.served],
             }
             for entry in builder.done
         ]
         spent, seconds = builder.models.budget.spent_nano / NANO, round(time.monotonic() - begin, 3)
-        record.update(spent_usd=spent, seconds=seconds, stages=stages)
+        served = [each for entry in builder.done for each in entry.served]
+        said = {"warnings": list(warnings_of(served)), "notes": list(notes_of(served))}
+        record.update(spent_usd=spent, seconds=seconds, stages=stages, **said)
         _write_quietly(path, record)
 
 

@@ -18,6 +18,7 @@ from flows.builds.console import StageStatus, report_periodically, start_phrase
 from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
 from longform.engine.prefect_tasks import ignoring_server_errors, log
+from longform.engine.served import warnings_of
 
 
 class RunPage:
@@ -81,7 +82,8 @@ class Bar:
 
 def summarize(dataset: str, build: Build, version: Version | None, gates: Sequence[str] = ()) -> None:
     """Write the Markdown artifact of a finished build: the version (None: nothing published), its splits, the stages,
-    what the gates found, and commands to look at them. HTTP errors of the server are ignored.
+    models that changed within a stage, what the gates found, and commands to look at them. HTTP errors of the server
+    are ignored.
     """
     lines = [f"# {dataset} {version.name if version else '(nothing published)'}", ""]
     if version:
@@ -92,7 +94,8 @@ def summarize(dataset: str, build: Build, version: Version | None, gates: Sequen
         ]
         lines += [f"`{version.folder}`", "", "| config | split | rows |", "|---|---|---:|", *splits, ""]
     lines += _table_of(build.done)
-    lines += ["", *(f"- {sentence}" for sentence in gates)] if gates else []
+    warnings = list(warnings_of(served for run in build.done for served in run.served))
+    lines += ["", *(f"- {sentence}" for sentence in [*warnings, *gates])] if warnings or gates else []
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
     with ignoring_server_errors():
         create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")

@@ -52,8 +52,8 @@ def list_versions(
 
 @app.command()
 def show(address: Address, home: Home = None, as_json: Json = False) -> None:
-    """Show a version's stages: fingerprints, rows in and out, filtered, rejected by reason, duration; and its gates."""
-    from flows.builds.building import gate_lines
+    """Show a version's stages: fingerprints, rows in and out, left out by reason, duration; its models and gates."""
+    from flows.builds.building import gate_lines, served_lines
     from flows.builds.console import console, table
     from flows.cli.shared.inspection import KIND_NAMES, describe
 
@@ -66,6 +66,7 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
                 "folder": str(version.folder),
                 "stages": stages,
                 "gates": version.manifest.get("gates", []),
+                "served": version.manifest.get("served", []),
             }
         )
     out = console()
@@ -89,8 +90,8 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
         for name, number in stage["counts"].items():
             if number:
                 out.print(f"  {stage['stage']}: {number:,} {name}")
-    for line in gate_lines(store.home, version):
-        out.print(f"  gate {line}")
+    for line in [*served_lines(store.home, version), *(f"gate {line}" for line in gate_lines(store.home, version))]:
+        out.print(f"  {line}")
 
 
 @app.command()

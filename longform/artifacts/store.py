@@ -41,7 +41,8 @@ class Part:
     where rows are cut by their number; or `<group>/<start of the source's SHA-256>-<index>`, a shard. Of several parts
     cut by the number of rows the later ones end with `.00001` and so on. `/<value>` follows if the stage splits by a
     column. `bytes` and `sha256` are those of rows.parquet; `rejected_sha256` is that of rejected.parquet, None if no
-    row was rejected. `rejected`: (kind, reason, number of rows). `counts`: (counter, sum).
+    row was rejected. `rejected`: (kind, reason, number of rows). `counts`: (counter, sum); counters whose name begins
+    with a dot are not shown.
     """
 
     stage: str
@@ -94,10 +95,10 @@ class Artifact:
         return {reason: number for (of_kind, reason), number in self.rejected().items() if of_kind == kind}
 
     def counts(self) -> dict[str, int]:
-        """counter -> its sum over all parts."""
+        """counter -> its sum over all parts, of those that are shown."""
         sums: Counter[str] = Counter()
         for part in self.parts:
-            sums.update(dict(part.counts))
+            sums.update({name: number for name, number in part.counts if not name.startswith(".")})
         return dict(sums)
 
 

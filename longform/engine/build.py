@@ -22,6 +22,7 @@ from longform.engine.bounds import records_at_most
 from longform.engine.health import PILOT, Ceilings, Gate, Health, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
+from longform.engine.served import Served, served_of, warnings_of
 from longform.engine.stage import Method, Stage, StageCall
 from longform.errors import Incomplete, LongformError, LostWorker
 from longform.files import remove
@@ -110,6 +111,11 @@ class StageRun:
     units_run: int = 0
     units_reused: int = 0
     spent_nano: int = 0
+
+    @property
+    def served(self) -> list[Served]:
+        """What served its replies; [] if it asked no real model."""
+        return served_of(self.stage, self.artifact.parts)
 
     @property
     def sentence(self) -> str:
@@ -229,7 +235,9 @@ class Build:
     # one stage
 
     def _stage(self, call: StageCall) -> StageRun:
-        """Make or reuse one stage, and report its end to `progress`. Errors are raised, and kept for `finish`."""
+        """Make or reuse one stage, and report its end to `progress`, with a warning if it was served by several models.
+        Errors are raised, and kept for `finish`.
+        """
         try:
             stage_run = self._make_or_reuse(call)
         except Exception as error:
@@ -237,6 +245,8 @@ class Build:
             raise
         self._runs[call.recipe.fingerprint] = stage_run
         self.progress.end(stage_run)
+        for warning in warnings_of(stage_run.served):
+            self.progress.say(warning)
         return stage_run
 
     def _make_or_reuse(self, call: StageCall) -> StageRun:

@@ -192,11 +192,16 @@ def _error(stage: str, numbers: str, fault: Fault, ceilings: Ceilings, examples:
 
 
 def quote(text: str) -> str:
-    """The beginning of a text in quotes, on one line, without control characters; "" if nothing is left of it."""
+    """The beginning of a text (`one_line`) in quotes; "" if nothing is left of it."""
+    line = one_line(text)
+    return f'"{line}"' if line else ""
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text, at most EXAMPLE_CHARACTERS, on one line and without control characters."""
     line = "".join(sign if unicodedata.category(sign)[0] != "C" else " " for sign in text[: 20 * EXAMPLE_CHARACTERS])
     short = " ".join(line.split())
-    cut = short if len(short) <= EXAMPLE_CHARACTERS else f"{short[: EXAMPLE_CHARACTERS - 1].rstrip()}…"
-    return f'"{cut}"' if cut else ""
+    return short if len(short) <= EXAMPLE_CHARACTERS else f"{short[: EXAMPLE_CHARACTERS - 1].rstrip()}…"
 
 
 class _Tally:

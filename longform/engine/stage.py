@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
@@ -37,6 +38,7 @@ from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shar
 from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
 from longform.engine.health import REPLIES, UNBOUNDED, Health
+from longform.engine.served import Names
 from longform.errors import FlowError
 from longform.hints import hint
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
@@ -347,6 +349,7 @@ class StageContext:
     ) -> None:
         self.store, self.count, self._health = store, count, health
         self.responses = bytearray()
+        self._names = Names()
         self._models, self._stage, self._recipe, self._shared = models, stage, recipe, shared
         self._scratch: Path | None = None
         self._web: Web | None = None
@@ -376,6 +379,8 @@ class StageContext:
         asked, room = (items, lambda: UNBOUNDED) if health is None else (health.counted(items), health.room)
         for item, reply in self._client(endpoint).ask(asked, room=room):
             self.count(REPLIES, 1)
+            if isinstance(reply, Answer) and not endpoint.offline:
+                self._count_served(endpoint, *reply.served)
             if health is not None:
                 health.add_reply(reply)
             yield item, reply
@@ -386,7 +391,7 @@ class StageContext:
         """
         if self._health is not None:
             self._health.waive_pilot()
-        return self._client(endpoint).embed(texts)
+        return self._client(endpoint).embed(texts, served=partial(self._count_served, endpoint))
 
     def embeddings(self, endpoint: Endpoint, texts: Iterable[str]) -> Iterator[list[float]]:
         """One vector for each text, in order. Reads and embeds the texts in blocks of TEXTS_AT_ONCE, so that not all
@@ -409,6 +414,10 @@ class StageContext:
         """The client of an endpoint, which notes the keys of the responses that it gives in this context."""
         assert self._models
         return self._models.client(endpoint, stage=self._stage, recipe=self._recipe, note=self._note)
+
+    def _count_served(self, endpoint: Endpoint, model: str | None, fingerprint: str | None) -> None:
+        """Count a reply by the model and fingerprint that it names."""
+        self.count(self._names.counter(endpoint, model, fingerprint), 1)
 
     def _note(self, keys: Iterable[str]) -> None:
         """Add the keys (hex digits) of responses that the unit read to `responses`, 32 bytes each."""

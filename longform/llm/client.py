@@ -65,6 +65,7 @@ TEXTS_PER_CALL = 64
 TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
 
 T = TypeVar("T")
+Embedded = tuple[Any, str | None, str | None]  # a vector, and the model and fingerprint that its reply names
 Step = Literal["first", "longer", "again", "repair"]
 
 
@@ -472,6 +473,7 @@ def judge(
         value,
         pending.sample,
         completion.logprobs,
+        (completion.served_model or None, completion.fingerprint),
     )
 
 
@@ -497,6 +499,11 @@ def _judge_cut_off(
         return kind
     cut_off = "the reply is cut off, also with twice the room"
     return pending.failed(kind, "the reply ran into white space" if kind == "whitespace" else cut_off, completion)
+
+
+def _embedded(record: Record) -> Embedded:
+    """The vector in a record, with what its reply said of itself."""
+    return read_json(record.body).get("embedding"), record.served_model or None, record.fingerprint or None
 
 
 def _with_own_seed(pending: PendingRequest, endpoint: Endpoint) -> str:
@@ -545,9 +552,12 @@ class Client:
             return
         yield from self._ask_online(iter(items), room)
 
-    def embed(self, texts: list[str]) -> list[list[float]]:
+    def embed(
+        self, texts: list[str], *, served: Callable[[str | None, str | None], None] = lambda *_: None
+    ) -> list[list[float]]:
         """One vector for each text, in the order of the texts. Vectors are stored by text; missing ones are requested
-        in calls of at most TEXTS_PER_CALL texts.
+        in calls of at most TEXTS_PER_CALL texts. `served` is called for each different text with the model and the
+        fingerprint that its reply names.
 
         Raises EndpointError where the texts or the endpoint are refused, BudgetError where the budget is used up,
         Incomplete where there was no answer for a passing reason, and UsageError for the offline model.
@@ -557,26 +567,28 @@ class Client:
         dispatcher = self.models.dispatcher(self.endpoint)
         sent = {text: dispatcher.clean(embedding_sent(self.endpoint, text)) for text in texts}
         keys = {text: embedding_key(self.endpoint, body) for text, body in sent.items()}
-        vectors: dict[str, list[float]] = {}
-        while missing := [text for text in sent if text not in vectors]:  # again if another process stored a part
-            vectors |= self._vectors(dispatcher, missing, keys, sent)
+        found: dict[str, Embedded] = {}
+        while missing := [text for text in sent if text not in found]:  # again if another process stored a part
+            found |= self._vectors(dispatcher, missing, keys, sent)
         self._note(keys.values())
-        return [vectors[text] for text in texts]
+        for text in sent:
+            served(*found[text][1:])
+        return [found[text][0] for text in texts]
 
     def _vectors(
         self, dispatcher: Dispatcher, texts: list[str], keys: dict[str, str], sent: dict[str, str]
-    ) -> dict[str, list[float]]:
-        """text -> vector, stored or asked for now; without the texts of calls of which another process has answered a
-        part meanwhile. `keys` and `sent`: text -> its key, its canonical body. The errors of `embed`.
+    ) -> dict[str, Embedded]:
+        """text -> its vector, stored or asked for now; without the texts of calls of which another process has answered
+        a part meanwhile. `keys` and `sent`: text -> its key, its canonical body. The errors of `embed`.
         """
-        vectors: dict[str, list[float]] = {}
+        vectors: dict[str, Embedded] = {}
         calls: list[_EmbeddingCall] = []
         remaining = iter(texts)
         try:
             while chunk := list(islice(remaining, TEXTS_PER_CALL)):
                 stored = self.models.store.replies([keys[text] for text in chunk])
-                found = {t: read_json(stored[keys[t]].body).get("embedding") for t in chunk if keys[t] in stored}
-                vectors |= {text: vector for text, vector in found.items() if isinstance(vector, list)}
+                found = {text: _embedded(stored[keys[text]]) for text in chunk if keys[text] in stored}
+                vectors |= {text: each for text, each in found.items() if isinstance(each[0], list)}
                 missing = [text for text in chunk if text not in vectors]
                 if missing:
                     self.models.check_keys(self.endpoint)
@@ -692,16 +704,16 @@ class _EmbeddingCall:
         self._result = result
         self._event.set()
 
-    def result(self) -> dict[str, list[float]]:
-        """Wait for the call, and return text -> vector; empty if another process has answered a part of it meanwhile.
-        Raises the error that the call ended with, and EndpointError where the texts are refused.
+    def result(self) -> dict[str, Embedded]:
+        """Wait for the call, and return text -> its vector; empty if another process has answered a part of it
+        meanwhile. Raises the error that the call ended with, and EndpointError where the texts are refused.
         """
         self._dispatcher.wait(self._event)
         result = broken_off() if self._result is None else self._result
         if isinstance(result, LongformError):
             raise result
         if isinstance(result, list):
-            return {t: read_json(r.body)["embedding"] for t, (r, _) in zip(self._texts, result, strict=True)}
+            return {text: _embedded(record) for text, (record, _) in zip(self._texts, result, strict=True)}
         if isinstance(result, LookAgain):
             return {}
         raise EndpointError(f"{self._dispatcher.named} embeds none of {len(self._texts)} texts: {result.message}.")

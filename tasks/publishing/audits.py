@@ -31,9 +31,11 @@ from longform.artifacts.versions import Version
 from longform.engine.health import Ceilings, Gate, count_replies, fault_of, gates_of, percent, quote
 from longform.errors import GateError
 from schemas.audits import FINDINGS
+from tasks.publishing.served import SERVED_MODEL
 
 AUDIT_REASON = "audit: "
 MISSING_KINDS = "missing_kinds"
+GENERIC = (MISSING_KINDS, SERVED_MODEL)
 EXAMPLES = 3
 
 Files = Mapping[str, Mapping[str, Sequence[Path]]]  # config -> split -> its Parquet files
@@ -103,9 +105,11 @@ class Audits:
 
     @property
     def names(self) -> list[str]:
-        """The names of all audits, each once, with that of the missing kinds, which every dataset has."""
+        """The names of all audits, each once, with the gates that every dataset has: of missing kinds, and of served
+        models.
+        """
         of_rows = [audit.name for audits in self.rows.values() for audit in audits]
-        return list(dict.fromkeys([*of_rows, *(audit.name for audit in self.version), MISSING_KINDS]))
+        return list(dict.fromkeys([*of_rows, *(audit.name for audit in self.version), *GENERIC]))
 
 
 def audited(
@@ -302,7 +306,7 @@ def refuse(dataset: str, findings: Iterable[Finding], gates: Iterable[Gate]) -> 
         return
     examples = [each for each in findings if each.audit == refused[0].gate][:EXAMPLES]
     such = ", ".join(filter(None, (f"{each.key or each.config} {quote(each.what)}".strip() for each in examples)))
-    accept = " ".join(f"--accept {gate.gate}" for gate in refused)
+    accept = " ".join(dict.fromkeys(f"--accept {gate.gate}" for gate in refused))
     found = "; ".join(f"{gate.sentence}, ceiling {percent(gate.ceiling)}" for gate in refused)
     raise GateError(
         f"{dataset} was not published: {found}{', e.g. ' if such else ''}{such}: what was built is kept; look at these "

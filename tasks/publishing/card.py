@@ -167,7 +167,7 @@ class VersionFacts:
     `offline_kinds`: their kinds ("open_book"), empty if there are no kinds. `sites`: the sites that the sources are
     from. `date_published`: ISO date, empty if unknown. `terms`: how the sources were obtained, in a sentence.
     `scrubbed`: number of source records in which personal data was replaced by marks like `[mail]`. `gates`: what the
-    gates found, in sentences.
+    gates found, in sentences; `models`: by what the replies of models were served, in sentences.
     """
 
     dataset: str
@@ -186,13 +186,14 @@ class VersionFacts:
     scrubbed: int = 0
     wording: Wording = Wording()
     gates: Sequence[str] = ()
+    models: Sequence[str] = ()
 
 
 def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """The text of README.md: YAML front matter, then Markdown sections.
 
     The sections: title and summary, splits, columns, `tables` (the tables of the report that the card shows as well),
-    build, gates, licence, loading, tracing. At least one split of the default config must have files (else
+    build, models, gates, licence, loading, tracing. At least one split of the default config must have files (else
     StopIteration).
     """
     sections = (
@@ -201,6 +202,7 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
         *_columns(version),
         *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in tables),
         _built(version),
+        *([_models(version.models)] if version.models else []),
         *([_gates(version.gates)] if version.gates else []),
         _licence(version),
         _loading(version),
@@ -450,6 +452,12 @@ def _built(version: VersionFacts) -> str:
     sites = f"\n\nSources: {', '.join(escaped(site) for site in version.sites)}." if version.sites else ""
     full = f"Fingerprints are cut to {FINGERPRINT_SHOWN} characters; manifest.json holds them whole."
     return f"## How it was built\n\n{_noted(stages_table(version))}\n\n{full}{sites}"
+
+
+def _models(sentences: Iterable[str]) -> str:
+    """The section on models: what served each stage, by the names in the replies."""
+    lines = "\n".join(f"- {escaped(sentence)}" for sentence in sentences)
+    return f"## Models\n\nWhich models answered, as their servers name them.\n\n{lines}"
 
 
 def _gates(sentences: Iterable[str]) -> str:

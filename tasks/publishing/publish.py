@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from longform.artifacts.takedowns import mentions
 from longform.artifacts.versions import Version, check_manifests, check_name, versions
 from longform.engine.build import Build
 from longform.engine.health import Gate
+from longform.engine.served import Served
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
 from longform.files import sha256_of, sync, unwritable, write_json
@@ -36,6 +37,7 @@ from tasks.publishing import card
 from tasks.publishing.audits import Audits, as_dict, audit_version, gate_sentences, refuse, write_findings
 from tasks.publishing.croissant import croissant
 from tasks.publishing.report import as_data, report
+from tasks.publishing.served import served_gates
 from tasks.sources.admission import taken_down
 
 REVISION = 3
@@ -277,6 +279,7 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
         "offline": version.offline,
         "terms": about.terms,
         "gates": [as_dict(gate) for gate in gates],
+        "served": [asdict(each) for each in _served(build)],
         "files": {str(path.relative_to(folder)): _file(path) for path in sorted(folder.rglob("*")) if path.is_file()},
     }
     write_json(folder / "manifest.json", manifest)
@@ -296,9 +299,16 @@ def _check_gates(
     tables = {table.config: table.rows for table in publication.published}
     artifacts = [entry.artifact for entry in build.done]
     findings, gates = audit_version(artifacts, tables, files, publication.audits, build.accept)
+    served = served_gates(_served(build), versions(build.store.home, publication.about.dataset))
+    gates += [replace(each, accepted=each.gate in build.accept and each.is_above) for each in served]
     refuse(publication.about.dataset, findings, gates)
     write_findings(folder / "audit.parquet", findings)
     return [*build.gates, *gates]
+
+
+def _served(build: Build) -> list[Served]:
+    """What served the replies of the stages, in the order of the flow."""
+    return [served for entry in build.done for served in entry.served]
 
 
 def _rejected(build: Build) -> card.ReportTable:
@@ -384,6 +394,7 @@ def _version(
         date_published="-".join(dated.groups()[:3]) if dated else facts["last"],
         wording=about.wording,
         gates=gate_sentences(gates),
+        models=[each.sentence for each in _served(build)],
     )
 
 

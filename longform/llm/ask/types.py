@@ -109,7 +109,7 @@ class Answer:
     `reply` model, or for a `whole` one its text without thought and end mark, else None. `key` is its key in the
     response store; `cached`: it was stored before. `finish`: why the reply ended. `model`: the one that the server
     names, else the endpoint's. `sample`: the number of the sample, from 0. Token counts are 0 where the server gives
-    none.
+    none. `served`: (model, fingerprint of its set-up) as the server names them, None where it does not.
 
     `logprobs` is the choice's `logprobs.content` as received; None where there is none.
     """
@@ -124,6 +124,7 @@ class Answer:
     value: Any = None
     sample: int = 0
     logprobs: Any = None
+    served: tuple[str | None, str | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)

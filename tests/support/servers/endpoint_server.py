@@ -23,7 +23,9 @@ Verdict = tuple[int, dict[str, str], bytes]
 
 
 class Server(ThreadingHTTPServer):
-    """Counts every request by its body; `fails` decides which requests are refused, and how."""
+    """Counts every request by its body; `fails` decides which requests are refused, and how; `names` are the fields
+    by which a reply says what served it.
+    """
 
     daemon_threads = True
 
@@ -31,6 +33,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.bodies: Counter[bytes] = Counter()
         self.fails: Callable[[dict[str, Any]], Verdict | None] = lambda body: None
+        self.names: Callable[[dict[str, Any]], dict[str, str]] = lambda body: {"model": "stand-in-1"}
         self.tasks = {load_prompt(f"axioms/{name}", PROMPTS).system.strip(): f"axioms/{name}" for name in NAMES}
 
     def answer(self, raw: bytes) -> Verdict:
@@ -43,7 +46,7 @@ class Server(ThreadingHTTPServer):
         text, finish, sent, made = respond(Request(messages, task=self.tasks[messages[0][1].strip()]))
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
         usage = {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
-        return 200, {}, json.dumps({"model": "stand-in-1", "choices": [choice], "usage": usage}).encode()
+        return 200, {}, json.dumps({**self.names(body), "choices": [choice], "usage": usage}).encode()
 
 
 def says(text: str) -> Callable[[dict[str, Any]], Verdict]:
