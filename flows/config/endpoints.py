@@ -68,7 +68,9 @@ class EndpointConfig(BaseModel):
         description="what the server calls the limit of a reply's tokens; older ones: max_tokens",
     )
     capabilities: list[Capability] = Field(
-        [], description="what the server can do: json_schema, n (samples in one call), logprobs, batch"
+        [],
+        description="what the server can do: json_schema, n (samples in one call), logprobs, batch, idempotency, "
+        "prompt_cache_key; reasoning: its replies may think beside the limit",
     )
     concurrency: int = Field(16, ge=1, description="requests in flight, at most")
     rpm: int | None = Field(None, ge=1, description="requests allowed a minute, where the server does not say it")

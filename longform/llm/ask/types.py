@@ -13,7 +13,7 @@ from longform.errors import Incomplete
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency"]
+Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency", "reasoning"]
 Form = Literal["text", "json", "tags"]
 FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
 Flaw = tuple[FailureKind, str]
@@ -38,7 +38,8 @@ class Endpoint:
     `parameters`: further fields of each request's body, as (name, value). `name`, `model`, `parameters` and whether it
     takes a JSON schema are its identity, as they change its replies; address, key, limits, price and time-out are not.
     `key_env` is the environment variable with the API key. `concurrency`: requests at the same time. `limit_field` is
-    the server's name for the limit of a reply's tokens. `capabilities`: what the server offers besides plain chat.
+    the server's name for the limit of a reply's tokens. `capabilities`: what the server offers besides plain chat;
+    `reasoning`: its replies may think beside the limit of their tokens.
     `rpm` and `tpm` are requests and tokens allowed a minute, where the server does not say so itself. `price` None: as
     in the installed price list, if it is there.
     """
