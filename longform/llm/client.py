@@ -49,6 +49,7 @@ from longform.llm.send.bodies import (
     embedding_body,
     embedding_key,
     embedding_sent,
+    on_wire,
     read_choices,
     read_completion,
     read_embeddings,
@@ -299,7 +300,7 @@ class PendingRequests:
         base = self.dispatcher.base(first.sent, first.request.task, first.request.prompt, token_limit=first.limit)
         return Call(
             path=CHAT,
-            sent=sent,
+            sent=on_wire(self._endpoint, sent, first.request.prompt),
             keys=[each.keys[-1] for each in group],
             bases=[base] * number,
             stage=self._stage,
@@ -673,7 +674,7 @@ class _EmbeddingCall:
         body = dispatcher.clean(canonical(embedding_body(client.endpoint, texts)))
         self.call = Call(
             path=EMBEDDINGS,
-            sent=body,
+            sent=on_wire(client.endpoint, body),
             keys=[keys[text] for text in texts],
             bases=[dispatcher.base(sent[text], "embeddings", "") for text in texts],
             stage=client.stage,

@@ -13,7 +13,7 @@ from longform.errors import Incomplete
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency", "reasoning"]
+Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency", "prompt_cache_key", "reasoning"]
 Form = Literal["text", "json", "tags"]
 FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
 Flaw = tuple[FailureKind, str]

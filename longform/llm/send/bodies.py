@@ -23,7 +23,7 @@ from typing import Any
 
 import orjson
 
-from longform.llm.ask.keys import Encoded, canonical, key_of
+from longform.llm.ask.keys import SENT, Encoded, canonical, key_of
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.read.replies import writable
 
@@ -107,6 +107,17 @@ class Bodies:
 
 _MESSAGES = Encoded({})
 _MESSAGES.json = "\0"  # which no JSON text has
+
+
+def on_wire(endpoint: Endpoint, sent: str, prompt: str = "") -> str:
+    """A body in canonical form with the fields that are sent and are no part of the key: those of the endpoint's
+    parameters and, where it takes one, a key by which the provider sends prompts that begin alike to the same cache
+    (`prompt`: the hash of the prompt file).
+    """
+    fields = {name: value for name, value in endpoint.parameters if name in SENT}
+    if prompt and "prompt_cache_key" in endpoint.capabilities:
+        fields.setdefault("prompt_cache_key", prompt)
+    return f"{sent[:-1]},{json.dumps(fields, separators=(',', ':'))[1:]}" if fields else sent
 
 
 def chat_key(endpoint: Endpoint, sent: str, sample: int = 0, attempt: int = 0) -> str:

@@ -79,7 +79,9 @@ OTHERS = _any(
     r"['\"`](?:seed|stop|temperature|top_[pk]|user)['\"`]|: (?:seed|temperature|top_p)\b|reasoning_effort",
     r"(?:presence|frequency)_penalty|stream mode|enable the stream",
 )
-FIELDS = (SCHEMA, LOGPROBS, MANY_CHOICES, LIMIT, OTHERS)
+CACHE_KEY = re.compile(r"prompt_cache_key")
+FIELDS = (SCHEMA, LOGPROBS, MANY_CHOICES, LIMIT, CACHE_KEY, OTHERS)
+CAPABILITIES = {"json_schema": SCHEMA, "logprobs": LOGPROBS, "n": MANY_CHOICES, "prompt_cache_key": CACHE_KEY}
 
 Then = Literal["again", "never", "stop", "unsure"]
 
@@ -209,7 +211,7 @@ def _advice(message: str, endpoint: Endpoint) -> str:
     named = [name for name, _ in endpoint.parameters if re.search(rf"\b{re.escape(name)}\b", message)]
     if named:
         return f"take {named[0]} out of its parameters"
-    for capability, words in (("json_schema", SCHEMA), ("logprobs", LOGPROBS), ("n", MANY_CHOICES)):
+    for capability, words in CAPABILITIES.items():
         if words.search(message) and (capability in endpoint.capabilities or capability == "logprobs"):
             return f'take "{capability}" out of its capabilities'
     if LIMIT.search(message):
