@@ -26,7 +26,7 @@ from longform.llm.client import PendingRequest, stored_result
 from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent, read_json
+from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent, fields_of, read_json
 from longform.llm.send.usage import most_output
 
 AT_ONCE = 64
@@ -142,7 +142,7 @@ class Estimator:
             pending = PendingRequest(question.request, sample, body, key)
             result = stored_result(pending, record, self.endpoint, self._get)
             if result is None and pending.step != "first":
-                later.append(_attempt(question, pending))
+                later.append(_attempt(question, pending, self.endpoint))
             elif result is not None and not (isinstance(result, Failure) and self._wants(result.kind)):
                 stored.append(record)
         return stored, later
@@ -176,10 +176,10 @@ class _Question(NamedTuple):
     first_key: str = ""
 
 
-def _attempt(question: _Question, pending: PendingRequest) -> _Question:
+def _attempt(question: _Question, pending: PendingRequest, endpoint: Endpoint) -> _Question:
     """The attempt at which the pending request is, a sample of the question, as a question of its own."""
     sent = pending.sent
-    messages = json.loads(sent)["messages"]
+    messages = json.loads(sent)[fields_of(endpoint)[0]]
     return question._replace(
         bytes=len(sent),
         keys=pending.keys[-1:],
