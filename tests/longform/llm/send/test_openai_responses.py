@@ -19,6 +19,7 @@ from longform.errors import EndpointError, Incomplete
 from longform.llm.ask import types
 from longform.llm.ask.types import Endpoint, Failure, Price, Request
 from longform.llm.client import Client
+from longform.llm.estimate import Estimator
 from longform.llm.models import Models
 from longform.llm.responses.exchange import export_parquet, import_parquet
 from longform.llm.responses.store import open_responses
@@ -262,7 +263,7 @@ def echo(asked: Asked) -> Answer:
 
 
 def test_the_faults_of_the_stand_in_are_survived_and_nothing_is_bought_twice(tmp_path: Path) -> None:
-    faults = ("500", "reset", "broken", "shape", "429-bare", "truncated", "length", "refusal", "filtered", "whitespace")
+    faults = ("500", "reset", "broken", "shape", "429-bare", "truncated", "length", "refusal", "filtered")
     asked = [(n, question(f"What of number {n}?", reply=Cellar, form="json", logprobs=1)) for n in range(60)]
     with serve_standin(script=[{"fault": name} for name in faults], headers=False) as standin:
         with asking(standin.url, tmp_path) as client:
@@ -286,3 +287,17 @@ def test_reasoning_beside_the_limit_is_set_aside(server: Server, tmp_path: Path)
     with asking(f"{server.url}/v1", tmp_path, capabilities=capabilities, price=Price(0.0, 1.0)) as client:
         one(client, question())
         assert client.models.budget.spent_nano == (3 * 99 + 5) * 1_000  # type: ignore[attr-defined]
+
+
+def test_a_plan_counts_the_attempt_that_is_left_after_a_reply_that_was_cut_off(server: Server, tmp_path: Path) -> None:
+    server.on(PATH, document(incomplete("max_output_tokens")), document({"error": {"message": "no"}}, 401))
+    with asking(f"{server.url}/v1", tmp_path) as client, pytest.raises(EndpointError):
+        one(client, question())
+    where = tmp_path / "r.sqlite"
+    with (
+        closing(open_responses(where, read_only=True)) as store,
+        closing(Estimator(client.endpoint, store)) as estimator,
+    ):
+        estimator.add(question())
+        found = estimator.estimate()
+    assert (found.calls, found.cached, found.output_tokens_at_most) == (1, 0, 198)
