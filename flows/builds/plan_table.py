@@ -20,6 +20,8 @@ UNBATCHED = {
     "online": (f"what a batch leaves unanswered goes online at full price; {_AGAIN}", 3),
 }  # then -> (what goes online, the most calls for a question)
 
+OF_WHICH = {"cached_tokens": "about {} tokens in cached", "reasoning_tokens": "about {} tokens out reasoning"}
+
 
 def plan_table(stages: Iterable[Planned]) -> Table:
     """The plan as a table, one line for each stage. An exact figure is a bare number, `~` marks an estimate, `≤` an
@@ -128,6 +130,9 @@ def _sum_lines(online: list[Planned]) -> list[str]:
         phrases.append(f"about {sums['calls_about']:,} calls and USD {usd_text(sums['usd'])}")
     without = [f"{stage} (unknown{f' until {last}' if last else ''})" for stage, last in sums["without"].items()]
     phrases += [f"without {', '.join(without)}"] if without else []
+    parts = [(sum(getattr(planned, name) or 0 for planned in online), words) for name, words in OF_WHICH.items()]
+    if of_which := [words.format(_figure(number)) for number, words in parts if number]:
+        phrases.append(f"of which {', '.join(of_which)}")
     again = "a reply that is cut off or cannot be read is asked for again, which no figure here holds"
     return [f"in all {', '.join(phrases)}", *([again] if calls else [])]
 

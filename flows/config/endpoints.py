@@ -17,8 +17,8 @@ from longform.llm.offline import ENDPOINT as OFFLINE
 from longform.settings import api_key
 
 SET_BY_BUILD = frozenset({
-    "input", "logprobs", "max_completion_tokens", "max_tokens", "messages", "model", "n", "response_format", "stream",
-    "stream_options", "top_logprobs",
+    "background", "include", "input", "logprobs", "max_completion_tokens", "max_output_tokens", "max_tokens",
+    "messages", "model", "n", "response_format", "stream", "stream_options", "text", "top_logprobs",
 })  # fmt: skip
 
 
@@ -68,7 +68,12 @@ class EndpointConfig(BaseModel):
         description="what the server calls the limit of a reply's tokens; older ones: max_tokens",
     )
     capabilities: list[Capability] = Field(
-        [], description="what the server can do: json_schema, n (samples in one call), logprobs, batch"
+        [],
+        description="what the server can do: json_schema, n (samples in one call), logprobs, batch, idempotency, "
+        "prompt_cache_key; reasoning: its replies may think beside the limit",
+    )
+    api: Literal["chat", "responses"] = Field(
+        "chat", description="chat completions, or OpenAI's Responses API, which has neither n nor, here, batches"
     )
     concurrency: int = Field(16, ge=1, description="requests in flight, at most")
     rpm: int | None = Field(None, ge=1, description="requests allowed a minute, where the server does not say it")
@@ -78,6 +83,14 @@ class EndpointConfig(BaseModel):
         description="USD per million tokens, also cached_input, batch; known of large providers; your own server: 0",
     )
     timeout_seconds: float = Field(120.0, gt=0, allow_inf_nan=False, description="total time a request may take")
+
+    @model_validator(mode="after")
+    def _capabilities_of_the_api(self) -> Self:
+        """ValueError if the Responses API is said to do what only chat completions do."""
+        wrong = [name for name in ("n", "batch") if self.api == "responses" and name in self.capabilities]
+        if wrong:
+            raise ValueError(f'"{wrong[0]}" needs api = "chat": take it out of the capabilities, or api out')
+        return self
 
 
 def sampling(endpoint: Endpoint, parameters: dict[str, Any]) -> Endpoint:
@@ -108,6 +121,7 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
             rpm=config.rpm,
             tpm=config.tpm,
             price=Price(**config.price.model_dump()) if config.price else None,
+            api=config.api,
         )
     if name == "offline":
         return OFFLINE

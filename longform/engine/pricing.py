@@ -18,6 +18,7 @@ from longform.engine.stage import StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint
 from longform.llm.price import NANO, UNKNOWN_FIGURES, Figures
+from longform.llm.send.usage import most_output
 
 if TYPE_CHECKING:
     from longform.llm.responses.store import ResponseStore
@@ -62,7 +63,7 @@ class Pricing:
         """
         if not most:
             return Figures()
-        input_tokens, output_tokens = self._tokens_at_most(call, most, sizes)
+        input_tokens, output_tokens = self._tokens_at_most(call, endpoint, most, sizes)
         about_input, about_output = self._tokens_about(call, endpoint, about)
         return replace(
             calls_only(most, about),
@@ -73,17 +74,19 @@ class Pricing:
             usd=_usd(endpoint, about_input, about_output),
             usd_at_most=_usd(endpoint, input_tokens, output_tokens),
             usd_batch_at_most=_usd(endpoint, input_tokens, output_tokens, batch="batch" in endpoint.capabilities),
+            reasoning_tokens=None,
+            cached_tokens=None,
             measured=about_input is not None,
         )
 
-    def _tokens_at_most(self, call: StageCall, calls: float, sizes: Sizes) -> tuple[float, float]:
+    def _tokens_at_most(self, call: StageCall, endpoint: Endpoint, calls: float, sizes: Sizes) -> tuple[float, float]:
         """Upper bounds of the tokens of (all prompts, all replies) of `calls` calls; for a stage that embeds texts,
         (all tokens it declares, 0). Infinity if the stage declares no bound.
         """
         if call.stage.at_most.tokens is not None:
             return call.stage.at_most.tokens(sizes), 0.0
         longest = self._longest_question(call, sizes)
-        return (calls * longest[0], calls * longest[1]) if longest else (UNKNOWN, UNKNOWN)
+        return (calls * longest[0], calls * most_output(endpoint, longest[1])) if longest else (UNKNOWN, UNKNOWN)
 
     def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
         """Upper bounds of the tokens of (one prompt, all replies to it); None if the stage declares no questions.

@@ -39,7 +39,6 @@ from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import ResponseStore
 from longform.llm.retry import Retry
 from longform.llm.send.bodies import (
-    CHAT,
     EMBEDDINGS,
     Bodies,
     Completion,
@@ -49,6 +48,9 @@ from longform.llm.send.bodies import (
     embedding_body,
     embedding_key,
     embedding_sent,
+    fields_of,
+    on_wire,
+    path_of,
     read_choices,
     read_completion,
     read_embeddings,
@@ -299,8 +301,8 @@ class PendingRequests:
         sent = sent if number == 1 else f'{sent[:-1]},"n":{number}}}'
         base = self.dispatcher.base(first.sent, first.request.task, first.request.prompt, token_limit=first.limit)
         return Call(
-            path=CHAT,
-            sent=sent,
+            path=path_of(self._endpoint),
+            sent=on_wire(self._endpoint, path_of(self._endpoint), sent, first.request.prompt),
             keys=[each.keys[-1] for each in group],
             bases=[base] * number,
             stage=self._stage,
@@ -364,21 +366,22 @@ def next_attempt(
     `clean` takes the endpoint's key out of the body.
     """
     body = json.loads(pending.sent)
+    messages, limit, form = fields_of(endpoint)
     attempt = 1
     if why == "length":
         pending.step, attempt = "longer", 0
         pending.limit *= 2
-        body[endpoint.limit_field] = pending.limit
+        body[limit] = pending.limit
     elif why in ("whitespace", "empty"):
         pending.step = "again"
-        body.pop("response_format", None)
+        body.pop(form, None)
     else:
         from longform.llm.read.structured import form_of, repair_messages
 
         pending.step = "repair"
         request = pending.request
-        messages = repair_messages(request.messages, completion.text, why, form_of(request))
-        body["messages"] = [{"role": role, "content": content} for role, content in messages]
+        repair = repair_messages(request.messages, completion.text, why, form_of(request))
+        body[messages] = [{"role": role, "content": content} for role, content in repair]
     pending.sent = clean(canonical(body))
     pending.keys.append(chat_key(endpoint, pending.sent, pending.sample, attempt))
 
@@ -685,7 +688,7 @@ class _EmbeddingCall:
         body = dispatcher.clean(canonical(embedding_body(client.endpoint, texts)))
         self.call = Call(
             path=EMBEDDINGS,
-            sent=body,
+            sent=on_wire(client.endpoint, EMBEDDINGS, body),
             keys=[keys[text] for text in texts],
             bases=[dispatcher.base(sent[text], "embeddings", "") for text in texts],
             stage=client.stage,

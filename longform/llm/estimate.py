@@ -16,7 +16,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,13 +26,15 @@ from longform.llm.client import PendingRequest, stored_result
 from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
-from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent, read_json
+from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent, fields_of, read_json
+from longform.llm.send.usage import most_output
 
 AT_ONCE = 64
 ENOUGH = 10
 CHECKED = 500
 COUNTED_FIRST, COUNTED_THEN = 256, 64
 TOKENS_A_MESSAGE = 4
+LEAST_CACHED, CACHED_STEP = 1024, 128  # tokens of a prefix that providers cache
 LIMIT_LOW, LIMIT_GUESS = 1 / 32, 1 / 4
 FORM_TOKENS = 4
 COUNT_ERROR, USAGE_ERROR, PILOT_ERROR = 0.15, 0.10, 0.02
@@ -140,7 +142,7 @@ class Estimator:
             pending = PendingRequest(question.request, sample, body, key)
             result = stored_result(pending, record, self.endpoint, self._get)
             if result is None and pending.step != "first":
-                later.append(_attempt(question, pending))
+                later.append(_attempt(question, pending, self.endpoint))
             elif result is not None and not (isinstance(result, Failure) and self._wants(result.kind)):
                 stored.append(record)
         return stored, later
@@ -174,10 +176,10 @@ class _Question(NamedTuple):
     first_key: str = ""
 
 
-def _attempt(question: _Question, pending: PendingRequest) -> _Question:
+def _attempt(question: _Question, pending: PendingRequest, endpoint: Endpoint) -> _Question:
     """The attempt at which the pending request is, a sample of the question, as a question of its own."""
     sent = pending.sent
-    messages = json.loads(sent)["messages"]
+    messages = json.loads(sent)[fields_of(endpoint)[0]]
     return question._replace(
         bytes=len(sent),
         keys=pending.keys[-1:],
@@ -221,20 +223,24 @@ class _Line:
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums over the requests of one task. All names below but `least`, `inputs` and `outputs` are keys of `sums`.
+    """Sums over the requests of one task. All names below but `least`, `before`, `inputs` and `outputs` are
+    keys of `sums`.
 
     Of requests without a stored reply: `calls`, `replies` (one a sample), `trips` (calls for texts to embed, many
     texts each), `bytes` and `tokens_at_most` of the calls, `reply_bytes` (of the requests, one for each reply) and
     `limit` of the replies, and `least`, a low guess at the tokens of the replies. `counted_bytes` and `counted_tokens`
-    are of those calls whose tokens were counted offline.
+    are of those calls whose tokens were counted offline, `counted_shared` the tokens of these that begin as the prompt
+    before does, whose texts are `before`.
 
     Of stored replies: `cached` (their number), `stored_bytes`, `stored_input`, `stored_cached` (bytes and tokens of
-    their requests), `milliseconds` and `timed` (how many have a time), and the lines `inputs` and `outputs` of tokens
-    against bytes; how many are `cut_off`, were `checked` for their form, and are `invalid`.
+    their requests), `stored_output`, `stored_reasoning`, `milliseconds` and `timed` (how many have a time), and the
+    lines `inputs` and `outputs` of tokens against bytes; how many are `cut_off`, were `checked` for their form, and are
+    `invalid`.
     """
 
     sums: Counter[str] = field(default_factory=Counter)
     least: float = 0.0
+    before: list[str] = field(default_factory=list)
     inputs: _Line = field(default_factory=_Line)
     outputs: _Line = field(default_factory=_Line)
 
@@ -252,7 +258,11 @@ class _Tally:
             if self.sums["calls"] < COUNTED_FIRST or not self.sums["calls"] % COUNTED_THEN:
                 frames = TOKENS_A_MESSAGE * len(question.texts) if question.limit else 0
                 tokens = sum(map(count, question.texts)) + frames
-                self.sums.update(counted_bytes=calls * question.bytes, counted_tokens=calls * tokens)
+                shared = shared_tokens(self.before, question.texts) + (calls - 1) * cached_at_most(tokens)
+                self.sums.update(
+                    counted_bytes=calls * question.bytes, counted_tokens=calls * tokens, counted_shared=shared
+                )
+            self.before = question.texts
             self.sums.update(
                 calls=calls,
                 replies=missing,
@@ -276,6 +286,8 @@ class _Tally:
             stored_bytes=calls * question.bytes,
             stored_input=sent,
             stored_cached=sum(record.cached_tokens or 0 for record in records),
+            stored_output=sum(record.output_tokens or 0 for record in records),
+            stored_reasoning=sum(record.reasoning_tokens or 0 for record in records),
             milliseconds=sum(times),
             timed=len(times),
         )
@@ -288,10 +300,28 @@ class _Tally:
                 self.sums.update(checked=len(records), invalid=invalid)
 
 
+def shared_tokens(before: Sequence[str], texts: Sequence[str]) -> int:
+    """About how many tokens a provider has in its cache of a prompt with these texts, if it had the one with the texts
+    `before` last: of what is equal from the beginning on.
+    """
+    equal = 0
+    for one, other in zip(before, texts, strict=False):
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+        equal += count(one[:same])
+        if one != other:
+            break
+    return cached_at_most(equal)
+
+
+def cached_at_most(tokens: int) -> int:
+    """How many of so many equal tokens providers cache: whole steps, from LEAST_CACHED on."""
+    return tokens // CACHED_STEP * CACHED_STEP if tokens >= LEAST_CACHED else 0
+
+
 class _Tokens(NamedTuple):
     """Estimated tokens of the requests without a stored reply. `input`: of the prompts, which may be off by the share
     `error` of itself; `output`: of the replies, likely between `low` and `high`. `measured`: estimated from stored
-    replies.
+    replies. `reasoning`: the share of the output that is reasoning; None: unknown.
     """
 
     input: float
@@ -300,6 +330,7 @@ class _Tokens(NamedTuple):
     output: float
     high: float
     measured: bool
+    reasoning: float | None
 
 
 def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None) -> Figures:
@@ -310,7 +341,8 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
     calls = sums["trips"] or sums["calls"]
     if not calls or endpoint.offline:
         return Figures(calls=calls, calls_about=calls, cached=sums["cached"])
-    tokens = _tokens(tally, usage)
+    most = most_output(endpoint, sums["limit"])
+    tokens, share = _tokens(tally, usage, most), _cached_share(endpoint, sums)
     return Figures(
         calls=calls,
         calls_about=calls,
@@ -320,39 +352,54 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
         output_low=math.floor(tokens.low),
         output_tokens=round(tokens.output),
         output_high=math.ceil(tokens.high),
-        output_tokens_at_most=sums["limit"],
-        **_usd(endpoint, sums, tokens),
+        output_tokens_at_most=most,
+        cached_tokens=round(tokens.input * share),
+        reasoning_tokens=None if tokens.reasoning is None else round(tokens.output * tokens.reasoning),
+        **_usd(endpoint, sums, tokens, share, most),
         seconds=_seconds(endpoint, sums, tokens, usage),
         measured=tokens.measured,
     )
 
 
-def _tokens(tally: _Tally, usage: Usage | None) -> _Tokens:
+def _cached_share(endpoint: Endpoint, sums: Counter[str]) -> float:
+    """The share of prompt tokens that the provider will have cached: as in stored replies; without these, and if cached
+    tokens have a price of their own, as the prompts begin alike.
+    """
+    price = price_of(endpoint)
+    if sums["stored_input"]:
+        return sums["stored_cached"] / sums["stored_input"]
+    known = price is not None and price.cached_input is not None and sums["counted_tokens"]
+    return sums["counted_shared"] / sums["counted_tokens"] if known else 0.0
+
+
+def _tokens(tally: _Tally, usage: Usage | None, most: int) -> _Tokens:
     """The tokens by the first of these that is possible: a line through the stored replies of the stage, if there are
     ENOUGH; the averages `usage`; the tokens counted offline, and of replies a quarter of their limit.
 
     For texts to embed, tokens per byte of the stage's stored vectors come first; no line is fitted, because the tokens
     of a whole call are in the record of its first text.
+
+    `most`: the most tokens that the replies may be billed with.
     """
     sums = tally.sums
     if sums["limit"] == 0 and sums["stored_input"]:
-        return _Tokens(sums["stored_input"] / sums["stored_bytes"] * sums["bytes"], PILOT_ERROR, 0, 0, 0, True)
+        return _Tokens(sums["stored_input"] / sums["stored_bytes"] * sums["bytes"], PILOT_ERROR, 0, 0, 0, True, 0.0)
     if tally.inputs.n >= ENOUGH:
-        return _piloted(tally)
+        return _piloted(tally, most)
     if usage is not None and usage.input_tokens_per_byte > 0:
-        return _used(sums, usage)
+        return _used(sums, usage, most)
     counted = sums["counted_tokens"] * sums["bytes"] / sums["counted_bytes"]
-    return _Tokens(counted, COUNT_ERROR, tally.least, LIMIT_GUESS * sums["limit"], sums["limit"], False)
+    return _Tokens(counted, COUNT_ERROR, tally.least, LIMIT_GUESS * sums["limit"], most, False, None if most else 0.0)
 
 
-def _piloted(tally: _Tally) -> _Tokens:
+def _piloted(tally: _Tally, most: int) -> _Tokens:
     """The tokens estimated from the stored replies of the same stage. The share of replies that were cut off is asked
     again with twice the limit; the share that was not in the form asked for is sent back once for repair.
     """
     sums = tally.sums
     sent, sent_error = tally.inputs.sum_at(sums["calls"], sums["bytes"])
     received, received_error = tally.outputs.sum_at(sums["replies"], sums["reply_bytes"])
-    received = min(received, sums["limit"])
+    received = min(received, most)
     again = sums["cut_off"] / tally.outputs.n
     repaired = sums["invalid"] / sums["checked"] if sums["checked"] else 0.0
     sent = sent * (1 + again + repaired) + repaired * received
@@ -361,17 +408,19 @@ def _piloted(tally: _Tally) -> _Tokens:
     error = max(PILOT_ERROR * received, received_error)
     low, high = max(0.0, received - error) + longer, received + error + 2 * longer
     sent_share = max(PILOT_ERROR, sent_error / sent) if sent else PILOT_ERROR
-    return _Tokens(sent, sent_share, low, received + 1.5 * longer, high, True)
+    thought = sums["stored_reasoning"] / max(1, sums["stored_output"])
+    return _Tokens(sent, sent_share, low, received + 1.5 * longer, high, True, thought)
 
 
-def _used(sums: Counter[str], usage: Usage) -> _Tokens:
+def _used(sums: Counter[str], usage: Usage, most: int) -> _Tokens:
     """The tokens estimated from the store's latest answers of the same task and model, whatever their prompt was."""
-    received = min(usage.output_tokens * sums["replies"], sums["limit"])
+    received = min(usage.output_tokens * sums["replies"], most)
     deviation = max(0.0, usage.output_tokens_p90 - usage.output_tokens) / NORMAL_P90
     error = 2 * deviation * math.sqrt(1 / max(1, usage.answers) + 1 / sums["replies"]) * sums["replies"]
     error = max(error, USAGE_ERROR * received)
     sent = usage.input_tokens_per_byte * sums["bytes"]
-    return _Tokens(sent, USAGE_ERROR, max(0.0, received - error), received, min(sums["limit"], received + error), True)
+    low, high = max(0.0, received - error), min(most, received + error)
+    return _Tokens(sent, USAGE_ERROR, low, received, high, True, usage.reasoning)
 
 
 def _least(question: _Question) -> float:
@@ -395,19 +444,20 @@ def _invalid(request: Request, record: Record) -> bool:
     return isinstance(read_reply(completion.text, request.reply, "json" if request.form == "json" else "tags"), str)
 
 
-def _usd(endpoint: Endpoint, sums: Counter[str], tokens: _Tokens) -> dict[str, float | None]:
-    """Each field of Figures that begins with `usd`, in US dollars; all None where the price is unknown. The share of
-    cached prompt tokens, which are cheaper, is taken from stored replies; the high figures and the bounds assume none.
+def _usd(
+    endpoint: Endpoint, sums: Counter[str], tokens: _Tokens, share: float, output_at_most: int
+) -> dict[str, float | None]:
+    """Each field of Figures that begins with `usd`, in US dollars; all None where the price is unknown. `share` is that
+    of cached prompt tokens, which are cheaper; the high figures and the bounds assume none. `output_at_most`: tokens.
     The figures of a batch are at its price only if the endpoint has the capability `batch`.
     """
     price = price_of(endpoint)
     least, most = tokens.input * (1 - tokens.error), tokens.input * (1 + tokens.error)
-    share = sums["stored_cached"] / sums["stored_input"] if sums["stored_input"] else 0.0
     asked: dict[str, tuple[float, float, float]] = {
         "usd_low": (least, share, tokens.low),
         "usd": (tokens.input, share, tokens.output),
         "usd_high": (most, 0.0, tokens.high),
-        "usd_at_most": (sums["tokens_at_most"], 0.0, sums["limit"]),
+        "usd_at_most": (sums["tokens_at_most"], 0.0, output_at_most),
     }
     if price is None:
         return dict.fromkeys(USD)

@@ -18,6 +18,7 @@ from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.send.bodies import Bodies, chat_key, read_completion
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of, without_question
+from longform.llm.send.usage import most_output
 
 REASONS_SHOWN = 3
 
@@ -102,7 +103,7 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
                 sent,
                 request.task,
                 request.prompt,
-                dispatcher.cost(upper_bound(sent), 0, request.max_tokens, batch=True) or 0,
+                dispatcher.cost(upper_bound(sent), 0, most_output(endpoint, request.max_tokens), batch=True) or 0,
             )
 
 
@@ -136,6 +137,7 @@ def _to_store(
         cost,
         answered=completion is not None,
         batch=True,
+        reasoning=completion.reasoning_tokens if completion else 0,
     )
     if completion is None:
         return Record(**base, body=body, code="unusable"), paid

@@ -118,8 +118,9 @@ class Figures:
 
     `calls` is exact or an upper bound, `calls_about` an estimate. `cached`: replies that are stored already. Of tokens
     and USD there is an estimate, a likely range (`_low`, `_high`) and an upper bound (`_at_most`), which assumes a
-    token for each byte of a prompt and replies as long as their limit. `usd_batch_`: in batch mode. `measured`:
-    estimated from stored answers of the same task.
+    token for each byte of a prompt and replies as long as their limit and any reasoning beside it. `usd_batch_`: in
+    batch mode. `cached_tokens` are about how many of the input the provider will have cached, `reasoning_tokens` how
+    many of the output will be reasoning. `measured`: estimated from stored answers of the same task.
     """
 
     calls: int | None = 0
@@ -131,6 +132,8 @@ class Figures:
     output_tokens: int | None = 0
     output_high: int | None = 0
     output_tokens_at_most: int | None = 0
+    cached_tokens: int | None = 0
+    reasoning_tokens: int | None = 0
     usd_low: float | None = 0.0
     usd: float | None = 0.0
     usd_high: float | None = 0.0

@@ -14,12 +14,14 @@ from pydantic import BaseModel, Field, StrictInt, ValidationError, model_validat
 
 from longform.llm import offline
 
-CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
+CHAT, EMBEDDINGS, RESPONSES = "/v1/chat/completions", "/v1/embeddings", "/v1/responses"
 DEFAULT_LIMIT = 2048
 MAX_CHOICES = 128
 MAX_INPUTS = 2048
 MAX_ALTERNATIVES = 20
 DIMENSIONS = 256
+NOT_IN_RESPONSES = ("messages", "n", "seed", "max_tokens", "max_completion_tokens", "response_format", "logprobs")
+LOGPROBS = "message.output_text.logprobs"
 MAX_PAIRS, MAX_NAME, MAX_VALUE = 16, 64, 512
 
 Limit = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
@@ -152,6 +154,30 @@ class Question(BaseModel):
     def tokens_admitted(self) -> int:
         """The tokens charged to the rate limit: the prompt's, and the token limit of every choice."""
         return self.prompt_tokens + self.limit * self.choices
+
+
+class ResponsesQuestion(Question):
+    """A request of the Responses API, read as a chat completion request; `n` and `seed` are refused."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_chat(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        if wrong := [name for name in NOT_IN_RESPONSES if name in body]:
+            raise refusal(400, f"Unknown parameter: '{wrong[0]}'.", wrong[0], "unknown_parameter")
+        asked = body.get("input")
+        text = body.get("text")
+        form = text.get("format") if isinstance(text, dict) else None
+        return {
+            **body,
+            "messages": [{"role": "user", "content": asked}] if isinstance(asked, str) else asked,
+            "max_completion_tokens": body.get("max_output_tokens"),
+            "response_format": {**form, "json_schema": form if "schema" in form else None}
+            if isinstance(form, dict)
+            else None,
+            "logprobs": LOGPROBS in (body.get("include") or []) or None,
+        }
 
 
 class Texts(BaseModel):

@@ -67,6 +67,36 @@ def complete(
     }
 
 
+def as_response(document: dict[str, Any]) -> dict[str, Any]:
+    """A completion object with one choice as the reply of the Responses API."""
+    choice, used = document["choices"][0], document["usage"]
+    message, finish = choice["message"], choice["finish_reason"]
+    if message["refusal"]:
+        part = {"type": "refusal", "refusal": message["refusal"]}
+    else:
+        part = {"type": "output_text", "text": message["content"] or "", "annotations": []}
+        part["logprobs"] = (choice["logprobs"] or {}).get("content") or []
+    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    return {
+        "id": document["id"].replace("chatcmpl-", "resp_"),
+        "object": "response",
+        "created_at": document["created"],
+        "model": document["model"],
+        "status": "incomplete" if reason else "completed",
+        "incomplete_details": {"reason": reason} if reason else None,
+        "error": None,
+        "output": [{"type": "reasoning", "id": "rs_1", "summary": []}, item],
+        "usage": {
+            "input_tokens": used["prompt_tokens"],
+            "input_tokens_details": used["prompt_tokens_details"],
+            "output_tokens": used["completion_tokens"],
+            "output_tokens_details": used["completion_tokens_details"],
+            "total_tokens": used["total_tokens"],
+        },
+    }
+
+
 def usage(prompt: int, completion: int) -> dict[str, Any]:
     """OpenAI's usage object for these numbers of tokens."""
     return {

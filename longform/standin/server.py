@@ -5,8 +5,8 @@ limits, and counts requests.
         ...                          # base_url = server.url
         server.counters()["repeated"]
 
-It serves completions, embeddings, models, files and batches under /v1, and its counters under /standin/counters. Builds
-are rehearsed with it before they are run with a paid model: docs/standin.md.
+It serves completions, also as the Responses API, embeddings, models, files and batches under /v1, and its counters
+under /standin/counters. Builds are rehearsed with it before they are run with a paid model: docs/standin.md.
 """
 
 from __future__ import annotations
@@ -50,18 +50,24 @@ from longform.standin.limits import Limits
 from longform.standin.questions import (
     CHAT,
     EMBEDDINGS,
+    RESPONSES,
     ErrorReply,
     Question,
+    ResponsesQuestion,
     Texts,
     as_json,
     checked,
     error_document,
     refusal,
 )
-from longform.standin.replies import complete, embed
+from longform.standin.replies import as_response, complete, embed
 
 UPLOAD = "POST /v1/files"
-ASKS_MODEL: dict[str, type[Question] | type[Texts]] = {f"POST {CHAT}": Question, f"POST {EMBEDDINGS}": Texts}
+ASKS_MODEL: dict[str, type[Question] | type[Texts]] = {
+    f"POST {CHAT}": Question,
+    f"POST {EMBEDDINGS}": Texts,
+    f"POST {RESPONSES}": ResponsesQuestion,
+}
 JSON_BYTES = 32 << 20
 UPLOAD_FRAME_BYTES = 64 << 10  # of a multipart form, beside the file
 UNUSABLE = LOST | UNREADABLE | EMPTY_REPLIES
@@ -309,6 +315,8 @@ class Standin:
         self._counts.tokens.update(prompt=usage["prompt_tokens"], completion=usage.get("completion_tokens", 0))
         if name not in UNUSABLE:
             self._counts.answers[digest] += 1
+        if isinstance(question, ResponsesQuestion):
+            document = as_response(document)
         return name or "answered", as_json(document), usage
 
     def _batch_line(self, url: str, body: dict[str, Any]) -> Line:

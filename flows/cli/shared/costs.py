@@ -16,15 +16,16 @@ from longform.settings import budget, responses
 if TYPE_CHECKING:
     from rich.table import Table
 
-SUMS = ("calls", "unanswered", "input_tokens", "cached_tokens", "output_tokens", "unpriced")
+SUMS = ("calls", "unanswered", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "unpriced")
 FIGURES = {
     "calls": "calls",
     "unanswered": "unanswered",
     "input_tokens": "tokens in",
     "cached_tokens": "cached",
     "output_tokens": "tokens out",
+    "reasoning_tokens": "reasoning",
 }
-LEFT_OUT_IF_ZERO = ("unanswered", "cached_tokens")
+LEFT_OUT_IF_ZERO = ("unanswered", "cached_tokens", "reasoning_tokens")
 
 
 def paid(home: Path, address: str) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def _usd(line: dict[str, Any]) -> float | None:
 
 def costs_table(found: dict[str, Any]) -> Table:
     """The result of `paid` as a table: a line for each entry of `stages` and, if these are several, their sum. The
-    columns `unanswered` and `cached` are left out if they hold only zeros.
+    columns `unanswered`, `cached` and `reasoning` are left out if they hold only zeros.
     """
     from flows.builds.console import table
 

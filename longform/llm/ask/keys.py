@@ -29,6 +29,8 @@ LEFT_OUT = frozenset(
     }
 )
 
+SENT = LEFT_OUT - {"stream", "stream_options"}  # where an endpoint's parameters have them
+
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _name = lru_cache(maxsize=256)(_encode)
 

@@ -13,7 +13,7 @@ from longform.errors import Incomplete
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency"]
+Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency", "prompt_cache_key", "reasoning"]
 Form = Literal["text", "json", "tags"]
 FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
 Flaw = tuple[FailureKind, str]
@@ -35,10 +35,11 @@ class Price:
 class Endpoint:
     """A model behind an OpenAI-compatible API; without `base_url` the built-in offline model.
 
-    `parameters`: further fields of each request's body, as (name, value). `name`, `model`, `parameters` and whether it
-    takes a JSON schema are its identity, as they change its replies; address, key, limits, price and time-out are not.
-    `key_env` is the environment variable with the API key. `concurrency`: requests at the same time. `limit_field` is
-    the server's name for the limit of a reply's tokens. `capabilities`: what the server offers besides plain chat.
+    `parameters`: further fields of each request's body, as (name, value). `name`, `model`, `parameters`, whether it
+    takes a JSON schema, and `api` where it is "responses" are its identity, as they change its replies; address, key,
+    limits, price and time-out are not. `key_env` is the environment variable with the API key. `concurrency`: requests
+    at the same time. `limit_field` is the server's name for the limit of a reply's tokens, in chat completions.
+    `capabilities`: what the server offers besides plain chat; `reasoning`: its replies may think beside that limit.
     `rpm` and `tpm` are requests and tokens allowed a minute, where the server does not say so itself. `price` None: as
     in the installed price list, if it is there.
     """
@@ -55,6 +56,7 @@ class Endpoint:
     rpm: int | None = None
     tpm: int | None = None
     price: Price | None = None
+    api: Literal["chat", "responses"] = "chat"
 
     @property
     def offline(self) -> bool:
@@ -68,9 +70,10 @@ class Endpoint:
 
     def identity(self) -> dict[str, Any]:
         """What identifies the endpoint in a recipe, as a JSON value: name, model, parameters, and `json_schema` if it
-        takes one.
+        takes one; `api` if it is the Responses API.
         """
         shown = {"endpoint": self.name, "model": self.model, "parameters": dict(self.parameters)}
+        shown |= {"api": self.api} if self.api != "chat" else {}
         return {**shown, "json_schema": True} if self.form == "json" else shown
 
 

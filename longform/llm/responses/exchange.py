@@ -34,7 +34,7 @@ GROUP_ROWS = 10_000
 GROUP_BYTES = 32 << 20
 READ_ROWS = 500
 SAMPLES, ATTEMPTS = 1_024, 4
-PATHS = ("/chat/completions", "/embeddings")
+PATHS = ("/chat/completions", "/embeddings", "/responses")
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -237,9 +237,7 @@ def _asks(request: bytes, endpoint: str, key: str) -> bool:
 
 
 def _is_key(sent: str, endpoint: str, key: str, samples: int) -> bool:
-    """Whether `key` is that of this body, for any of the first `samples` samples, any attempt and either path of the
-    API.
-    """
+    """Whether `key` is that of this body, for any of the first `samples` samples, any attempt and any path."""
     return any(
         key_of(endpoint, path, sent, sample=sample, attempt=attempt) == key
         for sample, attempt, path in product(range(samples), range(ATTEMPTS), PATHS)

@@ -104,6 +104,7 @@ CREATE TABLE IF NOT EXISTS longform.holder(
 """
 _NEW_IN_2 = """
 ALTER TABLE longform.response ADD COLUMN checksum bigint;
+ALTER TABLE longform.ledger ADD COLUMN reasoning_tokens bigint;
 CREATE TABLE longform.failing(
   key bytea, run text, fault text NOT NULL, updated double precision NOT NULL, PRIMARY KEY(key, run));
 """

@@ -69,7 +69,7 @@ class Paid:
 
     `recipe` is the fingerprint of the stage that made it, `key` the first of the keys that the call asked for.
     `answered` is False for a call whose reply was lost or unusable. `cost_nano` is in billionths of a US dollar, None
-    where the price is unknown.
+    where the price is unknown. `reasoning_tokens` are part of `output_tokens`.
     """
 
     run: str
@@ -85,6 +85,7 @@ class Paid:
     output_tokens: int
     cost_nano: int | None
     batch: bool = False
+    reasoning_tokens: int = 0
 
 
 Line = tuple[uuid.UUID, float, Paid]  # with the line's id, and when it was paid, in seconds since 1970
@@ -115,7 +116,7 @@ class Job:
 class Usage:
     """What stored answers of one task and model used, on average: tokens of the prompt per byte of the request's body
     as stored; tokens of a reply, and their 90th percentile; milliseconds of a call, 0 where none are known. `answers`
-    is how many answers these are.
+    is how many answers these are, `reasoning` the share of all their tokens that is reasoning.
     """
 
     answers: int
@@ -123,22 +124,24 @@ class Usage:
     output_tokens: float
     output_tokens_p90: float
     milliseconds: float
+    reasoning: float = 0.0
 
 
-def usage_of(answers: Sequence[tuple[int, int, int, int | None]]) -> Usage | None:
-    """The usage of answers, each given as (bytes of the request, tokens in, tokens out, milliseconds); None if there
-    are none.
+def usage_of(answers: Sequence[tuple[int, int, int, int, int | None]]) -> Usage | None:
+    """The usage of answers, each given as (bytes of the request, tokens in, tokens out, of these reasoning,
+    milliseconds); None if there are none.
     """
     if not answers:
         return None
-    outputs = sorted(received for _, _, received, _ in answers)
+    outputs = sorted(received for _, _, received, *_ in answers)
     took = [milliseconds for *_, milliseconds in answers if milliseconds is not None]
     return Usage(
         answers=len(answers),
-        input_tokens_per_byte=sum(sent for _, sent, _, _ in answers) / max(1, sum(size for size, *_ in answers)),
+        input_tokens_per_byte=sum(sent for _, sent, *_ in answers) / max(1, sum(size for size, *_ in answers)),
         output_tokens=sum(outputs) / len(answers),
         output_tokens_p90=outputs[(9 * len(answers) + 9) // 10 - 1],
         milliseconds=sum(took) / len(took) if took else 0.0,
+        reasoning=sum(thought for *_, thought, _ in answers) / max(1, sum(outputs)),
     )
 
 
@@ -208,7 +211,7 @@ SELECT {", ".join(STATS.values())} FROM longform.response
 GROUP BY endpoint, model, task ORDER BY endpoint, model, task
 """
 
-_SUMS = ("input_tokens", "cached_tokens", "output_tokens", "cost_nano")
+_SUMS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano")
 LEDGER = {
     **{name: name for name in ("stage", "endpoint", "model", "batch")},
     "calls": "count(*)",

@@ -73,7 +73,7 @@ _FAILING = "(key BLOB, run TEXT, fault TEXT, updated REAL, PRIMARY KEY(key, run)
 _TABLES = {
     "response": _RESPONSE.format(", checksum INTEGER"),
     "meta": "(k TEXT PRIMARY KEY, v TEXT)",
-    "ledger": _LEDGER.format(", id BLOB"),
+    "ledger": _LEDGER.format(", id BLOB, rtok INTEGER"),
     "job": _JOB,
     "job_item": _JOB_ITEM,
     "failing": _FAILING,
@@ -91,6 +91,7 @@ UPDATE response SET checksum = {{checksum}};
 DROP INDEX response_task;
 CREATE INDEX response_task ON response(endpoint, model, task, created);
 ALTER TABLE ledger ADD COLUMN id BLOB;
+ALTER TABLE ledger ADD COLUMN rtok INTEGER;
 CREATE UNIQUE INDEX ledger_id ON ledger(id) WHERE id IS NOT NULL;
 CREATE TABLE failing{_FAILING};
 INSERT INTO meta VALUES ('id', lower(hex(randomblob(16)))), ('purged', '0');
@@ -384,7 +385,7 @@ def _writer(path: Path, durable: bool) -> sqlite3.Connection:
 
 def _reader(path: Path) -> sqlite3.Connection:
     """A read-only connection, with an empty temporary table for each table that an older format lacks, and with the
-    checksums that it lacks. StoreError where this release cannot read the format.
+    columns that it lacks. StoreError where this release cannot read the format.
     """
     with _closed_on_error(_opened_to_read(path)) as connection:
         version = _version(path, connection)
@@ -398,6 +399,8 @@ def _reader(path: Path) -> sqlite3.Connection:
             connection.execute(
                 f"CREATE TEMP VIEW response AS SELECT rowid AS rowid, *, {checksum} AS checksum FROM main.response"
             )
+        if "ledger" in there and version < FORMAT:
+            connection.execute("CREATE TEMP VIEW ledger AS SELECT rowid AS rowid, *, NULL AS rtok FROM main.ledger")
         return connection
 
 

@@ -179,7 +179,8 @@ class ResponseStore:
         payment.
 
         A dict for each stage, endpoint, model and batch (bool): these four, calls, unanswered, input_tokens,
-        cached_tokens, output_tokens, cost_nano (billionths of a US dollar), unpriced (calls of unknown price).
+        cached_tokens, output_tokens, reasoning_tokens, cost_nano (billionths of a US dollar), unpriced (calls of
+        unknown price).
         """
         if recipes is None:
             rows = self._database.rows(SELECT_LEDGER, dataset)
@@ -200,7 +201,13 @@ class ResponseStore:
         """
         return usage_of(
             [
-                (len(record.request), record.input_tokens or 0, record.output_tokens or 0, record.milliseconds)
+                (
+                    len(record.request),
+                    record.input_tokens or 0,
+                    record.output_tokens or 0,
+                    record.reasoning_tokens or 0,
+                    record.milliseconds,
+                )
                 for _, record in self._records(SELECT_LATEST, endpoint, model, task)
             ]
         )

@@ -23,9 +23,10 @@ from typing import Any
 
 import orjson
 
-from longform.llm.ask.keys import Encoded, canonical, key_of
+from longform.llm.ask.keys import SENT, Encoded, canonical, key_of
 from longform.llm.ask.types import Endpoint, Request
 from longform.llm.read.replies import writable
+from longform.llm.send import openai_responses
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 FINISH = {
@@ -73,6 +74,8 @@ def body_of(endpoint: Endpoint, request: Request, sample: int = 0) -> dict[str, 
         body["logprobs"] = True
         if request.logprobs:
             body["top_logprobs"] = request.logprobs
+    if endpoint.api == "responses":
+        body = openai_responses.from_chat(body, endpoint.limit_field)
     body |= dict(endpoint.parameters)
     if sample and isinstance(body.get("seed"), int) and "n" not in endpoint.capabilities:
         body["seed"] += sample
@@ -89,7 +92,8 @@ class Bodies:
         self._frames: dict[tuple[Any, ...], tuple[str, str]] = {}
         names = [name for name, _ in endpoint.parameters]
         self._seeded = "seed" in names and "n" not in endpoint.capabilities
-        self._replaced = "messages" in names
+        self._messages = fields_of(endpoint)[0]
+        self._replaced = self._messages in names
 
     def sent(self, request: Request, sample: int = 0) -> str:
         """The body of the request for one sample, in canonical form."""
@@ -98,7 +102,7 @@ class Bodies:
         kind = request.reply, request.form, request.max_tokens, request.logprobs, sample if self._seeded else 0
         frame = self._frames.get(kind)
         if frame is None:
-            body = {**body_of(self._endpoint, request, sample), "messages": _MESSAGES}
+            body = {**body_of(self._endpoint, request, sample), self._messages: _MESSAGES}
             before, _, after = canonical(body).partition(_MESSAGES.json)
             frame = self._frames[kind] = before, after
         messages = ",".join([f'{{"role":{quoted(role)},"content":{quoted(text)}}}' for role, text in request.messages])
@@ -109,11 +113,35 @@ _MESSAGES = Encoded({})
 _MESSAGES.json = "\0"  # which no JSON text has
 
 
+def on_wire(endpoint: Endpoint, path: str, sent: str, prompt: str = "") -> str:
+    """A body in canonical form with the fields that are sent and are no part of the key: those of the endpoint's
+    parameters and, where it takes one, a key by which the provider sends prompts that begin alike to the same cache
+    (`prompt`: the hash of the prompt file).
+    """
+    fields: dict[str, Any] = {"store": False} if path == openai_responses.PATH else {}
+    fields |= {name: value for name, value in endpoint.parameters if name in SENT}
+    if prompt and "prompt_cache_key" in endpoint.capabilities:
+        fields.setdefault("prompt_cache_key", prompt)
+    return f"{sent[:-1]},{json.dumps(fields, separators=(',', ':'))[1:]}" if fields else sent
+
+
+def path_of(endpoint: Endpoint) -> str:
+    """The path of the API to which questions are sent."""
+    return openai_responses.PATH if endpoint.api == "responses" else CHAT
+
+
+def fields_of(endpoint: Endpoint) -> tuple[str, str, str]:
+    """The names that a body has for the messages, the limit of tokens, and the form of the reply."""
+    if endpoint.api == "responses":
+        return "input", "max_output_tokens", "text"
+    return "messages", endpoint.limit_field, "response_format"
+
+
 def chat_key(endpoint: Endpoint, sent: str, sample: int = 0, attempt: int = 0) -> str:
     """The key in the response store of the reply to one attempt at one sample; `sent` is the attempt's body in
     canonical form.
     """
-    return key_of(endpoint.name, CHAT, sent, sample=sample, attempt=attempt)
+    return key_of(endpoint.name, path_of(endpoint), sent, sample=sample, attempt=attempt)
 
 
 def embedding_body(endpoint: Endpoint, texts: str | list[str]) -> dict[str, Any]:
@@ -171,10 +199,11 @@ class Completion(ReplyFacts):
 
 
 def read_completion(body: bytes) -> Completion | None:
-    """The first choice of the chat completion in the body. None if the body is no chat completion, or if the choice is
-    malformed, empty without a reason, or ended by an error of the server. A reply cut at the token limit is returned.
+    """The first choice of the chat completion in the body, or the reply of the Responses API. None if the body is
+    neither, or if the choice is malformed, empty without a reason, or ended by an error of the server. A reply cut at
+    the token limit is returned.
     """
-    document = read_json(body)
+    document = openai_responses.as_chat(read_json(body))
     choices = document.get("choices")
     return _completion(document, choices[0]) if isinstance(choices, list) and choices else None
 

@@ -33,7 +33,7 @@ from longform.llm.send.calls import Call, Replies, Result
 from longform.llm.send.faults import remedy, status_within
 from longform.llm.send.machine import Actions, Claim, End, Keep, Machine, Note, Release, Send, Wake
 from longform.llm.send.secrets import cleaner_of
-from longform.llm.send.usage import bounded_usage
+from longform.llm.send.usage import bounded_usage, most_output
 from longform.llm.send.wire import Outcome, Wire, address_of
 
 if TYPE_CHECKING:
@@ -383,7 +383,8 @@ class Dispatcher:
             records.append((self._record(base, outcome, body, facts), facts))
         used = [sum(facts.tokens[i] for _, facts in records if facts) for i in range(3)]
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
-        paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True)
+        thought = sum(facts.reasoning_tokens for _, facts in records if facts)
+        paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True, reasoning=thought)
         return records, cost or 0, paid
 
     def _believable(self, call: Call, facts: ReplyFacts) -> ReplyFacts:
@@ -399,13 +400,15 @@ class Dispatcher:
             sent_bytes=len(call.sent),
             max_tokens=call.output_bound // number,
             n=number,
-            reasoning_beside=self.endpoint.limit_field == "max_tokens",
+            reasoning_beside="reasoning" in self.endpoint.capabilities,
         )
         if lie is None:
             return facts
         if not self._lied:
             self._lied = True
-            self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked")
+            beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
+            hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
+            self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked{hint}")
         return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
@@ -440,7 +443,7 @@ class Dispatcher:
 
     def _bound(self, call: Call) -> int:
         """The most that the call can cost, in billionths of a US dollar; 0 where the price is unknown."""
-        return self.cost(call.input_bound, 0, call.output_bound) or 0
+        return self.cost(call.input_bound, 0, most_output(self.endpoint, call.output_bound)) or 0
 
     def paid(
         self,
@@ -452,10 +455,11 @@ class Dispatcher:
         *,
         answered: bool,
         batch: bool = False,
+        reasoning: int = 0,
     ) -> Paid:
         """A line of the ledger for one call; it is not written here. `tokens`: (of the prompt, of these cached, of the
-        reply); `cost` in billionths of a US dollar, None if the price is unknown; `answered`: False for a call whose
-        reply was lost or unusable.
+        reply), of the last so many of `reasoning`; `cost` in billionths of a US dollar, None if the price is unknown;
+        `answered`: False for a call whose reply was lost or unusable.
         """
         return Paid(
             run=self._run,
@@ -471,6 +475,7 @@ class Dispatcher:
             output_tokens=tokens[2],
             cost_nano=cost,
             batch=batch,
+            reasoning_tokens=reasoning,
         )
 
     def clean(self, sent: str) -> str:

@@ -74,12 +74,14 @@ REFUSED = _any(
 SCHEMA = _any(r"response_format|json[_ ]schema|\bguided|grammar|structured output")
 LOGPROBS = re.compile(r"logprobs")
 MANY_CHOICES = _any(r"['\"`]n['\"`]|\bn (?:>|must)|completion choice|multiple (?:choices|completions)")
-LIMIT = re.compile(r"max_(?:completion_)?tokens")
+LIMIT = re.compile(r"max_(?:completion_|output_)?tokens")
 OTHERS = _any(
     r"['\"`](?:seed|stop|temperature|top_[pk]|user)['\"`]|: (?:seed|temperature|top_p)\b|reasoning_effort",
     r"(?:presence|frequency)_penalty|stream mode|enable the stream",
 )
-FIELDS = (SCHEMA, LOGPROBS, MANY_CHOICES, LIMIT, OTHERS)
+CACHE_KEY = re.compile(r"prompt_cache_key")
+FIELDS = (SCHEMA, LOGPROBS, MANY_CHOICES, LIMIT, CACHE_KEY, OTHERS)
+CAPABILITIES = {"json_schema": SCHEMA, "logprobs": LOGPROBS, "n": MANY_CHOICES, "prompt_cache_key": CACHE_KEY}
 
 Then = Literal["again", "never", "stop", "unsure"]
 
@@ -170,8 +172,9 @@ def without_question(message: str, sent: str) -> str:
     counts as one blank.
     """
     document = read_json(sent.encode("utf-8", "surrogatepass"))
-    contents = [str(each.get("content")) for each in document.get("messages") or [] if isinstance(each, dict)]
-    asked = " ".join(" ".join([*contents, str(document.get("input") or "")]).split())
+    asked_for = document.get("messages") or document.get("input") or ""
+    messages = [each for each in asked_for if isinstance(each, dict)] if isinstance(asked_for, list) else []
+    asked = " ".join(" ".join([str(each.get("content")) for each in messages] or [str(asked_for)]).split())
     kept, at = "", 0
     while at < len(message):
         end = at + QUOTED_CHARACTERS
@@ -209,10 +212,10 @@ def _advice(message: str, endpoint: Endpoint) -> str:
     named = [name for name, _ in endpoint.parameters if re.search(rf"\b{re.escape(name)}\b", message)]
     if named:
         return f"take {named[0]} out of its parameters"
-    for capability, words in (("json_schema", SCHEMA), ("logprobs", LOGPROBS), ("n", MANY_CHOICES)):
+    for capability, words in CAPABILITIES.items():
         if words.search(message) and (capability in endpoint.capabilities or capability == "logprobs"):
             return f'take "{capability}" out of its capabilities'
-    if LIMIT.search(message):
+    if LIMIT.search(message) and endpoint.api == "chat":
         other = "max_tokens" if endpoint.limit_field == "max_completion_tokens" else "max_completion_tokens"
         return f'set limit_field = "{other}"'
     return ""

@@ -35,7 +35,7 @@ from longform.llm.gate.limits import Gate
 from longform.llm.gate.limits import Outcome as Verdict
 from longform.llm.price import Budget
 from longform.llm.responses.records import Record
-from longform.llm.send.bodies import CHAT
+from longform.llm.send.bodies import EMBEDDINGS
 from longform.llm.send.calls import LOOK_AGAIN, Call, Replies, Result
 from longform.llm.send.faults import Fault, fault_of, is_busy, unusable, without_question
 from longform.llm.send.wire import Outcome
@@ -447,7 +447,7 @@ class Machine:
             f"(at last: {fault.message}): answers so far are stored, run the same command again."
         )
         down = outcome.status in NOT_THE_QUESTIONS_FAULT and not (outcome.status == 0 and outcome.sent)
-        if call.path != CHAT or (down and not self.worked):  # a text without a vector is no row to be left out
+        if call.path == EMBEDDINGS or (down and not self.worked):  # a text without a vector is no row to be left out
             self._end(actions, call, Incomplete(gave_up))
             return
         self._faults[call] = outcome, fault, gave_up

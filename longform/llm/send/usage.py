@@ -6,10 +6,10 @@ of them.
     output  at most max_tokens for each choice, reasoning included
 
 A token of a byte-level vocabulary is at least one byte. Templates that add a system prompt or a date take some hundred
-tokens (FRAME_TOKENS). Servers may stop a few tokens late (SLACK_TOKENS). `max_completion_tokens` limits all that is
-billed; some servers that call it `max_tokens` mean the answer alone, and bill reasoning beside it. There the reasoning
-that the usage names may come on top, up to REASONING_FACTOR times the limit: without it their cost would be too low,
-with more a lie could spend a budget in a few calls.
+tokens (FRAME_TOKENS). Servers may stop a few tokens late (SLACK_TOKENS). Most limits are those of all that is billed;
+some servers mean the answer alone, and bill reasoning beside it. Where an endpoint is said to be one of these (the
+capability `reasoning`), the reasoning that the usage names may come on top, up to REASONING_FACTOR times the limit, and
+that much is set aside before a call.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from longform.llm.ask.types import Endpoint
+
 FRAME_TOKENS, MESSAGE_TOKENS = 512, 16
 REASONING_FACTOR = 3
 SLACK_TOKENS = 16
 
 Tokens = tuple[int, int, int]
+
+
+def most_output(endpoint: Endpoint, limit: int) -> int:
+    """The most tokens that replies of up to `limit` tokens may be billed with, reasoning beside the limit included."""
+    return limit * (1 + REASONING_FACTOR) if "reasoning" in endpoint.capabilities else limit
 
 
 def bounded_usage(
@@ -38,7 +45,7 @@ def bounded_usage(
 
     `tokens` and `reasoning` are as the server says: what is no whole number from 0 on counts as 0, what is above its
     bound as the bound. `sent_bytes`: of the request's body; `max_tokens`: the limit of each of its `n` choices, 0 for
-    embeddings; `messages`: how many it has. `reasoning_beside`: the limit may be that of the answer alone.
+    embeddings; `messages`: how many it has. `reasoning_beside`: the limit is that of the answer alone.
     """
     said_input, said_cached, said_output = tokens
     frame = FRAME_TOKENS + MESSAGE_TOKENS * messages

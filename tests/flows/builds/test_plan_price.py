@@ -209,6 +209,31 @@ def test_prompt_tokens_that_the_provider_had_cached_are_cheaper_in_all_but_the_h
     assert found.usd_high >= usd(left)
 
 
+def test_reasoning_is_the_share_of_the_output_that_stored_replies_say(tmp_path: Path) -> None:
+    thinking = replace(MINE, capabilities=frozenset({"reasoning"}))
+    records = [stored(question(n), output_tokens=1_500, reasoning_tokens=1_200) for n in range(20)]
+    fill(tmp_path / "r.sqlite", records)
+    found = estimate(tmp_path / "r.sqlite", [question(number) for number in range(30)], thinking)
+    assert (found.output_tokens, found.reasoning_tokens) == (15_000, 12_000)
+    assert found.output_tokens_at_most == 10 * 4 * 1_000
+    assert found.usd_at_most is not None
+    assert found.usd_at_most >= 10 * 4 * 1_000 * 8 / 1e6
+    assert estimate(tmp_path / "none.sqlite", [question(1)], thinking).reasoning_tokens is None
+
+
+def test_a_beginning_that_prompts_share_is_reckoned_as_cached_where_that_has_a_price(tmp_path: Path) -> None:
+    rules = " ".join(["hop"] * 1_300)
+    requests = [replace(question(n), messages=(("system", rules), ("user", f"{n} malt"))) for n in range(200)]
+    found = estimate(tmp_path / "none.sqlite", requests)
+    full = estimate(tmp_path / "none.sqlite", requests, replace(MINE, price=FULL))
+    assert found.cached_tokens == pytest.approx(199 * 1_280, rel=0.02)
+    assert found.cached_tokens <= found.input_tokens
+    assert full.usd - found.usd == pytest.approx(found.cached_tokens * 1.5 / 1e6, rel=0.01)
+    assert (full.cached_tokens, found.usd_at_most) == (0, full.usd_at_most)
+    short = [replace(question(n), messages=(("system", rules[:3_000]), ("user", f"{n} malt"))) for n in range(20)]
+    assert estimate(tmp_path / "none.sqlite", short).cached_tokens == 0
+
+
 def test_a_price_that_is_not_known_is_unknown_and_not_zero(tmp_path: Path) -> None:
     found = estimate(tmp_path / "r.sqlite", [question(1)], replace(MINE, price=None))
     assert (found.calls, found.usd, found.usd_low, found.usd_high) == (1, None, None, None)
@@ -431,6 +456,15 @@ def test_the_table_shows_calls_tokens_money_and_how_to_know_better(
     assert "batch up to 24 h, USD" in text
     assert "`build --limit" in text
     assert max(map(len, text.splitlines()[:4])) <= 100
+
+
+def test_the_foot_says_how_much_is_cached_and_how_much_is_reasoning(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = planned(home, model=MINE)
+    assert "of which" not in shown(stages, capsys)
+    stages[-1] = replace(stages[-1], cached_tokens=4_200, reasoning_tokens=1_300)
+    assert "of which about 4.2 k tokens in cached, about 1.3 k tokens out reasoning" in shown(stages, capsys)
 
 
 def test_a_missing_price_is_reported_with_the_setting_for_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

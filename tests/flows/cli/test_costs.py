@@ -64,7 +64,7 @@ def test_everything_paid_for_a_dataset_is_added_up_by_stage_and_model(home: Path
     ]
     assert found["total"] == {
         "calls": 5, "unanswered": 1, "input_tokens": 500, "cached_tokens": 200, "output_tokens": 50,
-        "unpriced": 1, "usd": 2.35,
+        "reasoning_tokens": 0, "unpriced": 1, "usd": 2.35,
     }  # fmt: skip
 
 
@@ -84,6 +84,15 @@ def test_unknown_prices_and_lost_replies_are_shown_and_not_summed_as_zero(home: 
     output = " ".join(costs_lines(found))
     assert "1 call is of unknown price" in output
     assert "1 call without a usable answer may have been billed" in output
+
+
+def test_tokens_of_reasoning_are_shown_where_there_are_any(home: Path) -> None:
+    assert "reasoning" not in [column.header for column in costs_table(paid(home, "axioms")).columns]
+    spend(home, line("open_book", "a" * 20, 7, 1, reasoning_tokens=8))
+    found = paid(home, "axioms")
+    assert found["total"]["reasoning_tokens"] == 8
+    cells = {column.header: list(column.cells) for column in costs_table(found).columns}
+    assert cells["reasoning"] == ["8", "0", "0", "8"]
 
 
 def test_nothing_paid_is_one_line_and_makes_no_file(tmp_path: Path) -> None:

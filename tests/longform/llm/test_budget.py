@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from http_server import Answer, Asked, document, serve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longform.errors import UsageError
-from longform.llm.ask.types import Endpoint, Request
+from longform.errors import BudgetError, UsageError
+from longform.llm.ask.types import Endpoint, Price, Request
 from longform.llm.models import Models
 from longform.llm.price import Budget
+from longform.llm.responses.store import open_responses
 
 COSTS = st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 1_000)), max_size=200)
 
@@ -93,3 +97,47 @@ def test_a_cap_without_a_price_is_refused_every_time_it_is_asked(tmp_path: Path)
         for _ in range(2):
             with pytest.raises(UsageError, match="price of model m"):
                 list(models.client(endpoint).ask([(0, request)]))
+
+
+def thinks(asked: Asked) -> Answer:
+    """A reply of ten tokens after three times as much reasoning as its limit allows for the reply."""
+    thought = 3 * json.loads(asked.body)["max_tokens"]
+    usage = {
+        "prompt_tokens": 20,
+        "completion_tokens": thought + 10,
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
+    choice = {"message": {"role": "assistant", "content": "So."}, "finish_reason": "stop"}
+    return document({"model": "thinker", "choices": [choice], "usage": usage})
+
+
+def test_reasoning_beside_the_limit_never_exceeds_a_cap(tmp_path: Path) -> None:
+    """Each call costs USD 0.00301, and a cap of 0.02 has room for six."""
+    cap, where = 0.02, tmp_path / "r.sqlite"
+    with serve() as server:
+        server.on("/v1/chat/completions", thinks)
+        endpoint = Endpoint(
+            "mine", "m", base_url=f"{server.url}/v1", limit_field="max_tokens", concurrency=8, price=Price(0.0, 1.0),
+            capabilities=frozenset({"reasoning"}),
+        )  # fmt: skip
+        requests = [(n, Request((("user", f"why {n}?"),), "t", max_tokens=1_000)) for n in range(40)]
+        with Models(where, max_cost=cap, run="r", dataset="d") as models, pytest.raises(BudgetError):
+            list(models.client(endpoint).ask(requests))
+        asked = len(server.asked)
+    with closing(open_responses(where, read_only=True)) as store:
+        (line,) = store.ledger("d")
+    assert asked == line["calls"] == 6
+    assert line["cost_nano"] == 6 * 3_010_000 <= cap * 1e9
+    assert (line["output_tokens"], line["reasoning_tokens"]) == (6 * 3_010, 6 * 3_000)
+
+
+def test_without_the_capability_such_reasoning_is_a_lie_that_is_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    with serve() as server:
+        server.on("/v1/chat/completions", thinks)
+        endpoint = Endpoint("mine", "m", base_url=f"{server.url}/v1", limit_field="max_tokens", price=Price(0.0, 1.0))
+        with Models(tmp_path / "r.sqlite", max_cost=1.0, say=said.append) as models:
+            request = Request((("user", "why?"),), "t", max_tokens=1_000)
+            list(models.client(endpoint).ask([(0, request)]))
+            assert models.budget.spent_nano == 1_016_000
+    assert 'add "reasoning" to its capabilities' in " ".join(said)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -694,3 +695,32 @@ def test_importing_the_client_loads_neither_the_sdk_nor_a_template_engine() -> N
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"
+
+
+def test_what_only_routes_a_call_is_sent_and_neither_stored_nor_in_its_key(server: Server, store: Path) -> None:
+    asked = replace(request("why?"), prompt="ab" * 32)
+    with client_of(server, store) as client:
+        list(client.ask([(0, asked)]))
+    assert "prompt_cache_key" not in server.bodies[0]
+    routed = {"capabilities": frozenset({"prompt_cache_key"}), "parameters": (("service_tier", "flex"),)}
+    with client_of(server, store, **routed) as client:
+        ((_, known), (_, new)) = client.ask([(0, asked), (1, replace(asked, messages=(("user", "how?"),)))])
+        client.embed(["malt"])
+        record = client.models.store.get([new.key])[new.key]
+    assert (known.cached, new.cached) == (True, False)  # type: ignore[union-attr]
+    assert (server.bodies[1]["prompt_cache_key"], server.bodies[1]["service_tier"]) == ("ab" * 32, "flex")
+    assert ("prompt_cache_key" in server.bodies[2], server.bodies[2]["service_tier"]) == (False, "flex")
+    assert json.loads(record.request).keys() == {"max_completion_tokens", "messages", "model"}
+    own = {**routed, "parameters": (("prompt_cache_key", "mine"),)}
+    with client_of(server, store, **own) as client:
+        list(client.ask([(0, replace(asked, messages=(("user", "when?"),)))]))
+    assert server.bodies[3]["prompt_cache_key"] == "mine"
+
+
+def test_a_server_that_does_not_know_the_cache_key_is_told_apart(server: Server, store: Path) -> None:
+    server.always = error(400, message="Unrecognized request argument supplied: prompt_cache_key")
+    with (
+        client_of(server, store, capabilities=frozenset({"prompt_cache_key"})) as client,
+        pytest.raises(EndpointError, match='take "prompt_cache_key" out of its capabilities'),
+    ):
+        list(client.ask([(0, replace(request("why?"), prompt="ab" * 32))]))

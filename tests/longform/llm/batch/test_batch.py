@@ -498,7 +498,7 @@ CHILDS = {**os.environ, "PYTHONPATH": paths.PYTHONPATH}
 CHILD = """
 import sys
 from pathlib import Path
-from tests.longform.llm.test_batch import Place, items_of
+from tests.longform.llm.batch.test_batch import Place, items_of
 class Elsewhere:
     url = sys.argv[1]
 Place(Elsewhere(), Path(sys.argv[2])).run(items_of(5))

@@ -98,13 +98,22 @@ def test_records_ledger_and_jobs_are_as_they_were_written(where: Path | str) -> 
     with closing(open_responses(where)) as store:
         found = [[key, *shown(record)] for key, record in store.scan()]
         assert found == expected["records"]
-        assert store.ledger("cellars") == expected["ledger"]
+        assert store.ledger("cellars") == [{**line, "reasoning_tokens": 0} for line in expected["ledger"]]
         assert [{**row, "bytes": 0} for row in store.stats()] == expected["stats"]
         assert store.jobs() == [JOB]
         assert store.job_keys(JOB.name) == JOB_KEYS
         usage = store.usage("test", "model-x", "cellar/answers")
         assert usage is not None
         assert [usage.answers, usage.output_tokens, usage.output_tokens_p90] == expected["usage"]
+
+
+def test_its_ledger_can_be_read_before_it_is_brought_to_the_new_format(tmp_path: Path) -> None:
+    path = tmp_path / "responses.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((DUMPS / "sqlite.sql").read_text())
+    expected = json.loads((DUMPS / "expected.json").read_text())["ledger"]
+    with closing(open_responses(path, read_only=True)) as store:
+        assert store.ledger("cellars") == [{**line, "reasoning_tokens": 0} for line in expected]
 
 
 def shown(record: Record) -> list[object]:

@@ -63,7 +63,8 @@ def key(number: int) -> str:
 
 def paid(number: int = 0, **fields: object) -> Paid:
     line = {"run": "r", "dataset": "axioms", "stage": "corrupt", "recipe": "f1", "endpoint": "test", "model": "m"}
-    tokens = {"answered": True, "input_tokens": 7, "cached_tokens": 2, "output_tokens": 3, "cost_nano": 45}
+    tokens = {"answered": True, "input_tokens": 7, "cached_tokens": 2, "output_tokens": 3, "reasoning_tokens": 2}
+    tokens |= {"cost_nano": 45}
     return Paid(**{**line, "key": key(number), **tokens, **fields})  # type: ignore[arg-type]
 
 
@@ -124,8 +125,10 @@ def test_the_ledger_adds_up_by_stage_in_the_order_of_payment(store: ResponseStor
     put(store, lines=[paid(1, stage="score", recipe="f2"), paid(2), paid(3, answered=False, cost_nano=None)])
     put(store, (key(4), RECORD), lines=[paid(4, batch=True, cost_nano=10**15), paid(5, dataset="other"), paid(2)])
     corrupt = {"stage": "corrupt", "endpoint": "test", "model": "m", "batch": False, "calls": 3, "unanswered": 1}
-    corrupt |= {"input_tokens": 21, "cached_tokens": 6, "output_tokens": 9, "cost_nano": 90, "unpriced": 1}
+    corrupt |= {"input_tokens": 21, "cached_tokens": 6, "output_tokens": 9, "reasoning_tokens": 6}
+    corrupt |= {"cost_nano": 90, "unpriced": 1}
     one = {"calls": 1, "unanswered": 0, "input_tokens": 7, "cached_tokens": 2, "output_tokens": 3, "unpriced": 0}
+    one |= {"reasoning_tokens": 2}
     score, batch = corrupt | one | {"stage": "score", "cost_nano": 45}, corrupt | one | {"cost_nano": 10**15}
     assert store.ledger("axioms") == [score, corrupt, batch | {"batch": True}]
     assert store.ledger("axioms", ["f2", "f3"]) == [score]

@@ -596,7 +596,7 @@ def test_stats_count_by_endpoint_model_and_task(store: ResponseStore) -> None:
 
 def test_the_ledger_sums_what_was_paid_by_stage_model_and_mode(store: ResponseStore) -> None:
     lost = replace(PAID, answered=False, input_tokens=0, cached_tokens=0, output_tokens=0, cost_nano=100)
-    batch = replace(PAID, batch=True, cost_nano=20)
+    batch = replace(PAID, batch=True, cost_nano=20, reasoning_tokens=2)
     unpriced = replace(PAID, stage="judge", recipe="def", cost_nano=None)
     put(store, [], [unpriced, PAID])
     put(store, [], [PAID, lost, batch, replace(PAID, dataset="other")])
@@ -611,11 +611,12 @@ def test_the_ledger_sums_what_was_paid_by_stage_model_and_mode(store: ResponseSt
         "input_tokens": 7,
         "cached_tokens": 2,
         "output_tokens": 3,
+        "reasoning_tokens": 0,
         "cost_nano": 0,
         "unpriced": 1,
     }
     assert (online["calls"], online["unanswered"], online["cost_nano"], online["input_tokens"]) == (3, 1, 180, 14)
-    assert (in_batch["batch"], in_batch["cost_nano"]) == (True, 20)
+    assert (in_batch["batch"], in_batch["cost_nano"], in_batch["reasoning_tokens"]) == (True, 20, 2)
     assert [line["stage"] for line in store.ledger("axioms", ["abc"])] == ["corrupt", "corrupt"]
     assert store.ledger("axioms", []) == []
 
