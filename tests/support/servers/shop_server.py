@@ -6,6 +6,7 @@ with shop(answer) as sells: ...   # answer(asked, place): a reply's document, by
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ class Shop:
         given = self.answer(asked, len(self.calls) - 1)
         given = given if given is not None else honest(asked)
         if isinstance(given, dict):
-            given = orjson.dumps(given)
+            given = json.dumps(given).encode()  # also numbers of more than 64 bits
         if isinstance(given, bytes):
             given = web.Response(body=given, content_type="application/json")
         if given.status == 200:
