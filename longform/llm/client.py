@@ -25,7 +25,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Literal, Protocol, TypeVar
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
@@ -318,9 +318,10 @@ class PendingRequests:
         )
 
     def _receive(self, group: list[PendingRequest], result: Result) -> None:
-        """Handle the result of a call for the requests of the group. Where it has fewer replies than samples were
-        asked for, each remaining sample is sent in a call of its own, and from then on so are all samples of this
-        endpoint. Where another process has stored some of the replies meanwhile, the others are asked for again.
+        """Handle the result of a call for the requests of the group. Samples whose part of the reply is of no use are
+        asked for again. Where it has fewer replies than samples were asked for, each remaining sample is sent in a call
+        of its own, and from then on so are all samples of this endpoint. Where another process has stored some of the
+        replies meanwhile, the others are asked for again.
         """
         if isinstance(result, LookAgain):
             try:
@@ -332,15 +333,16 @@ class PendingRequests:
                 self._receive(there, [(stored[each.keys[-1]], None) for each in there])
                 self._submit([each for each in group if each.keys[-1] not in stored])
                 return
-        came = len(result) if isinstance(result, list) else len(group)
-        for place, pending in enumerate(group[:came]):
+        parts = result if isinstance(result, list) else [result] * len(group)
+        for pending, part in zip(group, parts, strict=False):
             try:
-                self._receive_one(pending, result[place] if isinstance(result, list) else result)
+                if part is not None:
+                    self._receive_one(pending, part)
             except Exception as error:  # whatever it is, those who wait must hear of it
                 self._resolve(pending, self.dispatcher.as_ours(error))
-        if came < len(group):
+        if len(parts) < len(group):
             self.dispatcher.one_by_one = True
-            self._submit(group[came:])
+        self._submit([pending for pending, part in zip_longest(group, parts) if part is None])
 
     def _receive_one(
         self, pending: PendingRequest, result: tuple[Record, ReplyFacts | None] | Fault | LongformError
@@ -562,8 +564,9 @@ class Client:
         in calls of at most TEXTS_PER_CALL texts. `served` is called for each different text with the model and the
         fingerprint that its reply names.
 
-        Raises EndpointError where the texts or the endpoint are refused, BudgetError where the budget is used up,
-        Incomplete where there was no answer for a passing reason, and UsageError for the offline model.
+        Raises EndpointError where the texts or the endpoint are refused, or vectors differ in length, BudgetError where
+        the budget is used up, Incomplete where there was no answer for a passing reason, and UsageError for the offline
+        model.
         """
         if self.endpoint.offline:
             raise UsageError(f"The endpoint {self.endpoint.name} has no embeddings: set one with a base_url for them.")
@@ -571,9 +574,14 @@ class Client:
         sent = {text: dispatcher.clean(embedding_sent(self.endpoint, text)) for text in texts}
         keys = {text: embedding_key(self.endpoint, body) for text, body in sent.items()}
         found: dict[str, Embedded] = {}
-        while missing := [text for text in sent if text not in found]:  # again if another process stored a part
+        while missing := [text for text in sent if text not in found]:  # again if others have asked for some
             found |= self._vectors(dispatcher, missing, keys, sent)
         self._note(keys.values())
+        if len(lengths := {len(each[0]) for each in found.values()}) > 1:
+            raise EndpointError(
+                f"{dispatcher.named} gave vectors of {min(lengths):,} and of {max(lengths):,} numbers, which cannot be "
+                "compared: give it another name, and all texts are embedded anew."
+            )
         for text in sent:
             served(*found[text][1:])
         return [found[text][0] for text in texts]
@@ -581,27 +589,32 @@ class Client:
     def _vectors(
         self, dispatcher: Dispatcher, texts: list[str], keys: dict[str, str], sent: dict[str, str]
     ) -> dict[str, Embedded]:
-        """text -> its vector, stored or asked for now; without the texts of calls of which another process has answered
-        a part meanwhile. `keys` and `sent`: text -> its key, its canonical body. The errors of `embed`.
+        """text -> its vector, stored or asked for now; without the texts that others ask for meanwhile, and those whose
+        vector in the reply was of no use. `keys` and `sent`: text -> its key, its canonical body. The errors of
+        `embed`.
         """
         vectors: dict[str, Embedded] = {}
         calls: list[_EmbeddingCall] = []
+        others: set[_EmbeddingCall] = set()
         remaining = iter(texts)
         try:
             while chunk := list(islice(remaining, TEXTS_PER_CALL)):
-                stored = self.models.store.replies([keys[text] for text in chunk])
-                found = {text: _embedded(stored[keys[text]]) for text in chunk if keys[text] in stored}
+                call = _EmbeddingCall(dispatcher, keys)
+                calls.append(call)
+                mine, theirs = call.claim(chunk)
+                others |= theirs
+                stored = self.models.store.replies([keys[text] for text in mine])
+                found = {text: _embedded(stored[keys[text]]) for text in mine if keys[text] in stored}
                 vectors |= {text: each for text, each in found.items() if isinstance(each[0], list)}
-                missing = [text for text in chunk if text not in vectors]
-                if missing:
-                    self.models.check_keys(self.endpoint)
-                    calls.append(_EmbeddingCall(self, dispatcher, missing, keys, sent))
-                    dispatcher.submit([calls[-1].call])
-            for each in calls:
-                vectors |= each.result()
-        finally:
-            for each in calls:
-                each.wanted = False
+                call.ask(self, [text for text in mine if text not in vectors], sent)
+            for call in calls:
+                vectors |= call.result()
+        except BaseException as error:  # whatever it is, others may wait for these
+            for call in calls:
+                call.give_up(dispatcher.as_ours(error))
+            raise
+        for other in others:
+            other.wait()
         return vectors
 
     def _ask_online(
@@ -675,22 +688,38 @@ class Client:
 
 
 class _EmbeddingCall:
-    """One call for the embeddings of `texts`. `keys` and `sent` map a text to its key and to its canonical body; they
-    may have other texts as well. `wanted` is False once nobody waits for it.
+    """One call for the vectors of some texts, and its claim to them: while it is in the dispatcher's `pending`, other
+    threads wait for it. `keys` maps a text to its key; it may have other texts as well.
     """
 
-    def __init__(
-        self, client: Client, dispatcher: Dispatcher, texts: list[str], keys: dict[str, str], sent: dict[str, str]
-    ) -> None:
-        self.wanted = True
-        self._texts, self._dispatcher, self._event = texts, dispatcher, threading.Event()
+    def __init__(self, dispatcher: Dispatcher, keys: dict[str, str]) -> None:
+        self._dispatcher, self._keys = dispatcher, keys
+        self._claimed: list[str] = []
+        self._texts: list[str] = []
+        self._wanted, self._event = True, threading.Event()
         self._result: Result | None = None
-        body = dispatcher.clean(canonical(embedding_body(client.endpoint, texts)))
-        self.call = Call(
+
+    def claim(self, texts: list[str]) -> tuple[list[str], set[_EmbeddingCall]]:
+        """(those of the texts that no other call of this process asks for, the calls that ask for the others)."""
+        with self._dispatcher.lock:
+            pending = {text: self._dispatcher.pending.get(self._keys[text]) for text in texts}
+            self._claimed = [text for text in texts if pending[text] is None]
+            self._dispatcher.pending |= {self._keys[text]: self for text in self._claimed}
+        return self._claimed, {call for call in pending.values() if call is not None}
+
+    def ask(self, client: Client, texts: list[str], sent: dict[str, str]) -> None:
+        """Submit the call for these texts, of which there may be none. `sent`: text -> its canonical body."""
+        if not texts:
+            self._done([])
+            return
+        client.models.check_keys(client.endpoint)
+        self._texts = texts
+        body = self._dispatcher.clean(canonical(embedding_body(client.endpoint, texts)))
+        call = Call(
             path=EMBEDDINGS,
             sent=on_wire(client.endpoint, EMBEDDINGS, body),
-            keys=[keys[text] for text in texts],
-            bases=[dispatcher.base(sent[text], "embeddings", "") for text in texts],
+            keys=[self._keys[text] for text in texts],
+            bases=[self._dispatcher.base(sent[text], "embeddings", "") for text in texts],
             stage=client.stage,
             recipe=client.recipe,
             input_bound=upper_bound(body),
@@ -699,24 +728,43 @@ class _EmbeddingCall:
             most_bytes=embeddings_bound(len(texts), dict(client.endpoint.parameters).get("dimensions")),
             read=lambda reply: read_embeddings(reply, len(texts)),
             done=self._done,
-            wanted=lambda: self.wanted,
+            wanted=lambda: self._wanted,
         )
+        self._dispatcher.submit([call])
 
     def _done(self, result: Result) -> None:
-        """Keep the result of the call, and wake the thread that waits for it."""
+        """Keep the result of the call, give up its claim, and wake the threads that wait for it."""
         self._result = result
+        with self._dispatcher.lock:
+            for text in self._claimed:
+                self._dispatcher.pending.pop(self._keys[text], None)
         self._event.set()
 
-    def result(self) -> dict[str, Embedded]:
-        """Wait for the call, and return text -> its vector; empty if another process has answered a part of it
-        meanwhile. Raises the error that the call ended with, and EndpointError where the texts are refused.
-        """
+    def give_up(self, error: LongformError) -> None:
+        """Nobody waits for the call here any more; if it was not submitted, it ends with the error."""
+        self._wanted = False
+        if not self._texts and not self._event.is_set():
+            self._done(error)
+
+    def wait(self) -> None:
+        """Wait until the call has ended; Incomplete where the models are closed before."""
         self._dispatcher.wait(self._event)
-        result = broken_off() if self._result is None else self._result
+        if self._result is None:
+            raise broken_off()
+
+    def result(self) -> dict[str, Embedded]:
+        """Wait for the call, and return text -> vector, without those that were of no use; empty if another process has
+        answered a part of it meanwhile. Raises the error that the call ended with, and EndpointError where the texts
+        are refused.
+        """
+        self.wait()
+        result = self._result
+        assert result is not None
         if isinstance(result, LongformError):
             raise result
         if isinstance(result, list):
-            return {text: _embedded(record) for text, (record, _) in zip(self._texts, result, strict=True)}
+            parts = zip(self._texts, result, strict=True)
+            return {text: _embedded(part[0]) for text, part in parts if part}
         if isinstance(result, LookAgain):
             return {}
         raise EndpointError(f"{self._dispatcher.named} embeds none of {len(self._texts)} texts: {result.message}.")

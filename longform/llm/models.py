@@ -286,6 +286,8 @@ class Models:
             store, self._store = self._store, None
             if store is not None:
                 store.close()
+                if unstored := store.unstored():  # another error may have ended the build
+                    self._say(unstored)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

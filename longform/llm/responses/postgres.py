@@ -311,6 +311,9 @@ class PostgresDatabase:
         chosen = [bytes.fromhex(key) for key in keys]
         await self._do_for(lambda connection: connection.execute(_RELEASE, chosen, self._owner))
 
+    def unstored(self) -> str:
+        return self._unstored.said()
+
     def close(self) -> None:
         """Commit what waits (for at most END_SECONDS), release all leases, and close the connections."""
         self._puts.close(END_SECONDS)

@@ -220,6 +220,9 @@ class SqliteDatabase:
     async def release(self, keys: Sequence[str]) -> None:
         """Do nothing: no other process could be granted the keys."""
 
+    def unstored(self) -> str:
+        return self._unstored.said()
+
     def close(self) -> None:
         self._puts.close()
         with self._lock:

@@ -119,6 +119,9 @@ class Database(Protocol):
     async def release(self, keys: Sequence[str]) -> None:
         """Give back those leases of these keys that this process has."""
 
+    def unstored(self) -> str:
+        """How many answers could not be stored here, and where they are kept, in sentences; empty if there is none."""
+
     def close(self) -> None:
         """Commit what waits, then close the database."""
 
@@ -332,6 +335,10 @@ class ResponseStore:
     def job_keys(self, name: str) -> list[str]:
         """The keys of the job's requests, in their order in its file."""
         return [row[0].hex() for row in self._database.rows(JOB_KEYS, name)]
+
+    def unstored(self) -> str:
+        """How many answers could not be stored here, and where they are kept, in sentences; empty if there is none."""
+        return self._database.unstored()
 
     def close(self) -> None:
         """Give up the use of the database. The last store of this process that does so commits what waits and closes

@@ -61,11 +61,13 @@ class Unstored:
         except OSError as error:
             self._lost += answers
             why = error.strerror or str(error)
-        said = self._said(why)
+        said = self.said(why)
         return [StoreError(f"{error} {said}") if line else error for line, error in zip(lines, errors, strict=True)]
 
-    def _said(self, why: str) -> str:
-        """The sentences that say how many answers are kept, and how many are lost, and why these are."""
+    def said(self, why: str = "") -> str:
+        """The sentences that say how many answers are kept, and how many are lost, and why these are; empty if none
+        is.
+        """
         kept = (
             f"Kept until it is opened again, in {self._path}: {self._kept:,} answers that were paid for."
             if self._kept

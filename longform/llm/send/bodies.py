@@ -17,6 +17,7 @@ import base64
 import json
 import math
 from array import array
+from collections import Counter
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
@@ -208,10 +209,10 @@ def read_completion(body: bytes) -> Completion | None:
     return _completion(document, choices[0]) if isinstance(choices, list) and choices else None
 
 
-def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | None:
-    """The first `number` choices of a chat completion, each as (body of a reply with that choice only, completion).
-    The usage is kept in the first body only. None where there is no choice, or any of these is one for which
-    `read_completion` gives None.
+def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion] | None] | None:
+    """The first `number` choices of a chat completion, each as (body of a reply with that choice only, completion), or
+    None where it is one for which `read_completion` gives None. The usage is kept in the first body only. None where
+    none of them can be used.
 
     There may be fewer choices: a server that does not know `n` returns one.
     """
@@ -219,39 +220,56 @@ def read_choices(body: bytes, number: int) -> list[tuple[bytes, Completion]] | N
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices:
         return None
-    found = []
-    for place, choice in enumerate(choices[:number]):
-        alone = {**document, "choices": [choice], "usage": document.get("usage") if place == 0 else {}}
+    found: list[tuple[bytes, Completion] | None] = []
+    usage = document.get("usage")
+    for choice in choices[:number]:
+        alone = {**document, "choices": [choice], "usage": usage}
         completion = _completion(alone, choice)
         if completion is None:
-            return None
+            found.append(None)
+            continue
+        usage = {}
         found.append(
             (json.dumps(alone, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"), completion)
         )
-    return found
+    return found if any(found) else None
 
 
-def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts]] | None:
-    """For each of so many texts, in their order, (the JSON {"embedding": vector}, facts of the reply); only the first
-    has the tokens used. Vectors are ordered by their `index`, or as they are listed where these are not 0, 1, 2 ...
-    None where there is not exactly one valid vector for each text.
+def read_embeddings(body: bytes, texts: int) -> list[tuple[bytes, ReplyFacts] | None] | None:
+    """For each of so many texts, in their order, (the JSON {"embedding": vector}, facts of the reply), or None where
+    there is no valid vector for it; only the first has the tokens used. Vectors are ordered by their `index`, or as
+    they are listed where there is one for each text and these are not 0, 1, 2 ... A vector of another length than most
+    is not valid.
+
+    None where no more than half of the texts have one: such a server does not take several texts.
     """
     document = read_json(body)
     data = document.get("data")
-    if not isinstance(data, list) or len(data) != texts or not all(isinstance(item, dict) for item in data):
+    if not isinstance(data, list) or len(data) > texts or not all(isinstance(item, dict) for item in data):
         return None
-    places = [item.get("index") for item in data]
-    if sorted(place for place in places if type(place) is int) == list(range(texts)):
-        data = sorted(data, key=lambda item: item["index"])
-    ordered = [_vector(item.get("embedding")) for item in data]
-    if None in ordered:
-        return None
+    vectors = [_vector(item.get("embedding")) for item in _ordered(data, texts)]
+    length, _ = Counter(len(vector) for vector in vectors if vector).most_common(1)[0] if any(vectors) else (0, 0)
     served, fingerprint, tokens, _ = _facts_of(document)
-    bodies = [json.dumps({"embedding": vector}, separators=(",", ":")).encode() for vector in ordered]
-    return [
-        (body, ReplyFacts(None, served, fingerprint, (0, 0, 0) if place else tokens, 0))
-        for place, body in enumerate(bodies)
-    ]
+    found: list[tuple[bytes, ReplyFacts] | None] = []
+    for vector in vectors:
+        if vector is None or len(vector) != length:
+            found.append(None)
+            continue
+        body = json.dumps({"embedding": vector}, separators=(",", ":")).encode()
+        found.append((body, ReplyFacts(None, served, fingerprint, tokens, 0)))
+        tokens = (0, 0, 0)
+    return found if 2 * sum(map(bool, found)) > texts else None
+
+
+def _ordered(data: list[dict[str, Any]], texts: int) -> list[dict[str, Any]]:
+    """The items of a reply with vectors in the order of the texts, an empty dict where one is missing; see
+    `read_embeddings`.
+    """
+    places = [item.get("index") for item in data]
+    found = {place: item for place, item in zip(places, data, strict=True) if type(place) is int and 0 <= place < texts}
+    if len(found) == len(data):
+        return [found.get(place, {}) for place in range(texts)]
+    return data if len(data) == texts else []
 
 
 def read_json(body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from longform.llm.responses.records import Record
 from longform.llm.send.bodies import ReplyFacts
 from longform.llm.send.faults import Fault
 
-Replies = Sequence[tuple[bytes, ReplyFacts]]
+Replies = Sequence[tuple[bytes, ReplyFacts] | None]
 
 
 class LookAgain:
@@ -21,13 +21,13 @@ class LookAgain:
 
 
 LOOK_AGAIN: Final = LookAgain()
-Result = list[tuple[Record, ReplyFacts | None]] | Fault | LongformError | LookAgain
+Result = list[tuple[Record, ReplyFacts | None] | None] | Fault | LongformError | LookAgain
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request to send, and the records to be made from its reply: one for each key, or fewer where the reply has
-    fewer parts.
+    """One request to send, and the records to be made from its reply: one for each key; None where
+    that part of the reply cannot be used, and fewer where it has fewer parts.
 
     `bases`: what is known of each record beforehand. `input_bound` and `output_bound`: upper bounds of the tokens that
     are paid. `tokens`: about how many tokens the server's rate limit counts (prompt and longest reply). `read` splits

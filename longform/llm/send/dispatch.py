@@ -362,28 +362,32 @@ class Dispatcher:
             else:
                 records, cost, paid = self._answered(call, keep.outcome, keep.replies)
                 found = zip(call.keys, records, strict=False)
-                await self.store.put([(key, record) for key, (record, _) in found], [paid])
+                await self.store.put([(key, part[0]) for key, part in found if part], [paid])
                 result = records
         except (Exception, asyncio.CancelledError) as error:
             self._do(self._machine.unkept(keep, cost, self.as_ours(error)))
             return
-        every = keep.replies is None or len(keep.replies) >= len(call.keys)
+        every = keep.replies is None or (len(keep.replies) >= len(call.keys) and all(keep.replies))
         self._do(self._machine.kept(call, cost, result, all_keys=every))
 
     def _answered(
         self, call: Call, outcome: Outcome, replies: Replies
-    ) -> tuple[list[tuple[Record, ReplyFacts | None]], int, Paid]:
-        """(records, what they cost, line of the ledger) of a reply. Where the server does not say how many tokens it
-        used, the cost is the amount reserved.
+    ) -> tuple[list[tuple[Record, ReplyFacts | None] | None], int, Paid]:
+        """(records, what they cost, line of the ledger) of a reply; None for a part of no use. Where the server does
+        not say how many tokens it used, the cost is the amount reserved.
         """
-        self.answered += len(replies)
-        records: list[tuple[Record, ReplyFacts | None]] = []
-        for base, (body, told) in zip(call.bases, replies, strict=False):
-            facts = self._believable(call, told)
-            records.append((self._record(base, outcome, body, facts), facts))
-        used = [sum(facts.tokens[i] for _, facts in records if facts) for i in range(3)]
+        records: list[tuple[Record, ReplyFacts | None] | None] = []
+        used, thought = [0, 0, 0], 0
+        for base, part in zip(call.bases, replies, strict=False):
+            if part is None:
+                records.append(None)
+                continue
+            facts = self._believable(call, part[1])
+            used = [sum(both) for both in zip(used, facts.tokens, strict=True)]
+            thought += facts.reasoning_tokens
+            records.append((self._record(base, outcome, part[0], facts), facts))
+        self.answered += sum(map(bool, records))
         cost = self.cost(*used) if any(used) else call.reserved if self.price else None
-        thought = sum(facts.reasoning_tokens for _, facts in records if facts)
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True, reasoning=thought)
         return records, cost or 0, paid
 

@@ -198,7 +198,9 @@ def remedy(fault: Fault, endpoint: Endpoint) -> str:
         return f"check the key {endpoint.key_env}" if endpoint.key_env else "set key_env, as it wants a key"
     if fault.status == 404 or MODEL.search(message):
         return "check the model's name and base_url"
-    if fault.status in (405, 501, 505) or 300 <= fault.status < 400:
+    if 300 <= fault.status < 400:
+        return "check base_url, from which the server redirects elsewhere"
+    if fault.status in (405, 501, 505):
         return "check base_url"
     return _advice(message, endpoint) or "check the key, the account, the model's name and the parameters"
 

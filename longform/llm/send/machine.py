@@ -409,7 +409,7 @@ class Machine:
         if outcome.final:
             return f"{self._named} cannot be reached ({fault.message}): start the server, or check base_url."
         return (
-            f"{self._named} refused a request for the model {self._model} ({fault.message}): "
+            f"{self._named} at {self._address} refused a request for the model {self._model} ({fault.message}): "
             f"{self._explain(fault)}. Answers so far are stored."
         )
 

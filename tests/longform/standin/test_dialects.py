@@ -564,7 +564,7 @@ def test_what_no_request_can_pass_stops_the_run_at_once_and_says_what_to_change(
         ask(client, "one")
     told = str(raised.value)
     assert case.told in told
-    assert told.startswith('The endpoint "there" refused a request for the model model-x')
+    assert told.startswith(f'The endpoint "there" at {server.url} refused a request for the model model-x')
     assert len(told) < 600
     assert "sk-abcdefgh" not in told
     assert len(server.bodies) == 1
@@ -697,9 +697,13 @@ def test_a_server_that_gives_fewer_choices_is_asked_one_by_one(server: Server, t
         assert calls == 2
 
 
-def test_a_choice_that_is_none_makes_no_reply_of_several() -> None:
-    body = {"choices": [{"message": {"content": "a"}}, {"message": None}]}
-    assert read_choices(json.dumps(body).encode(), 2) is None
+def test_of_several_choices_those_that_can_be_used_are_read() -> None:
+    body = {"choices": [{"message": None}, {"message": {"content": "a"}}]}
+    none, used = read_choices(json.dumps(body).encode(), 2) or ()
+    assert none is None
+    assert used is not None
+    assert used[1].text == "a"
+    assert read_choices(json.dumps({"choices": [{"message": None}, 7]}).encode(), 2) is None
 
 
 # forms
@@ -906,6 +910,7 @@ def test_a_build_goes_through_a_server_with_every_oddity(server: Server, tmp_pat
 
     server.usual = usual
     settings: dict[str, Any] = {"endpoints": {"odd": {"base_url": server.url, "model": "m"}}, "model": "odd"}
+    settings["ceilings"] = {"not_taken": 0.5}
     made, _, _ = build_axioms(tmp_path, **settings)
     assert made is not None
     assert failed

@@ -347,6 +347,7 @@ def test_all_fail_at_once_when_a_server_is_gone_for_good_and_nothing_is_lost(
         before = time.monotonic()
         store.close()
         assert time.monotonic() - before < 30
+        assert "answers that were paid for." in store.unstored()
     finally:
         if how == signal.SIGSTOP:
             for process in processes:
