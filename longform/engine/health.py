@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -26,6 +26,7 @@ from longform.artifacts.rows import Rejected, read_batches
 from longform.artifacts.store import Part, Store
 from longform.errors import GateError
 from longform.llm.ask.types import Answer, Failure, Request
+from longform.llm.read.replies import without_thought
 from longform.llm.retry import MODEL_REASON, kind_of
 
 REPLIES = "replies"  # a counter of parts: what the model was asked for them
@@ -184,15 +185,24 @@ def _error(stage: str, numbers: str, fault: Fault, ceilings: Ceilings, examples:
     """The error of a stage with too many of one fault. `numbers`: e.g. `27 of its first 30`."""
     quoted = ", ".join(filter(None, map(quote, examples)))
     such = f", e.g. {quoted}" if quoted else ""
+    return gate_error({stage: f"{stage}: {numbers} {FAULTS[fault]} (ceiling {percent(ceilings.of(fault))}){such}"})
+
+
+def gate_error(findings: Mapping[str, str]) -> GateError:
+    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies."""
+    accept = " ".join(f"--accept {stage}" for stage in findings)
     return GateError(
-        f"{stage}: {numbers} {FAULTS[fault]} (ceiling {percent(ceilings.of(fault))}){such}: look at the prompt and the "
-        "endpoint's model, then run the same command, with --retry-errors to ask these questions again; "
-        f"--accept {stage} goes on as it is, and the card will say so."
+        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command, with "
+        f"--retry-errors to ask these questions again; {accept} goes on as it is, and the card will say so.",
+        findings,
     )
 
 
 def quote(text: str) -> str:
-    """The beginning of a text in quotes, on one line, without control characters; "" if nothing is left of it."""
+    """The beginning of a text in quotes, on one line, without a model's thought and control characters; "" if nothing
+    is left of it.
+    """
+    text = without_thought(text) or text
     line = "".join(sign if unicodedata.category(sign)[0] != "C" else " " for sign in text[: 20 * EXAMPLE_CHARACTERS])
     short = " ".join(line.split())
     cut = short if len(short) <= EXAMPLE_CHARACTERS else f"{short[: EXAMPLE_CHARACTERS - 1].rstrip()}…"
@@ -233,7 +243,7 @@ class Health:
         self.decided = False
         self._begun = 0
         self._replies, self._rows = _Tally(), _Tally()
-        self._refused = ""
+        self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def counted(self, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Request]]:
@@ -285,9 +295,10 @@ class Health:
             worst = tally.worst(self.ceilings) if tally.found and not self._refused else None
             if worst is not None:
                 numbers = f"{tally.found[worst]:,} of its first {tally.checked:,}"
-                self._refused = str(_error(self.stage, numbers, worst, self.ceilings, tally.examples[worst]))
+                error = _error(self.stage, numbers, worst, self.ceilings, tally.examples[worst])
+                self._refused = error.findings
             if self._refused:
-                raise GateError(self._refused)
+                raise gate_error(self._refused)
         self._decide()
 
     def _decide(self, *, waived: bool = False) -> None:

@@ -35,8 +35,8 @@ _HEADING = re.compile(
     r"\s*(?:#{1,6} [^\n]{0,60}\n|[*_]{0,2}(?:response|answer|reply|assistant)[*_]{0,2}[:\n])\s*", re.IGNORECASE
 )
 _PREAMBLE = re.compile(
-    r"\s*(?:sure|certainly|of course|absolutely|okay|ok|here(?: is| are|'s|’s)|natürlich|gerne?|hier (?:ist|sind)|bien sûr"
-    r"|voici|claro|por supuesto|aquí (?:está|tienes|tiene)|certo|ecco)\b[^\n]{0,120}[:：]\s*\n\s*(?=\w)"
+    r"\s*(?:sure|certainly|of course|absolutely|okay|ok|here(?: is| are|'s|’s)|natürlich|gerne?|hier (?:ist|sind)"
+    r"|bien sûr|voici|claro|por supuesto|aquí (?:está|tienes|tiene)|certo|ecco)\b[^\n]{0,120}[:：]\s*\n\s*(?=\w)"
     r"|\s*(?:当然|好的|以下是)[^\n]{0,80}[:：]\s*(?=\w)",
     re.IGNORECASE,
 )
@@ -77,8 +77,8 @@ def refusal_in(text: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """The reply from its first word on: without thought, heading, preamble, emphasis, and what is around the whole. "" if it
-    begins with a quotation that is not the whole reply, which declines nothing.
+    """The reply from its first word on: without thought, heading, preamble, emphasis, and what is around the whole. ""
+    if it begins with a quotation that is not the whole reply, which declines nothing.
     """
     if "</think>" in text:
         text = without_thought(text)
