@@ -33,7 +33,8 @@ REPLIES = "replies"  # a counter of parts: what the model was asked for them
 PILOT = 30
 LEAST = 20
 CONFIDENCE = 0.95
-EXAMPLES, EXAMPLE_CHARACTERS = 3, 100
+EXAMPLES, EXAMPLE_CHARACTERS = 3, 100  # different ones, of the first EXAMPLES_FROM rows
+EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
 Fault = Literal["refused", "cut_off", "unreadable", "not_taken"]
@@ -166,7 +167,8 @@ def refusal(stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings)
     """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy."""
     for fault, gate in zip(FAULTS, gates_of(stage, parts, ceilings), strict=False):
         if gate.is_above:
-            examples = list(islice(_stored_examples(store, parts, fault), EXAMPLES))
+            stored = islice(_stored_examples(store, parts, fault), EXAMPLES_FROM)
+            examples = list(dict.fromkeys(stored))[:EXAMPLES]
             return _error(stage, f"{gate.found:,} of its {gate.checked:,}", fault, ceilings, examples)
     return None
 
