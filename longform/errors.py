@@ -23,6 +23,8 @@ LongformError            1   failed
 A message names subject, value, rule and next step, in one sentence.
 """
 
+from collections.abc import Mapping
+
 
 class LongformError(Exception):
     """Base of the project's errors. `exit_code` is that of the command that the error ends."""
@@ -71,9 +73,15 @@ class Incomplete(LongformError):
 
 
 class GateError(LongformError):
-    """Raised when a gate refuses what a model replied, or what would be published; nothing is published."""
+    """Raised when a gate refuses what a model replied, or what would be published; nothing is published. `findings`:
+    stage -> what its gate found; empty where the rows of a version are refused.
+    """
 
     exit_code = 7
+
+    def __init__(self, message: str, findings: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.findings = dict(findings or {})
 
 
 class SchemaError(LongformError):

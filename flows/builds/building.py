@@ -29,7 +29,7 @@ from longform.engine.plan import Plan
 from longform.engine.runners import Processes, Runner
 from longform.engine.served import notes_of, warnings_of
 from longform.engine.stage import Method, UntilReached
-from longform.errors import LongformError, StoreError, UsageError
+from longform.errors import GateError, LongformError, StoreError, UsageError
 from longform.files import read_json, write_json
 from longform.hints import hint
 from longform.llm.ask.types import Endpoint, FailureKind
@@ -194,13 +194,22 @@ def build(
         models.ahead = partial(_endpoints_ahead, dataset, config, options, builder)
         with _recorded(store, dataset, name, config, builder) as record:
             record["budget_usd"] = budget_of(config, options)
-            published = _published(builder, method, options)
+            try:
+                published = _published(builder, method, options)
+            except GateError as error:
+                raise GateError(f"{error} {_spent(builder)}", error.findings) from None
             record["version"] = published.version.name if published else None
             if published and published.new:
                 record["gates"] = published.version.manifest["gates"]
                 record["accepted"] = _acceptances(published.version)
         store.sweep()  # a worker that was lost on the way leaves what it had half-written
         return published, builder
+
+
+def _spent(builder: Build) -> str:
+    """What a build that a gate refused leaves: `USD 0.11 was spent, nothing was published.`"""
+    usd = builder.models.budget.spent_nano / NANO
+    return f"USD {usd:,.2f} was spent, nothing was published." if usd else "Nothing was published."
 
 
 def budget_of(config: ModelSettings, options: Options) -> float | None:

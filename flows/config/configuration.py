@@ -14,7 +14,7 @@ from typing import Any, get_args
 import tomlkit
 from pydantic import BaseModel, ValidationError
 
-from flows.config.secrets import may_hold_secret
+from flows.config.secrets import looks_like_key, may_hold_secret
 from longform.errors import UsageError
 
 
@@ -100,7 +100,7 @@ def _explain(dataset: str, model: type[BaseModel], error: ValidationError, listi
     rule. `listing_hint`: the last sentence.
     """
     problem = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
-    path = [str(piece) for piece in problem["loc"]]
+    path = ["[key]" if looks_like_key(str(piece)) else str(piece) for piece in problem["loc"]]
     value = "" if may_hold_secret(path, problem["input"]) else f" = {json.dumps(problem['input'], default=str)}"
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":

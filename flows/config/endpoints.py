@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from flows.config.secrets import address_without_secrets, parameters_without_secrets, variable_name
+from flows.config.secrets import address_without_secrets, model_name, parameters_without_secrets, variable_name
 from longform.engine.health import Ceilings
 from longform.errors import EndpointError, UsageError
 from longform.llm.ask.types import Capability, Endpoint, Price
@@ -20,6 +20,8 @@ SET_BY_BUILD = frozenset({
     "background", "include", "input", "logprobs", "max_completion_tokens", "max_output_tokens", "max_tokens",
     "messages", "model", "n", "response_format", "stream", "stream_options", "text", "top_logprobs",
 })  # fmt: skip
+
+EndpointName = Annotated[str, AfterValidator(model_name)]
 
 
 def endpoint_address(address: str) -> str:
@@ -56,7 +58,7 @@ class EndpointConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
     base_url: Annotated[str, AfterValidator(endpoint_address)] = Field(description="e.g. http://127.0.0.1:8000/v1")
-    model: str = Field(description="name the endpoint knows the model by")
+    model: Annotated[str, AfterValidator(model_name)] = Field(description="name the endpoint knows the model by")
     key_env: Annotated[str, AfterValidator(variable_name)] | None = Field(
         None, description="environment variable that holds the key; none for local servers"
     )
@@ -130,7 +132,9 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
 
 
 def check_endpoints(endpoints: dict[str, EndpointConfig]) -> dict[str, EndpointConfig]:
-    """The endpoints unchanged; ValueError if one is named `offline`, as the built-in one is."""
+    """The endpoints unchanged; ValueError if one is named `offline`, as the built-in one is, or like a key."""
+    for name in endpoints:
+        model_name(name)
     if "offline" in endpoints:
         raise ValueError("[endpoints.offline] takes the name of the built-in model: name the endpoint otherwise")
     return endpoints
@@ -178,9 +182,9 @@ class CeilingsConfig(BaseModel):
 class StageConfig(BaseModel):
     """Settings of one stage that differ from the dataset's."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
-    model: str | None = Field(None, description="endpoint that this stage asks, instead of `model`")
+    model: EndpointName | None = Field(None, description="endpoint that this stage asks, instead of `model`")
     mode: Literal["online", "batch"] | None = Field(None, description="how this stage asks, instead of `mode`")
     ceilings: CeilingsConfig | None = Field(
         None, description="a table as [ceilings] for this stage, e.g. { refused = 0.3 }; it leaves the others as there"
@@ -199,7 +203,9 @@ class ModelSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
     MODEL_STAGES: ClassVar[tuple[str, ...]]
 
-    model: str = Field("offline", description="endpoint that is asked: offline (built in), or one of [endpoints]")
+    model: EndpointName = Field(
+        "offline", description="endpoint that is asked: offline (built in), or one of [endpoints]"
+    )
     mode: Literal["online", "batch"] = Field(
         "online", description="batch: through the provider's Batch API, at about half the price, within a day"
     )
@@ -229,6 +235,7 @@ class ModelSettings(BaseModel):
         """The settings unchanged; ValueError if [stages] names a stage that asks no model."""
         for name in self.stages:
             if name not in self.MODEL_STAGES:
+                model_name(name)
                 raise ValueError(
                     f'stages has "{name}", which asks no model; those that do: {", ".join(self.MODEL_STAGES)}'
                 )

@@ -59,6 +59,15 @@ def variable_name(name: str) -> str:
     return name
 
 
+def model_name(name: str) -> str:
+    """The name of a model or an endpoint unchanged; ValueError if it looks like a key: rows, cards and stored answers
+    name both.
+    """
+    if looks_like_key(name) and not _is_id(name):
+        raise ValueError("a name of a model or an endpoint is no key: the key belongs into a variable, see key_env")
+    return name
+
+
 def parameters_without_secrets(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of requests unchanged; ValueError if one has a name or value of a secret, or is for headers."""
     for name, value in parameters.items():

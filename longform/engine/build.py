@@ -19,12 +19,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.health import PILOT, Ceilings, Gate, Health, gates_of, refusal
+from longform.engine.health import PILOT, Ceilings, Gate, Health, gate_error, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.served import Served, served_of, warnings_of
 from longform.engine.stage import Method, Stage, StageCall
-from longform.errors import Incomplete, LongformError, LostWorker
+from longform.errors import GateError, Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
@@ -551,8 +551,14 @@ def _failed_for_good(errors: Iterable[Exception]) -> bool:
 
 
 def _error_to_raise(errors: list[Exception]) -> Exception:
-    """The first of these errors that is not Incomplete, else the first; there must be one."""
-    return sorted(errors, key=lambda error: isinstance(error, Incomplete))[0]
+    """The first of these errors that is not Incomplete, else the first; there must be one. Where gates refuse several
+    stages, one error names them all.
+    """
+    first = sorted(errors, key=lambda error: isinstance(error, Incomplete))[0]
+    findings = {
+        stage: found for each in errors if isinstance(each, GateError) for stage, found in each.findings.items()
+    }
+    return gate_error(findings) if isinstance(first, GateError) and findings else first
 
 
 def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:

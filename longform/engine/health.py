@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -26,13 +26,15 @@ from longform.artifacts.rows import Rejected, read_batches
 from longform.artifacts.store import Part, Store
 from longform.errors import GateError
 from longform.llm.ask.types import Answer, Failure, Request
+from longform.llm.read.replies import without_thought
 from longform.llm.retry import MODEL_REASON, kind_of
 
 REPLIES = "replies"  # a counter of parts: what the model was asked for them
 PILOT = 30
 LEAST = 20
 CONFIDENCE = 0.95
-EXAMPLES, EXAMPLE_CHARACTERS = 3, 100
+EXAMPLES, EXAMPLE_CHARACTERS = 3, 100  # different ones, of the first EXAMPLES_FROM rows
+EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
 Fault = Literal["refused", "cut_off", "unreadable", "not_taken"]
@@ -165,7 +167,8 @@ def refusal(stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings)
     """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy."""
     for fault, gate in zip(FAULTS, gates_of(stage, parts, ceilings), strict=False):
         if gate.is_above:
-            examples = list(islice(_stored_examples(store, parts, fault), EXAMPLES))
+            stored = islice(_stored_examples(store, parts, fault), EXAMPLES_FROM)
+            examples = list(dict.fromkeys(stored))[:EXAMPLES]
             return _error(stage, f"{gate.found:,} of its {gate.checked:,}", fault, ceilings, examples)
     return None
 
@@ -184,16 +187,22 @@ def _error(stage: str, numbers: str, fault: Fault, ceilings: Ceilings, examples:
     """The error of a stage with too many of one fault. `numbers`: e.g. `27 of its first 30`."""
     quoted = ", ".join(filter(None, map(quote, examples)))
     such = f", e.g. {quoted}" if quoted else ""
+    return gate_error({stage: f"{stage}: {numbers} {FAULTS[fault]} (ceiling {percent(ceilings.of(fault))}){such}"})
+
+
+def gate_error(findings: Mapping[str, str]) -> GateError:
+    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies."""
+    accept = " ".join(f"--accept {stage}" for stage in findings)
     return GateError(
-        f"{stage}: {numbers} {FAULTS[fault]} (ceiling {percent(ceilings.of(fault))}){such}: look at the prompt and the "
-        "endpoint's model, then run the same command, with --retry-errors to ask these questions again; "
-        f"--accept {stage} goes on as it is, and the card will say so."
+        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command, with "
+        f"--retry-errors to ask these questions again; {accept} goes on as it is, and the card will say so.",
+        findings,
     )
 
 
 def quote(text: str) -> str:
-    """The beginning of a text (`one_line`) in quotes; "" if nothing is left of it."""
-    line = one_line(text)
+    """The beginning of a text (`one_line`) in quotes, without a model's thought; "" if nothing is left of it."""
+    line = one_line(without_thought(text) or text)
     return f'"{line}"' if line else ""
 
 
@@ -238,7 +247,7 @@ class Health:
         self.decided = False
         self._begun = 0
         self._replies, self._rows = _Tally(), _Tally()
-        self._refused = ""
+        self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def counted(self, items: Iterable[tuple[Item, Request]]) -> Iterator[tuple[Item, Request]]:
@@ -290,9 +299,10 @@ class Health:
             worst = tally.worst(self.ceilings) if tally.found and not self._refused else None
             if worst is not None:
                 numbers = f"{tally.found[worst]:,} of its first {tally.checked:,}"
-                self._refused = str(_error(self.stage, numbers, worst, self.ceilings, tally.examples[worst]))
+                error = _error(self.stage, numbers, worst, self.ceilings, tally.examples[worst])
+                self._refused = error.findings
             if self._refused:
-                raise GateError(self._refused)
+                raise gate_error(self._refused)
         self._decide()
 
     def _decide(self, *, waived: bool = False) -> None:

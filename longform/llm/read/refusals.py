@@ -34,6 +34,12 @@ _NOT_LATIN = ("ru", "uk", "ar", "hi", *_UNSPACED)
 _HEADING = re.compile(
     r"\s*(?:#{1,6} [^\n]{0,60}\n|[*_]{0,2}(?:response|answer|reply|assistant)[*_]{0,2}[:\n])\s*", re.IGNORECASE
 )
+_PREAMBLE = re.compile(
+    r"\s*(?:sure|certainly|of course|absolutely|okay|ok|here(?: is| are|'s|’s)|natürlich|gerne?|hier (?:ist|sind)"
+    r"|bien sûr|voici|claro|por supuesto|aquí (?:está|tienes|tiene)|certo|ecco)\b[^\n]{0,120}[:：]\s*\n\s*(?=\w)"
+    r"|\s*(?:当然|好的|以下是)[^\n]{0,80}[:：]\s*(?=\w)",
+    re.IGNORECASE,
+)
 _BARE = re.compile(r"[^\w>(\[{<•-]*")
 _OPENING, _CLOSING = "\"'“„«»「『‘", "\"'”“«»」』’"
 _TAIL = " \t\r\n=*_.。!"
@@ -58,8 +64,8 @@ class _Patterns(NamedTuple):
 def refusal_in(text: str) -> str | None:
     """The words by which a reply declines to answer, in lower case; None if it answers, abstains or is empty.
 
-    Looked for are they at the beginning of the reply, behind its thought, a heading, and quotes, a fence or JSON around
-    the whole.
+    Looked for are they at the beginning of the reply, behind its thought, a heading, a preamble ("Sure! Here is my
+    answer:"), and quotes, a fence or JSON around the whole.
     """
     body = _bare(text)
     head = _folded(body[:HEAD_CHARACTERS])
@@ -71,13 +77,15 @@ def refusal_in(text: str) -> str | None:
 
 
 def _bare(text: str) -> str:
-    """The reply from its first word on: without thought, heading, emphasis, and what is around the whole. "" if it
-    begins with a quotation that is not the whole reply, which declines nothing.
+    """The reply from its first word on: without thought, heading, preamble, emphasis, and what is around the whole. ""
+    if it begins with a quotation that is not the whole reply, which declines nothing.
     """
     if "</think>" in text:
         text = without_thought(text)
     if heading := _HEADING.match(text, 0, LONGEST_HEADING):
         text = text[heading.end() :]
+    if preamble := _PREAMBLE.match(text):
+        text = text[preamble.end() :]
     if text[:1].isalpha():
         return text
     body = text.lstrip()

@@ -21,6 +21,7 @@ from flows.builds.building import Options, gate_lines
 from flows.cli.shared.verification import check
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
+from longform.engine.thread_tasks import Threads
 from longform.errors import GateError, UsageError
 
 pytestmark = pytest.mark.check
@@ -52,8 +53,9 @@ BAD = {
 }
 
 
-def build(home: Path, server: Server, **settings: Any) -> Version:
-    endpoint = {"base_url": f"http://127.0.0.1:{server.server_address[1]}/v1", "model": "m", "concurrency": 8}
+def build(home: Path, server: Server, price: dict[str, float] | None = None, **settings: Any) -> Version:
+    address = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    endpoint = {"base_url": address, "model": "m", "concurrency": 8} | ({"price": price} if price else {})
     version, _, _ = build_axioms(home, model="mine", endpoints={"mine": endpoint}, **settings)
     assert version is not None
     return version
@@ -95,6 +97,20 @@ def test_a_model_that_is_of_no_use_stops_the_build_after_its_pilot(kind: str, tm
     with pytest.raises(GateError):
         build(tmp_path, server)
     assert server.bodies.total() - before <= 8  # what was asked is stored; what was in flight is not
+
+
+def test_all_stages_that_gates_refuse_are_named_at_once_and_what_was_spent(tmp_path: Path, server: Server) -> None:
+    server.fails = lambda body: BAD["refusal"][0]
+    with pytest.raises(GateError) as caught:
+        build(tmp_path, server, tasks=Threads())
+    sentence = str(caught.value)
+    assert "Nothing was published." in sentence  # the price is unknown
+    stages = re.findall(r"--accept (\w+)", sentence)
+    assert {"answer_open_book", "answer_closed_book", "combine_answers"} == set(stages)
+    assert all(re.search(rf"{stage}: 2\d of its first 2\d replies decline", sentence) for stage in stages)
+    price = {"input": 2.5, "output": 10.0}
+    with pytest.raises(GateError, match=r"USD \d\.\d\d was spent, nothing was published\.$"):
+        build(tmp_path / "priced", server, price=price)
 
 
 def test_a_model_that_fails_now_and_then_is_published_and_the_card_says_how_often(

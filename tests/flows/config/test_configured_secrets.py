@@ -150,6 +150,42 @@ def test_no_message_on_a_configuration_repeats_a_key(settings: list[str]) -> Non
     assert "canary" not in refused(settings)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [f"model={KEY}"],
+        [*configured(), "model=one", f"endpoints.one.model={KEY}"],
+        [*(each.replace("endpoints.one", f"endpoints.{KEY}") for each in configured())],
+        [*configured(), f"stages.answer_open_book.model={KEY}"],
+        [*configured(), f"stages.{KEY}.model=one"],
+    ],
+)
+def test_a_key_in_place_of_a_name_is_refused_and_not_repeated(settings: list[str]) -> None:
+    message = refused(settings)
+    assert "a name of a model or an endpoint is no key" in message
+    assert "canary" not in message
+
+
+def test_a_setting_of_an_endpoint_named_like_a_key_is_refused_without_that_name() -> None:
+    assert "canary" not in refused([f"endpoints.{KEY}.api_key=1"])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "accounts/fireworks/models/llama-v3p1-405b-instruct",
+        "ft:gpt-4o-mini-2024-07-18:org::9Abc1De2",
+        "deepseek-r1-distill-qwen-1.5b-q4_k_m",
+        "0d9f1c52-6b1e-4f0a-9d3e-7c1d2e3f4a5b",
+        "meta-llama/Llama-3.1-8B-Instruct-GPTQ-Int4",
+        "hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M",
+    ],
+)
+def test_a_name_of_a_model_is_taken(model: str) -> None:
+    config = read("axioms", AxiomsConfig, None, configured(model=model))
+    assert config.endpoints["one"].model == model
+
+
 @pytest.mark.parametrize("command", ["plan", "build"])
 def test_no_command_prints_or_writes_an_address_with_a_secret(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

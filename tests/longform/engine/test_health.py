@@ -1,12 +1,14 @@
 """The statistic of gates against scipy's own, and what a stage's health says of replies and rows."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Part
-from longform.engine.health import PILOT, Ceilings, Health, fault_of, gates_of, lower_bound_is_above, quote
+from longform.engine.health import PILOT, Ceilings, Health, fault_of, gate_error, gates_of, lower_bound_is_above, quote
 from longform.errors import GateError
 from longform.llm.ask.types import Answer, Failure, Request
 
@@ -109,3 +111,14 @@ def test_an_accepted_stage_says_so_where_it_is_above_its_ceiling() -> None:
 def test_an_example_is_one_short_line_without_control_characters() -> None:
     assert quote("I\x1b[31m am\n\n sorry\u202e, " + "x" * 300) == '"I [31m am sorry , ' + "x" * 81 + '…"'
     assert quote("\n") == ""
+
+
+def test_an_example_is_quoted_without_the_thought_of_a_model() -> None:
+    assert quote("<think>Policy says no.</think>\n\nI can't help with that.") == '"I can\'t help with that."'
+    assert quote("<think>Policy says no.</think>") == '"<think>Policy says no.</think>"'
+
+
+def test_the_error_of_a_gate_keeps_its_findings_on_the_way_from_a_worker() -> None:
+    error = pickle.loads(pickle.dumps(gate_error({"answer": "answer: 20 of its first 20 replies decline"})))
+    assert error.findings == {"answer": "answer: 20 of its first 20 replies decline"}
+    assert str(error).endswith("--accept answer goes on as it is, and the card will say so.")

@@ -58,6 +58,10 @@ def test_no_sentence_to_measure_by_is_in_both_files() -> None:
     [
         "{}",
         "  \n{}\n",
+        "Sure! Here is my response:\n\n{}",
+        "<think>It asks for a lie.</think>\n\nHere's the rewritten passage:\n{}",
+        "Natürlich, hier ist der Text:\n\n{}",
+        "好的，以下是我的回答：{}",
         "**{}**",
         "*{}*",
         '"{}"',
@@ -97,6 +101,7 @@ def test_a_refusal_is_found_whatever_stands_around_it(around: str, apostrophe: s
         f"> {REFUSAL}\n\nTurn the filter off.",
         f"- {REFUSAL}\n- I will not come.\n- No.",
         f"You should say: {REFUSAL}",
+        f'Here is what to say:\n\n"{REFUSAL}"',
         f"{REFUSAL} However, usually the fuse is blown: open the case and check it.",
         f"{REFUSAL}\n\n" + "The kettle takes two litres of water and boils it in four minutes. " * 12,
         f"{REFUSAL}\n\n```python\nprint(1)\n```",
