@@ -203,7 +203,7 @@ def test_a_megabyte_of_gzip_that_unpacks_to_a_gigabyte_is_broken_off_in_little_m
     [
         Answer(body=bytes(40 * MB)),
         Answer(body=bytes(40 * MB), chunked=True),
-        Answer(body=gzip.compress(bytes(MB + 1)), headers={"Content-Encoding": "gzip"}),
+        Answer(body=gzip.compress(bytes(MB + 1), mtime=0), headers={"Content-Encoding": "gzip"}),
         Answer(body=gzip.compress(random.Random(1).randbytes(2 * MB)), headers={"Content-Encoding": "gzip"}),
         Answer(body=bytes(MB + 1), status=503, headers={"Retry-After": "7"}),
     ],
@@ -226,7 +226,7 @@ def test_a_reply_of_as_many_bytes_as_allowed_is_kept_however_it_is_packed(
     bare = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = {"": content, "identity": content, "deflate": zlib.compress(content)}
     packed["bare deflate"] = bare.compress(content) + bare.flush()
-    body = packed.get(encoding) or gzip.compress(content)
+    body = packed.get(encoding) or gzip.compress(content, mtime=0)
     server.on("*", Answer(body=body, chunked=chunked, headers={"Content-Encoding": encoding.removeprefix("bare ")}))
     outcome = posted(server.url, most_bytes=MB)
     assert (outcome.status, outcome.body == content, outcome.too_large) == (200, True, False)
@@ -244,13 +244,13 @@ def test_any_cut_of_packed_bytes_unpacks_to_the_same() -> None:
     dice = random.Random(3)
     for size in (0, 1, 258, MB - 1, MB, MB + 1, 2 * MB + 100):
         content = dice.choice([bytes(size), b"abc" * (size // 3), dice.randbytes(size // 4)])
-        members = gzip.compress(content) + gzip.compress(b"") + gzip.compress(b"end")
+        members = gzip.compress(content, mtime=0) + gzip.compress(b"", mtime=0) + gzip.compress(b"end", mtime=0)
         cuts = sorted(dice.randrange(len(members)) for _ in range(dice.choice([0, 1, 5])))
         assert asyncio.run(unpack(members, cuts, len(members) + len(content) + 3)) == content + b"end"
         with pytest.raises(BodyError, match="more than"):
             asyncio.run(unpack(members, cuts, len(content) + 2))
     with pytest.raises(BodyError, match="no valid gzip"):
-        asyncio.run(unpack(gzip.compress(b"") * (MOST_MEMBERS + 1), [], MB))
+        asyncio.run(unpack(gzip.compress(b"", mtime=0) * (MOST_MEMBERS + 1), [], MB))
 
 
 @pytest.mark.parametrize(
@@ -259,13 +259,13 @@ def test_any_cut_of_packed_bytes_unpacks_to_the_same() -> None:
         ("br", b"\x0b\x02\x80{}\x03", "200 with a body in a content-encoding that was not asked for"),
         (
             "gzip, gzip",
-            gzip.compress(gzip.compress(b"{}")),
+            gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
             "200 with a body in a content-encoding that was not asked for",
         ),
         ("gzip", b"{}", "200 with a body that is no valid gzip"),
-        ("gzip", gzip.compress(b"{}" * 99)[:-5], "200 with a body that is no valid gzip"),
-        ("gzip", gzip.compress(b"{}")[:-8] + bytes(8), "200 with a body that is no valid gzip"),
-        ("gzip", gzip.compress(b"{}") + b"{}", "200 with a body that is no valid gzip"),
+        ("gzip", gzip.compress(b"{}" * 99, mtime=0)[:-5], "200 with a body that is no valid gzip"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-8] + bytes(8), "200 with a body that is no valid gzip"),
+        ("gzip", gzip.compress(b"{}", mtime=0) + b"{}", "200 with a body that is no valid gzip"),
         ("deflate", b"{}", "200 with a body that is no valid deflate"),
     ],
 )
@@ -346,7 +346,7 @@ def test_a_reply_that_is_longer_than_it_says_ends_there_and_the_rest_is_nobodys(
 
 
 def test_a_connection_is_used_again_after_any_whole_reply_and_closed_after_one_that_is_broken_off() -> None:
-    gzipped = gzip.compress(b"{}")
+    gzipped = gzip.compress(b"{}", mtime=0)
     whole = [
         head("Content-Length: 2") + b"{}",
         head(status="204 No Content"),
@@ -434,7 +434,7 @@ def test_a_large_file_takes_little_memory(server: Server, tmp_path: Path) -> Non
     [
         Answer(body=bytes(MB + 1)),
         Answer(body=bytes(100), drop_after=50),
-        Answer(body=gzip.compress(bytes(100))[:-1], headers={"Content-Encoding": "gzip"}),
+        Answer(body=gzip.compress(bytes(100), mtime=0)[:-1], headers={"Content-Encoding": "gzip"}),
         Answer(404, body=b"gone"),
     ],
     ids=["too large", "cut off", "cut off before it was sent", "gone"],
