@@ -113,6 +113,13 @@ def test_all_stages_that_gates_refuse_are_named_at_once_and_what_was_spent(tmp_p
         build(tmp_path / "priced", server, price=price)
 
 
+def test_equal_replies_of_a_small_stage_are_one_example(tmp_path: Path, server: Server) -> None:
+    server.fails = lambda body: BAD["refusal"][0]
+    with pytest.raises(GateError) as caught:
+        build(tmp_path, server, limit=6)
+    assert str(caught.value).count(DECLINES) == 1
+
+
 def test_a_model_that_fails_now_and_then_is_published_and_the_card_says_how_often(
     tmp_path: Path, server: Server
 ) -> None:
