@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -123,7 +123,7 @@ def rejects(
             print_json(row, indent=None)
         return
     shown = [
-        (row["stage"], KIND_NAMES[row["kind"]], row["reason"], row["key"], _short(row["detail"] or row["raw"]))
+        (row["stage"], KIND_NAMES[row["kind"]], row["reason"], row["key"], _short(_telling(row)))
         for row in islice(rows, limit or ROWS_SHOWN)
     ]
     columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
@@ -290,6 +290,15 @@ def gc(
         for path, _ in found:
             print(path)
     print(f"{'Would free' if dry_run else 'Freed'} {size / 1e6:,.1f} MB in {len(found):,} files and folders.")
+
+
+def _telling(row: dict[str, Any]) -> str | None:
+    """What tells most of a rejected row: what a model said, where it is to blame, else the detail, else the raw text."""
+    from longform.llm.retry import kind_of
+
+    said = row["raw"] if kind_of(row["reason"]) else None
+    telling: str | None = said or row["detail"] or row["raw"]
+    return telling
 
 
 def _short(text: str | None) -> str:
