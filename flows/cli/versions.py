@@ -293,7 +293,7 @@ def gc(
 
 
 def _telling(row: dict[str, Any]) -> str | None:
-    """What tells most of a rejected row: what a model said, where it is to blame, else the detail, else the raw text."""
+    """What tells most of a rejected row: what a model said if it is to blame, else the detail, else the raw text."""
     from longform.llm.retry import kind_of
 
     said = row["raw"] if kind_of(row["reason"]) else None
