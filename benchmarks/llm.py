@@ -50,7 +50,7 @@ IN_FLIGHT = (64, 256)
 WARM_UP_SECONDS = 2.0
 BUSY_CORES = 0.1
 HITS_AT_ONCE = 10_000
-KEY, MODEL = "sk-benchmark-0123456789abcdef", "bench-1"
+KEY, MODEL = "sk-benchmark-q8Zt4LmXw2Rv7Hs", "bench-1"  # no reply may look as if it repeated it
 SYSTEM = "You check whether an answer says nothing but what its passages say. " * 4
 PASSAGES = "Casks are kept at twelve degrees, which is the temperature of a cellar in spring. " * 8
 
