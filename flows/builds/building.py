@@ -14,6 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, get_args
 
 from flows.builds.options import Options as Options
@@ -162,7 +163,7 @@ def build(
         known = known_version(method, options)
         method.digests.keep()
         store.sweep()
-        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{token_hex(3)}"  # in containers all processes have one id
         where = responses(options.home)
         for endpoint in config.endpoints.values():  # from here on all keys are known, and taken out of every reply
             api_key(endpoint.key_env or "")
