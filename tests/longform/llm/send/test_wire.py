@@ -172,7 +172,7 @@ def test_a_proxy_of_the_environment_gets_its_password_and_says_nothing_of_it(
     with nobody() as nowhere:
         monkeypatch.setenv("http_proxy", nowhere.replace("http://", "http://bob:secret@"))
         outcome = posted("http://models.invalid/v1")
-    assert outcome.body.decode() == f"nothing listens at {nowhere.removeprefix('http://')} (connection refused)"
+    assert outcome.body.decode() == f"nothing listens at {nowhere.removeprefix('http://')}: connection refused"
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:9")
     assert posted("http://models.invalid/v1").status == 0
 
@@ -491,7 +491,7 @@ def test_a_port_where_nothing_listens(ask: Callable[[str], Outcome]) -> None:
         outcome = ask(f"{nowhere}/v1")
         several = ask(f"{nowhere.replace('127.0.0.1', 'localhost')}/v1")
     where = nowhere.removeprefix("http://")
-    assert outcome.body.decode() == f"nothing listens at {where} (connection refused)"
+    assert outcome.body.decode() == f"nothing listens at {where}: connection refused"
     assert (outcome.sent, outcome.final, several.sent, several.final) == (False, True, False, True)
 
 
@@ -534,14 +534,14 @@ def test_a_certificate_that_nobody_trusts_is_refused_before_the_key_is_sent(
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
         trusted = ask(f"https://127.0.0.1:{port}/v1")
         other_name = ask(f"https://localhost:{port}/v1")
-    assert refused.body.decode() == "the certificate of 127.0.0.1 is not valid (self-signed certificate)"
+    assert refused.body.decode() == "the certificate of 127.0.0.1 is not valid: self-signed certificate"
     assert (refused.status, refused.sent, refused.final) == (0, False, True)
     assert (trusted.status, trusted.body, len(heads)) == (200, b"{}", 1)
-    assert other_name.body.startswith(b"the certificate of localhost is not valid (Hostname mismatch")
+    assert other_name.body.startswith(b"the certificate of localhost is not valid: Hostname mismatch")
 
 
 @pytest.mark.parametrize("ask", [posted, called])
 def test_tls_to_a_port_that_speaks_plain_http_is_final(server: Server, ask: Callable[[str], Outcome]) -> None:
     outcome = ask(server.url.replace("http:", "https:"))
-    assert outcome.body.decode().startswith(f"{server.url.removeprefix('http://')} does not speak TLS as asked (")
+    assert outcome.body.decode().startswith(f"{server.url.removeprefix('http://')} does not speak TLS as asked: ")
     assert (outcome.status, outcome.sent, outcome.final, server.asked) == (0, False, True, [])
