@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import ipaddress
 import json
 import random
 import socket
-import ssl
 import threading
 import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from certificates import certificate
 from http_server import Answer, Server, serve
 from ports import nobody
 from raw_server import Says, raw_server, read_request
@@ -502,20 +497,6 @@ def test_a_port_where_nothing_listens(ask: Callable[[str], Outcome]) -> None:
 def test_an_address_that_is_none_is_an_outcome_too(url: str, ask: Callable[[str], Outcome]) -> None:
     outcome = ask(url)
     assert (outcome.status, outcome.sent) == (0, False)
-
-
-def certificate(folder: Path) -> ssl.SSLContext:
-    """A server's side of TLS, with a certificate for 127.0.0.1 that nobody signed but itself, in `folder`/cert.pem."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    now, host = datetime.now(UTC), x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
-    signed = made.add_extension(host, critical=True).sign(key, hashes.SHA256())
-    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *form))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return context
 
 
 @pytest.mark.parametrize("ask", [posted, called])
