@@ -67,9 +67,24 @@ class HttpError(SourceError):
 
 
 class Incomplete(LongformError):
-    """Raised when work is left unfinished for a passing reason, so that the same command is to be run again."""
+    """Raised when work is left unfinished for a passing reason, so that the same command is to be run again.
+
+    `fault`: of a model's endpoint, whose it was and what, in a few words; `step`: what to do. `unanswered`: stage ->
+    (number of its questions without an answer, the last fault of them).
+    """
 
     exit_code = 6
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fault: str = "",
+        step: str = "run the same command again",
+        unanswered: Mapping[str, tuple[int, str]] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.fault, self.step, self.unanswered = fault, step, dict(unanswered or {})
 
 
 class GateError(LongformError):

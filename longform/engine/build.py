@@ -30,6 +30,7 @@ from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
 from longform.llm.price import NANO
 from longform.llm.retry import Retry
+from longform.llm.unanswered import merged
 from longform.machines import temporary
 
 MODEL_PARTS_AT_ONCE = 8
@@ -558,13 +559,15 @@ def _failed_for_good(errors: Iterable[Exception]) -> bool:
 
 def _error_to_raise(errors: list[Exception]) -> Exception:
     """The first of these errors that is not Incomplete, else the first; there must be one. Where gates refuse several
-    stages, one error names them all.
+    stages, or questions of several got no answer, one error names them all.
     """
     first = sorted(errors, key=lambda error: isinstance(error, Incomplete))[0]
     findings = {
         stage: found for each in errors if isinstance(each, GateError) for stage, found in each.findings.items()
     }
-    return gate_error(findings) if isinstance(first, GateError) and findings else first
+    if isinstance(first, GateError) and findings:
+        return gate_error(findings)
+    return (merged(errors) if isinstance(first, Incomplete) else None) or first
 
 
 def _append_if_wanted(

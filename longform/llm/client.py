@@ -60,6 +60,7 @@ from longform.llm.send.calls import Call, LookAgain, Replies, Result
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import Fault, scrub
 from longform.llm.send.reply_size import chat_bound, embeddings_bound
+from longform.llm.unanswered import unanswered_error
 
 QUESTIONS_AT_ONCE = 64
 ALWAYS_ROOM = 1 << 30
@@ -629,7 +630,7 @@ class Client:
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)
         window: deque[tuple[T, PendingRequest]] = deque()
         most_ahead = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
-        unanswered: list[LongformError] = []
+        unanswered: list[Incomplete] = []
         more = True
         try:
             while more or window:
@@ -642,20 +643,28 @@ class Client:
                 else:
                     least = 1 if more else min(len(window), QUESTIONS_AT_ONCE)
                     yield from self._results(requests, window, least, unanswered)
+        except Incomplete as error:
+            if not error.fault or error.unanswered:
+                raise
+            raise self._unanswered(error, len(unanswered) + len(window) + 1) from None
         finally:
             requests.withdraw([pending for _, pending in window])
         if unanswered:
-            last = str(unanswered[-1])
-            raise Incomplete(
-                last if len(unanswered) == 1 else f"{len(unanswered):,} questions got no answer. The last: {last}"
-            )
+            raise self._unanswered(unanswered[-1], len(unanswered))
+
+    def _unanswered(self, last: Incomplete, number: int) -> Incomplete:
+        """The error of the stage, so many of whose questions got no answer. A single one has its own sentence."""
+        found = {self.stage: (number, last.fault or str(last).rstrip("."))}
+        if number == 1:
+            return Incomplete(str(last), fault=last.fault, step=last.step, unanswered=found)
+        return unanswered_error(found, last.step)
 
     def _results(
         self,
         requests: PendingRequests,
         window: deque[tuple[T, PendingRequest]],
         least: int,
-        unanswered: list[LongformError],
+        unanswered: list[Incomplete],
     ) -> Iterator[tuple[T, Answer | Failure]]:
         """Take answered requests off the head of the window, and yield (item, result) of each, in order. Waits for at
         least the first `least` of them. Their keys are noted.

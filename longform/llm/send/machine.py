@@ -287,7 +287,7 @@ class Machine:
             why = f"no answer in {runs} runs, at last: {fault.message}"
             actions.append(Keep(call, "tombstone", outcome, fault=Fault("never", "unanswered", why, fault.status)))
         else:
-            self._end(actions, call, Incomplete(gave_up))
+            self._end(actions, call, self._gave_up(gave_up, fault))
         return self._go_on(actions)
 
     # what follows
@@ -299,7 +299,9 @@ class Machine:
         if self.halted is None and self.gate.broken:
             self.halted = Incomplete(
                 f"{self._named} at {self._address} keeps failing and is left alone (at last: {self._last_fault}): "
-                f"answers so far are stored; {self._next_step}."
+                f"answers so far are stored; {self._next_step}.",
+                fault=f"{self._at}, which keeps failing: {self._last_fault}",
+                step=self._next_step,
             )
         if self.halted is not None:
             self._end_all(actions, self.halted)
@@ -425,7 +427,9 @@ class Machine:
         if asked > LONGEST_RETRY_AFTER_SECONDS:
             self.halted = self.halted or Incomplete(
                 f"{self._named} at {self._address} asks to be left alone for {_in_words(asked)} ({fault.message}): "
-                "answers so far are stored; run the same command again then."
+                "answers so far are stored; run the same command again then.",
+                fault=f"{self._at}, which asks to be left alone for {_in_words(asked)}: {fault.message}",
+                step="run the same command again then",
             )
             self._end(actions, call, self.halted)
         elif tried > TRIES[kind]:
@@ -448,10 +452,19 @@ class Machine:
         )
         down = outcome.status in NOT_THE_QUESTIONS_FAULT and not (outcome.status == 0 and outcome.sent)
         if call.path == EMBEDDINGS or (down and not self.worked):  # a text without a vector is no row to be left out
-            self._end(actions, call, Incomplete(gave_up))
+            self._end(actions, call, self._gave_up(gave_up, fault))
             return
         self._faults[call] = outcome, fault, gave_up
         actions.append(Note(call, fault))
+
+    def _gave_up(self, message: str, fault: Fault) -> Incomplete:
+        """The error of a call that is given up for this run."""
+        return Incomplete(message, fault=f"{self._at}: {fault.message}", step=self._next_step)
+
+    @property
+    def _at(self) -> str:
+        """The endpoint in a few words."""
+        return f'endpoint "{self._name}" at {self._address}'
 
     @property
     def _next_step(self) -> str:

@@ -120,6 +120,30 @@ def test_stages_that_need_no_missing_row_go_on_and_those_below_do_not_begin(tmp_
     assert not (tmp_path / "datasets").exists()
 
 
+def test_each_stage_with_questions_that_got_no_answer_is_named_with_their_number(
+    tmp_path: Path, server: Server
+) -> None:
+    spoiled = {"axioms/closed_book": 3, "axioms/combine": 2}
+    told: dict[str, set[str]] = {task: set() for task in spoiled}
+
+    def fails(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes] | None:
+        task = server.tasks[body["messages"][0]["content"].strip()]
+        if task in spoiled and len(told[task]) < spoiled[task]:
+            told[task].add(last(body))
+        return UNREADABLE if last(body) in told.get(task, ()) else None
+
+    server.fails = fails
+    with pytest.raises(Incomplete) as ended:
+        build_axioms(tmp_path, tasks=Threads(), **settings(server))
+    at = f'(at last: endpoint "mine" at {url(server)}: 200 with a page)'
+    assert str(ended.value) == (
+        f"3 questions got no answer in {CLOSED} {at} and 2 in combine_answers: "
+        "answers so far are stored; run the same command again."
+    )
+    (record,) = (tmp_path / "runs" / "axioms").glob("*.json")
+    assert json.loads(record.read_text())["outcome"] == str(ended.value)
+
+
 def test_a_few_questions_without_a_readable_reply_do_not_stop_the_others_of_their_endpoint(
     tmp_path: Path, server: Server
 ) -> None:
