@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
@@ -65,10 +65,13 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     return method
 
 
-def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
+def plan(
+    method: Method, options: Options, *, priced: bool = False, batch: Collection[str] = ()
+) -> tuple[Plan, Version | None]:
     """(what a build would do for each stage, the published version that already has this recipe or None).
 
     With `priced` the plan also has the requests to models and their costs; the stored responses are read for that.
+    `batch`: the stages in batch mode.
     UsageError if the chosen version name belongs to a version of another recipe.
     """
     planned = Plan(
@@ -76,6 +79,7 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
         force=options.force,
         retry=options.retry,
         responses=responses(options.home) if priced else None,
+        batch=batch,
     )
     with closing(planned):
         planned.plan_all(method)

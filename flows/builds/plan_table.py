@@ -94,16 +94,16 @@ def _pair(sent: int | None, made: int | None) -> str:
 
 def plan_foot(stages: Iterable[Planned], unbatched: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """The lines below a plan's table, in this order, each only where it applies: the sum of calls, tokens and USD;
-    time and batch price; what may be asked online in batch mode (`unbatched`: stage -> "wait" or "online"); that the
-    length of replies is only bounded; the legend of signs; which stage to build first for exact figures; models of
-    unknown price; stages that search the web.
+    time and batch price; which stages begin with a pilot; what may be asked online in batch mode (`unbatched`: stage
+    -> "wait" or "online"); that the length of replies is only bounded; the legend of signs; which stage to build first
+    for exact figures; models of unknown price; stages that search the web.
     """
     stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
     paid = [planned for planned in online if planned.exact and planned.calls]
     lines = _sum_lines(online)
     lines += [_time_and_batch(paid)] if any(planned.usd_high for planned in paid) else []
-    lines += _batch_lines(online, unbatched)
+    lines += _pilot_lines(online) + _batch_lines(online, unbatched)
     if any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
         lines.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
     lines += _signs(stages) + _until_lines(stages)
@@ -176,6 +176,16 @@ def _time_and_batch(asked: list[Planned]) -> str:
     if any(planned.batch for planned in asked):
         phrases.append(f"batch up to 24 h, USD {_usd_range(asked, 'usd_batch_low', 'usd_batch_high')}")
     return " · ".join([*phrases, "--max-cost stops before overspending"])
+
+
+def _pilot_lines(online: list[Planned]) -> list[str]:
+    """A line that names the stages which begin with a pilot, and its size; no line if there are none."""
+    names = [planned.stage for planned in online if planned.pilot]
+    if not names:
+        return []
+    size, of = max(planned.pilot or 0 for planned in online), "each of " if len(names) > 1 else ""
+    what = f"the first {size} questions of {of}{', '.join(names)} are a pilot"
+    return [f"{what}: more is asked once their replies are found to be of use, else the build ends with exit code 7"]
 
 
 def _batch_lines(online: list[Planned], unbatched: Mapping[str, str]) -> list[str]:

@@ -123,12 +123,13 @@ def plan(
     from flows.builds.console import console
     from flows.builds.plan_table import plan_foot, plan_table
     from flows.cli.shared.costs import budget_lines, spent_of
-    from flows.config.endpoints import unbatched
+    from flows.config.endpoints import batched, unbatched
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
     chosen, run_options = read_options(dataset, config, settings, home, limit, options)
-    planned, existing = building.plan(building.declare(dataset, chosen, run_options), run_options, priced=True)
+    method = building.declare(dataset, chosen, run_options)
+    planned, existing = building.plan(method, run_options, priced=True, batch=batched(chosen))
     budgets = spent_of(run_options.home, building.caps(dataset, chosen, run_options))
     _say_terms(chosen)
     if as_json:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
@@ -23,9 +23,11 @@ from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.at_most import UNKNOWN, Sizes, bound
 from longform.engine.bounds import NOT_CUT, KnownRows, Rates, RowCount, bytes_by_group, shard_sizes
 from longform.engine.build import asked_again, reusable_artifact, reusable_parts
+from longform.engine.health import PILOT
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
 from longform.engine.pricing import Pricing, calls_only
 from longform.engine.stage import Method, Shape, StageCall
+from longform.llm.ask.prompts import Prompt
 from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
 from longform.llm.retry import Retry
 
@@ -54,7 +56,8 @@ class Planned(Figures):
     Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`:
     endpoint -> model where the price is unknown. `endpoint`: the name of its first endpoint, None without one.
     `offline`: it asks no real model. `batch`: one of its models has a Batch API. `measured`: the length of replies is
-    estimated from stored ones. `web`: it asks the web, at most once for each row.
+    estimated from stored ones. `web`: it asks the web, at most once for each row. `pilot`: of how many first questions
+    the replies are looked at before more is asked; None where nothing is left to be asked after them.
     """
 
     stage: str
@@ -74,6 +77,7 @@ class Planned(Figures):
     batch: bool = False
     unpriced: dict[str, str] | None = None
     web: bool = False
+    pilot: int | None = None
 
     @property
     def exact(self) -> bool:
@@ -150,8 +154,8 @@ class Plan:
     """A builder that works out for each stage whether a build would make it, and why. It sends and writes nothing.
 
     The results are in `stages`. `force`: the stage that is to be made again. `retry`: which rows that a model could
-    not answer are to be asked again. With `responses`, the path or address of the response store, the plan also counts
-    the requests of each stage and estimates their costs.
+    not answer are to be asked again. `batch`: the stages in batch mode. With `responses`, the path or address of the
+    response store, the plan also counts the requests of each stage and estimates their costs.
     """
 
     def __init__(
@@ -161,8 +165,9 @@ class Plan:
         force: str | None = None,
         retry: Retry = NO_RETRY,
         responses: Path | str | None = None,
+        batch: Collection[str] = (),
     ) -> None:
-        self.store, self.force, self.retry = store, force, retry
+        self.store, self.force, self.retry, self.batch = store, force, retry, batch
         self.digests = Digests(store.home)
         self.stages: list[Planned] = []
         self.publication: Any = None
@@ -412,8 +417,17 @@ class Plan:
         unknown = units.waiting if counted is not None else [*units.waiting, *units.to_make]
         if unknown or not whole:
             costs += self._costs_of_uncounted(call, units, unknown, walked=counted is not None, whole=whole)
+        facts["pilot"] = self._pilot(call, costs.calls) if online else None
         how: How = UNREAD if costs.calls is None else EXACT if whole and not unknown else AT_MOST
         return replace(planned, **facts, **costs.as_fields(), known=how)
+
+    def _pilot(self, call: StageCall, calls: float | None) -> int | None:
+        """The size of the pilot of a stage that asks so many questions (None: unknown); None where it has none: the
+        whole stage is no larger, or asks for vectors only.
+        """
+        least = 2 * PILOT if call.name in self.batch else PILOT + 1
+        asks = any(isinstance(each, Prompt) for each in call.arguments.values())
+        return PILOT if asks and (calls is None or calls >= least) else None
 
     def _counted(self, call: StageCall, units: UnitsOfCall) -> tuple[Figures | None, bool]:
         """(sum of the figures of all requests of the units to make, whether these are all their requests), found by

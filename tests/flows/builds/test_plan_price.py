@@ -323,8 +323,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def planned(home: Path, **asked: Any) -> list[Planned]:
-    plan = Plan(Store(home), responses=home / "llm" / "responses.sqlite")
+def planned(home: Path, batch: tuple[str, ...] = (), **asked: Any) -> list[Planned]:
+    plan = Plan(Store(home), responses=home / "llm" / "responses.sqlite", batch=batch)
     items = order_items(plan, read_items(plan, [source(home.parent / "tea", "tea")]))
     asking = asked.pop("asking", say)
     arguments = {"prompt": PROMPT, "log": str(home.parent / "log")} if asking is say else {}
@@ -445,6 +445,20 @@ def test_the_foot_says_what_is_asked_online_in_batch_mode_and_how_much_at_most(
     text = shown(stages, capsys, {asking: then})
     assert f'{asking} in batches, unbatched = "{then}"' in text
     assert f"at most {most} calls" in text
+
+
+def test_a_stage_with_more_questions_than_a_pilot_says_so_in_text_and_in_json(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = planned(home, model=MINE)
+    assert [stage.as_dict()["pilot"] for stage in stages] == [None, None, 30]
+    assert "the first 30 questions of say are a pilot: more is asked once" in shown(stages, capsys)
+    none = [planned(home, model=MINE, batch=("say",)), planned(home, model=OFFLINE)]  # a small batch is one job
+    fill(home / "llm" / "responses.sqlite", [stored(question(number)) for number in range(10)])
+    none.append(planned(home, model=MINE))  # 30 questions are left: all are asked at once
+    for each in none:
+        assert [stage.pilot for stage in each] == [None, None, None]
+        assert "pilot" not in shown(each, capsys).replace("a pilot (`build", "")
 
 
 def test_the_table_shows_calls_tokens_money_and_how_to_know_better(
