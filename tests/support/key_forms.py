@@ -79,6 +79,17 @@ FORMS: dict[str, Callable[[str], str]] = {
     "zero width": "\u200b".join,
     "soft hyphens": "\u00ad".join,
     "word joiner, escaped": "\\u2060".join,
+    "json, mixed case": lambda key: "".join(f"\\u{ord(sign):04{'xX'[place % 2]}}" for place, sign in enumerate(key)),
+    "braces": lambda key: each(key, "\\u{{{code:x}}}"),
+    "long": lambda key: each(key, "\\U{code:08x}"),
+    "octal": lambda key: each(key, "\\{code:03o}"),
+    "percent u": lambda key: each(key, "%u{code:04x}"),
+    "bytes, prefixed": lambda key: ", ".join(f"0x{code:02x}" for code in key.encode()),
+    "bytes, blanks": lambda key: " ".join(map(str, key.encode())),
+    "colours": "\x1b[0m".join,
+    "a title": lambda key: f"{key[:9]}\x1b]0;x\x07{key[9:]}",
+    "control": "\x02".join,
+    "directions": "\u202e\u2066".join,
     "emphasis": lambda key: f"{key[:9]}**{key[9:17]}**{key[17:]}",
 }  # fmt: skip
 
@@ -96,11 +107,16 @@ def decoded(text: str, depth: int = 3) -> Iterator[str]:
         html.unescape(text),
         re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text),
         re.sub(r"\\+x([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), text),
+        re.sub(r"\\+u\{([0-9a-fA-F]+)\}", lambda found: chr(int(found[1], 16)), text),
+        re.sub(r"\\+U0000([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text),
+        re.sub(r"\\+([01][0-7]{2})", lambda found: chr(int(found[1], 8)), text),
+        re.sub(r"%u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text),
+        re.sub(r"\x1b\[[0-9;]*m|\x1b\].*?\x07", "", text),
         text.replace("\\/", "/"),
         text.replace("\\n", "\n"),
         re.sub("=\r?\n", "", text),
         quopri.decodestring(text.encode("utf-8", "replace")).decode("utf-8", "replace"),
-        re.sub("[\\s\\x00\u200b\u00ad\u2060*]", "", text),
+        re.sub("[\\s\\x00-\\x08\u200b\u00ad\u2060\u202e\u2066*]", "", text),
         *unpacked(text),
     } - {text}:
         yield from decoded(other, depth - 1)
@@ -120,8 +136,10 @@ def unpacked(text: str) -> Iterator[str]:
         for start in range(2):
             cut = re.sub("[ :-]", "", run)[start:]
             yield binascii.unhexlify(cut[: len(cut) // 2 * 2]).decode("latin-1")
-    for run in re.findall(r"(?:\d{1,3}, ?){7,}\d{1,3}", text):
-        yield "".join(chr(int(number)) for number in run.split(","))
+    for run in re.findall(r"(?:\d{1,3}(?:, ?| )){7,}\d{1,3}", text):
+        yield "".join(chr(int(number)) for number in re.findall(r"\d+", run))
+    for run in re.findall(r"(?:0x[0-9a-fA-F]{2},? ?){7,}", text):
+        yield "".join(chr(int(number, 16)) for number in re.findall(r"0x(..)", run))
 
 
 def spells(text: str, key: str) -> bool:

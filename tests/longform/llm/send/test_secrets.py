@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import string
 from collections.abc import Callable
 from itertools import chain
@@ -48,7 +49,9 @@ def test_no_form_of_a_key_outlives_cleaning(form: str, key: str) -> None:
     for body in (
         json.dumps({"choices": [{"message": {"content": text}}], "model": FORMS[form](key)}),
         json.dumps({FORMS[form](key): 1, "é": json.dumps({"error": {"message": text}})}, ensure_ascii=False),
-        '{{"choices": [{{"message": {{"content": "{}"}}}}]}}'.format(text.replace("\r", "\\r").replace("\n", "\\n")),
+        '{{"choices": [{{"message": {{"content": "{}"}}}}]}}'.format(
+            re.sub(r"[\x00-\x1f]", lambda sign: f"\\u{ord(sign[0]):04x}", text)
+        ),
     ):
         clean = CLEANER.body(body.encode())
         assert json.loads(clean) is not None
