@@ -125,6 +125,10 @@ def _requests(
             answer,
             prompt.request(
                 model,
+                copies=True,
+                abstains=abstention,
+                system=answer["system"],
+                subject=answer["question_id"],
                 question=asked[answer["question_id"]][:QUESTION_CHARACTERS],
                 answer=answer["text"][:ANSWER_CHARACTERS],
                 claims=[claim["text"] for claim in own],

@@ -99,7 +99,8 @@ def test_one_bad_reply_of_several_blocks_nothing_and_one_of_one_does() -> None:
 
 def test_replies_that_a_rule_filtered_afterwards_count_as_replies() -> None:
     gates = gates_of("s", [part(10, 100, length=8)], Ceilings())
-    assert [(gate.found, gate.checked) for gate in gates] == [(0, 100), (8, 100), (0, 100), (0, 100)]
+    assert {gate.checked for gate in gates} == {100}
+    assert [(gate.what, gate.found) for gate in gates if gate.found] == [("replies are cut off", 8)]
     assert gates[1].sentence == "s: 8 of 100 replies are cut off (8 %)"
 
 
