@@ -182,6 +182,7 @@ class CeilingsConfig(BaseModel):
     abstained: Share = Field(
         0.8, description="the reply of a system abstains, which is counted: no fault, unless nearly all do"
     )
+    unchanged: Share = Field(0.9, description="the reply leaves the text it was to work on as it is: likewise")
 
 
 class StageConfig(BaseModel):

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.health import PILOT, Ceilings, Gate, Health, abstention_of, gate_error, gates_of, refusal
+from longform.engine.health import PILOT, Ceilings, Gate, Health, counted_of, gate_error, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.served import Served, served_of, warnings_of
@@ -464,7 +464,7 @@ class Build:
         with suppress(Incomplete):  # the unit meets it again, and says so
             for request, reply in client.ask((request, request) for request in pilot):
                 checked = repeats.checked(request, reply)
-                health.add_reply(checked, request.system, abstention_of(request, checked))
+                health.add_reply(checked, request.system, counted_of(request, checked))
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by

@@ -7,6 +7,7 @@
     degenerate   the reply is one word, the same words over and over, or a text of its prompt
     repeated     the reply is word for word that to another question
     abstained    the reply abstains, which the method counts: no fault, but of no use where nearly all do
+    unchanged    the reply leaves the text it was to work on as it is: likewise
 
 A stage stops as soon as the lower 95 % bound of a share is above its ceiling, after LEAST replies at the earliest. Its
 first PILOT questions are a pilot: no further question is asked before their replies have come. What a rule of the
@@ -21,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
 import pyarrow as pa
@@ -40,7 +42,7 @@ EXAMPLES, EXAMPLE_CHARACTERS = 3, 100  # different ones, of the first EXAMPLES_F
 EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
-Fault = Literal["refused", "cut_off", "unreadable", "not_taken", "degenerate", "repeated", "abstained"]
+Fault = Literal["refused", "cut_off", "unreadable", "not_taken", "degenerate", "repeated", "abstained", "unchanged"]
 Item = TypeVar("Item")
 
 FAULTS: dict[Fault, str] = {
@@ -61,7 +63,8 @@ _FAULT_OF: dict[str, Fault] = {
     "repeated": "repeated",
 }
 _FAULTS: tuple[Fault, ...] = get_args(Fault)
-_MAY_ABSTAIN, _ABSTAINED = "may abstain: ", "abstained: "  # counters of parts, with the system
+_COUNTED: dict[Fault, str] = {"abstained": "abstain", "unchanged": "leave the text as it was"}
+_LEAST: dict[Fault, int] = {"abstained": 1, "unchanged": 5}  # replies; of fewer a share of these says nothing
 
 
 def fault_of(reason: str) -> Fault | None:
@@ -83,6 +86,7 @@ class Ceilings:
     degenerate: float = 0.1
     repeated: float = 0.1
     abstained: float = 0.8
+    unchanged: float = 0.9
 
     def of(self, fault: Fault) -> float:
         """The ceiling of a fault."""
@@ -145,20 +149,21 @@ def lower_bound_is_above(found: int, checked: int, ceiling: float) -> bool:
 
 
 def gates_of(stage: str, parts: Sequence[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
-    """What the gates of a model stage find in its parts, one for each fault, and one for each system that may abstain;
-    [] if it got no reply. `accepted`:
+    """What the gates of a model stage find in its parts, one for each fault, and for each system one for what its
+    replies may do, but not nearly all (_COUNTED); [] if it got no reply. `accepted`:
     somebody said that the stage goes on as it is; this is noted only at gates whose share is above the ceiling.
     """
     checked, faults = count_replies(parts)
     if not checked:
         return []
     gates = [Gate(stage, "stage", what, faults[fault], checked, ceilings.of(fault)) for fault, what in FAULTS.items()]
-    counted = _counted(parts)
-    gates += [
-        Gate(stage, "stage", _abstain(system), counted[_ABSTAINED + system], number, ceilings.abstained)
-        for name, number in sorted(counted.items())
-        if (system := name.removeprefix(_MAY_ABSTAIN)) != name
-    ]
+    counted = _sums(parts)
+    for fault, least in _LEAST.items():
+        for name, number in sorted(counted.items()):
+            system = name.removeprefix(f".{fault} of: ")
+            if system != name and number >= least:
+                found = counted[f"{fault}: {system}"]
+                gates.append(Gate(stage, "stage", _told(fault, system), found, number, ceilings.of(fault)))
     return [
         Gate(each.gate, each.of, each.what, each.found, each.checked, each.ceiling, accepted and each.is_above)
         for each in gates
@@ -182,25 +187,30 @@ def count_replies(parts: Iterable[Part]) -> tuple[int, Counter[Fault]]:
     return checked, faults
 
 
-def abstention_of(request: Request, reply: Answer | Failure) -> bool | None:
-    """Whether a reply abstains; None if it is none that the method counts."""
-    may_abstain = request.abstains is not None and isinstance(reply, Answer)
-    return bool(request.abstains(reply.value)) if may_abstain else None
+def counted_of(request: Request, reply: Answer | Failure) -> dict[Fault, bool]:
+    """What an answer may do, but not nearly all (_COUNTED) -> whether it does; {} if the request says nothing of it."""
+    if isinstance(reply, Failure):
+        return {}
+    of: dict[Fault, Callable[[Any], object] | None] = {"abstained": request.abstains, "unchanged": request.unchanged}
+    return {fault: bool(does(reply.value)) for fault, does in of.items() if does is not None}
 
 
-def abstention_counters(system: str, *, abstains: bool) -> list[str]:
-    """The counters of a part in which a reply to a question of this system is counted."""
-    return [_MAY_ABSTAIN + system, _ABSTAINED + system] if abstains else [_MAY_ABSTAIN + system]
+def counters_of(system: str, counted: Mapping[Fault, bool]) -> list[str]:
+    """The counters of a part in which a reply to a question of this system is counted. `counted`: as of
+    `counted_of`.
+    """
+    does = [f"{fault}: {system}" for fault, found in counted.items() if found]
+    return [*(f".{fault} of: {system}" for fault in counted), *does]
 
 
-def _counted(parts: Iterable[Part]) -> Counter[str]:
+def _sums(parts: Iterable[Part]) -> Counter[str]:
     """counter -> its sum over the parts."""
     return sum((Counter(dict(part.counts)) for part in parts), Counter())
 
 
-def _abstain(system: str) -> str:
-    """What the gate of abstentions counts, e.g. `replies of rr_gs_gpt4 abstain`."""
-    return f"replies of {system} abstain" if system else "replies abstain"
+def _told(fault: Fault, system: str) -> str:
+    """What is counted of a system, e.g. `replies of rr_gs_gpt4 abstain`."""
+    return f"replies of {system} {_COUNTED[fault]}" if system else f"replies {_COUNTED[fault]}"
 
 
 def refusal(stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings) -> GateError | None:
@@ -289,7 +299,7 @@ class Health:
         self.decided = False
         self._begun = 0
         self._replies, self._rows = _Tally(), _Tally()
-        self._abstentions: defaultdict[str, _Tally] = defaultdict(_Tally)
+        self._systems: defaultdict[tuple[Fault, str], _Tally] = defaultdict(_Tally)
         self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -304,16 +314,17 @@ class Health:
         """How many further questions may be asked now; UNBOUNDED when the pilot has passed. It may be 0, or less."""
         return UNBOUNDED if self.decided else PILOT - self._begun
 
-    def add_reply(self, reply: Answer | Failure, system: str = "", abstains: bool | None = None) -> None:
-        """Count a reply. GateError if a share is above its ceiling by its lower bound. `abstains`: whether it abstains
-        for this system, as of `abstention_of`.
+    def add_reply(
+        self, reply: Answer | Failure, system: str = "", counted: Mapping[Fault, bool] = MappingProxyType({})
+    ) -> None:
+        """Count a reply. GateError if a share is above its ceiling by its lower bound. `counted`: as of `counted_of`,
+        of a question of this system.
         """
         if isinstance(reply, Failure):
             self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), _text_of(reply))
             return
-        if abstains is not None:
-            fault: Fault | None = "abstained" if abstains else None
-            self._add(self._abstentions[system], 1, fault, reply.text, _abstain(system))
+        for fault, found in counted.items():
+            self._add(self._systems[fault, system], 1, fault if found else None, reply.text, _told(fault, system))
         self._add(self._replies, 1)
 
     def add_item(self, item: Any) -> None:

@@ -37,7 +37,7 @@ from longform.artifacts.recipe import Recipe, identity, shape
 from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
 from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
-from longform.engine.health import REPLIES, UNBOUNDED, Health, abstention_counters, abstention_of
+from longform.engine.health import REPLIES, UNBOUNDED, Health, counted_of, counters_of
 from longform.engine.served import Names
 from longform.errors import FlowError
 from longform.hints import hint
@@ -384,12 +384,11 @@ class StageContext:
             if isinstance(reply, Answer) and not endpoint.offline:
                 self._count_served(endpoint, *reply.served)
                 reply = self._repeats.checked(request, reply)
-            abstains = abstention_of(request, reply)
-            if abstains is not None:
-                for name in abstention_counters(request.system, abstains=abstains):
-                    self.count(name, 1)
+            counted = {} if endpoint.offline else counted_of(request, reply)
+            for name in counters_of(request.system, counted):
+                self.count(name, 1)
             if health is not None:
-                health.add_reply(reply, request.system, abstains)
+                health.add_reply(reply, request.system, counted)
             yield item, reply
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:

@@ -46,7 +46,7 @@ _COUNTERS = frozenset({"index", "index0", "revindex", "revindex0", "first", "las
 _TAKEN = frozenset(
     {
         *("self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "check"),
-        *("declines", "copies", "abstains", "system", "subject"),
+        *("declines", "copies", "abstains", "unchanged", "system", "subject"),
     }
 )
 
@@ -99,6 +99,7 @@ class Prompt:
         declines: bool = False,
         copies: bool = False,
         abstains: Callable[[Any], object] | None = None,
+        unchanged: Callable[[Any], object] | None = None,
         system: str = "",
         subject: str = "",
         **inputs: Any,
@@ -122,6 +123,7 @@ class Prompt:
             declines=declines,
             copies=copies,
             abstains=abstains,
+            unchanged=unchanged,
             system=system,
             subject=subject,
         )

@@ -94,8 +94,9 @@ class Request:
     as it is in `Answer.value`, why it is of no use, as (kind of failure, why); None if it is. `declines`: a reply that
     declines to answer is an answer, because the method counts such replies; else it is a Failure. `copies`: so is one
     that is a text of the prompt. `abstains`: whether a reply, as it is in `Answer.value`, abstains, which the method
-    counts; such replies may be one word, and equal; their share is judged by itself, for each `system` in whose name is
-    asked. `subject`: what is asked about, by default the messages; replies on one subject may be equal.
+    counts; such replies may be one word, and equal. `unchanged`: whether a reply leaves the text it was to work on as
+    it is, which it may where nothing is left to do. Both shares are judged by themselves, for each `system` in whose
+    name is asked. `subject`: what is asked about, by default the messages; replies on one subject may be equal.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -111,6 +112,7 @@ class Request:
     declines: bool = False
     copies: bool = False
     abstains: Callable[[Any], object] | None = None
+    unchanged: Callable[[Any], object] | None = None
     system: str = ""
     subject: str = ""
 
