@@ -62,7 +62,7 @@ BAD: dict[str, Change] = {
     "echo-prompt": lambda good, prompt: prompt,
     "echo-question": lambda good, prompt: subject(prompt),
     "source": lambda good, prompt: material(prompt),
-    "language": lambda good, prompt: GERMAN,
+    "language": lambda good, prompt: f"{GERMAN} Das Fass trägt die Nummer {len(prompt)}-{sum(map(ord, prompt))}.",
     "fence": lambda good, prompt: f"```\n{good}\n```",
     "fence-markdown": lambda good, prompt: f"```markdown\n{good}\n```",
     "preamble": lambda good, prompt: f"Sure! Here is the answer you asked for:\n\n{good}",
