@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.health import PILOT, Ceilings, Gate, Health, gate_error, gates_of, refusal
+from longform.engine.health import PILOT, Ceilings, Gate, Health, counted_of, gate_error, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.served import Served, served_of, warnings_of
@@ -29,6 +29,7 @@ from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
 from longform.llm.price import NANO
+from longform.llm.read.repeated import Repeats
 from longform.llm.retry import Retry
 from longform.machines import temporary
 
@@ -458,11 +459,12 @@ class Build:
         """Raise GateError if too many replies to the questions of a pilot are of no use. Questions without a stored
         reply are asked singly, as they would be later.
         """
-        health = Health(call.name, ceilings)
+        health, repeats = Health(call.name, ceilings), Repeats()
         client = self.models.client(endpoint, stage=call.name, recipe=call.recipe.fingerprint)
         with suppress(Incomplete):  # the unit meets it again, and says so
-            for _, reply in client.ask((None, request) for request in pilot):
-                health.add_reply(reply)
+            for request, reply in client.ask((request, request) for request in pilot):
+                checked = repeats.checked(request, reply)
+                health.add_reply(checked, request.system, counted_of(request, checked))
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
         """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by

@@ -25,6 +25,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, zip_longest
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -33,7 +34,9 @@ from longform.llm import offline
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
+from longform.llm.read.degenerate import flaw_of
 from longform.llm.read.refusals import DECLINES, refusal_in
+from longform.llm.read.repeated import Repeats
 from longform.llm.read.replies import whole_reply
 from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import ResponseStore
@@ -133,7 +136,7 @@ class PendingRequests:
     def __init__(self, models: Shared, endpoint: Endpoint, stage: str, recipe: str) -> None:
         self.dispatcher = models.dispatcher(endpoint)
         self._models, self._endpoint, self._stage, self._recipe = models, endpoint, stage, recipe
-        self._bodies = Bodies(endpoint)
+        self._bodies, self._repeats = Bodies(endpoint), Repeats()
 
     def begin(self, chunk: Sequence[tuple[T, Request]]) -> list[tuple[T, PendingRequest]]:
         """For each item one (item, PendingRequest) per sample of its request, in order. Samples whose reply is neither
@@ -250,7 +253,7 @@ class PendingRequests:
         if result is None:
             return False
         stored = facts is None and not (recent or pending.fresh)
-        if stored and isinstance(result, Failure) and self._is_wanted_again(result):
+        if stored and self._is_wanted_again(pending, result):
             pending.fresh = True
             pending.start_over()
             return False
@@ -260,9 +263,14 @@ class PendingRequests:
             self._resolve(pending, result)
         return True
 
-    def _is_wanted_again(self, failure: Failure) -> bool:
-        """Whether stored failures of this kind are to be asked again in this stage."""
-        return self._models.retry.wants(self._stage, failure.kind)
+    def _is_wanted_again(self, pending: PendingRequest, result: Answer | Failure | str) -> bool:
+        """Whether a stored result is to be asked again in this stage: failures of this kind are, or replies that
+        repeat that to another question.
+        """
+        wants = partial(self._models.retry.wants, self._stage)
+        if isinstance(result, Answer):
+            return wants("repeated") and self._repeats.has(pending.request, result.value)
+        return isinstance(result, Failure) and wants(result.kind)
 
     def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
         """Make the next attempt (see `next_attempt`). It is looked up in the store, unless stored replies are not to
@@ -467,6 +475,8 @@ def judge(
             return pending.failed("empty", "the reply is empty", completion)
     if request.check and (flaw := request.check(value)):
         return pending.failed(*flaw, completion)
+    if not endpoint.offline and (why := flaw_of(request, value)):
+        return pending.failed("degenerate", f"the reply is {why}", completion)
     return Answer(
         text,
         pending.keys[-1],

@@ -7,6 +7,7 @@ the released files: 201 of the 217 revised answers of `rand_val` are exactly tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import grouped
@@ -16,6 +17,7 @@ from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import REVISED
 from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
+from tasks.text.audits.equality import equal_texts
 
 QUESTION_CHARACTERS = 8_000
 ANSWER_CHARACTERS = 12_000
@@ -125,6 +127,10 @@ def _requests(
             answer,
             prompt.request(
                 model,
+                copies=True,
+                abstains=abstention,
+                unchanged=partial(equal_texts, answer["text"]),
+                subject=answer["question_id"],
                 question=asked[answer["question_id"]][:QUESTION_CHARACTERS],
                 answer=answer["text"][:ANSWER_CHARACTERS],
                 claims=[claim["text"] for claim in own],
