@@ -261,7 +261,9 @@ class Build:
             raise self._unfinished_error(call)
         stage_run = StageRun(call.name, artifact, "reuse", 0.0) if artifact else self._make(call, input_hash)
         if self._is_judged(call) and (
-            refused := refusal(call.name, self.store, stage_run.artifact.parts, self._ceilings_of(call))
+            refused := refusal(
+                call.name, self.store, stage_run.artifact.parts, self._ceilings_of(call), list(call.upstream.values())
+            )
         ):
             raise refused
         stage_run.seconds = 0.0 if artifact else time.monotonic() - started
@@ -361,7 +363,8 @@ class Build:
         finished: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         errors: list[Exception] = []
         most = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
-        health = Health(call.name, ceilings, lambda: finished.put(None)) if ceilings else None
+        inputs = call.upstream.values()
+        health = Health(call.name, ceilings, lambda: finished.put(None), inputs) if ceilings else None
         if health is not None:
             health.add_parts(part for parts in parts_of.values() for part in parts or ())
         while waiting or running:
@@ -443,11 +446,11 @@ class Build:
                 first = first[PILOT:]
             self._send_batch(call, endpoint, chain(first, questions))
 
-    def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[Request]) -> None:
+    def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[tuple[Any, Request]]) -> None:
         """Have the provider's Batch API answer those of these questions that have no stored reply."""
         self.models.prefetch(
             endpoint,
-            questions,
+            (request for _, request in questions),
             stage=call.name,
             recipe=call.recipe.fingerprint,
             folder=self.store.home / "llm" / "batches",
@@ -455,23 +458,26 @@ class Build:
             online=call.name in self.unbatched_online,
         )
 
-    def _judge_pilot(self, call: StageCall, endpoint: Endpoint, pilot: list[Request], ceilings: Ceilings) -> None:
+    def _judge_pilot(
+        self, call: StageCall, endpoint: Endpoint, pilot: list[tuple[Any, Request]], ceilings: Ceilings
+    ) -> None:
         """Raise GateError if too many replies to the questions of a pilot are of no use. Questions without a stored
         reply are asked singly, as they would be later.
         """
-        health, repeats = Health(call.name, ceilings), Repeats()
+        health, repeats = Health(call.name, ceilings, inputs=call.upstream.values()), Repeats()
         client = self.models.client(endpoint, stage=call.name, recipe=call.recipe.fingerprint)
         with suppress(Incomplete):  # the unit meets it again, and says so
-            for request, reply in client.ask((request, request) for request in pilot):
+            for (item, request), reply in client.ask((each, each[1]) for each in pilot):
                 checked = repeats.checked(request, reply)
-                health.add_reply(checked, request.system, counted_of(request, checked))
+                health.add_reply(checked, item, request.system, counted_of(request, checked))
 
-    def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
-        """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by
-        unit. Those that depend on a reply, or come after embeddings or a web request, are not found (`walk`).
+    def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[tuple[Any, Request]]:
+        """(item, request) of the requests that these units would send to an endpoint, found by running the stage's
+        body dry, unit by unit. Those that depend on a reply, or come after embeddings or a web request, are not found
+        (`walk`).
         """
         for job in jobs:
-            requests: list[Request] = []
+            requests: list[tuple[Any, Request]] = []
             walk(self.store, stage, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
             yield from requests
 
@@ -563,10 +569,12 @@ def _error_to_raise(errors: list[Exception]) -> Exception:
     return gate_error(findings) if isinstance(first, GateError) and findings else first
 
 
-def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
-    """Append a request to `requests` if its endpoint is the wanted one."""
+def _append_if_wanted(
+    requests: list[tuple[Any, Request]], wanted: Endpoint, endpoint: Endpoint, request: Request, item: Any
+) -> None:
+    """Append (item, request) to `requests` if its endpoint is the wanted one."""
     if endpoint == wanted:
-        requests.append(request)
+        requests.append((item, request))
 
 
 def reusable_artifact(

@@ -205,7 +205,7 @@ def execute(job: Job) -> list[Part]:
     meanwhile; other errors as in `execute_with`.
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
-    health = Health(job.stage, job.ceilings) if job.ceilings else None
+    health = Health(job.stage, job.ceilings, inputs=job.inputs.values()) if job.ceilings else None
     models = Models(where, offline=job.offline, home=job.home, **job.asking)
     with models, _watched(job, models, meter) as stop:
         models.held[job.stage] = job.held
@@ -290,11 +290,11 @@ def walk(
     store: Store,
     stage: Stage,
     job: Job,
-    asks: Callable[[Endpoint, Request], None],
+    asks: Callable[[Endpoint, Request, Any], None],
     embeds: Callable[[Endpoint, list[str]], None],
 ) -> bool:
-    """Run a unit of work dry: call `asks` with each of its requests and `embeds` with its texts. Nothing is sent or
-    stored.
+    """Run a unit of work dry: call `asks` with each of its requests and its item, and `embeds` with its texts.
+    Nothing is sent or stored.
 
     False if the body stopped at a web request, so that requests may be missing; else True. The body stops, too, after
     its first call for embeddings, as it gets none. Requests that depend on a reply are never found. StoreError if the

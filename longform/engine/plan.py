@@ -438,7 +438,7 @@ class Plan:
                     self.store,
                     call.stage,
                     job,
-                    lambda endpoint, request: estimators[endpoint.name].add(request),
+                    lambda endpoint, request, _: estimators[endpoint.name].add(request),
                     lambda endpoint, texts: estimators[endpoint.name].embed(texts),
                 )
                 for job in units.to_make
