@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
@@ -38,6 +38,7 @@ ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
 Watch = Callable[[], dict[str, Any]]
+Questions = Callable[[], Iterable[tuple[Any, Request]]]
 Made = TypeVar("Made", covariant=True)
 
 
@@ -307,8 +308,8 @@ class Build:
         )
         if call.online and call.name in self.batch:
             self._prefetch(call, list(to_make.values()), ceilings)
-            held = self.models.held.get(call.name, {})
-            to_make = {unit: replace(job, held=held) for unit, job in to_make.items()}
+            batched = self.models.batched.get(call.name)
+            to_make = {unit: replace(job, batched=batched) for unit, job in to_make.items()}
         self._make_parts(call, to_make, parts_of, ceilings)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
@@ -438,31 +439,36 @@ class Build:
         raised if their replies are of no use.
         """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
-            questions = self._questions(call.stage, jobs, endpoint)
-            first = list(islice(questions, 2 * PILOT))
+            questions = partial(self._questions, call.stage, jobs, endpoint)
+            first = list(islice(questions(), 2 * PILOT))
             if ceilings is not None and len(first) == 2 * PILOT:
-                self._send_batch(call, endpoint, first[:PILOT])
-                self._judge_pilot(call, endpoint, first[:PILOT], ceilings)
-                first = first[PILOT:]
-            self._send_batch(call, endpoint, chain(first, questions))
+                pilot = first[:PILOT]
+                self._send_batches(call, endpoint, partial(list, pilot))
+                self._judge_pilot(call, endpoint, pilot, ceilings)
+            self._send_batches(call, endpoint, questions)
 
-    def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[tuple[Any, Request]]) -> None:
-        """Have the provider's Batch API answer those of these questions that have no stored reply."""
-        self.models.prefetch(
+    def _send_batches(self, call: StageCall, endpoint: Endpoint, questions: Questions) -> None:
+        """Have the provider's Batch API answer those of these questions that have no stored reply; where none may be
+        asked by a single call, also the further attempts that their replies make due.
+        """
+        online = call.name in self.unbatched_online
+        while self.models.prefetch(
             endpoint,
-            (request for _, request in questions),
+            (request for _, request in questions()),
             stage=call.name,
             recipe=call.recipe.fingerprint,
             folder=self.store.home / "llm" / "batches",
             say=self.progress.say,
-            online=call.name in self.unbatched_online,
-        )
+            online=online,
+        ):
+            if online:
+                return
 
     def _judge_pilot(
         self, call: StageCall, endpoint: Endpoint, pilot: list[tuple[Any, Request]], ceilings: Ceilings
     ) -> None:
         """Raise GateError if too many replies to the questions of a pilot are of no use. Questions without a stored
-        reply are asked singly, as they would be later.
+        reply are asked singly, if they would be later.
         """
         health, repeats = Health(call.name, ceilings, inputs=call.upstream.values()), Repeats()
         client = self.models.client(endpoint, stage=call.name, recipe=call.recipe.fingerprint)

@@ -4,7 +4,8 @@
     {"custom_id": KEY, "response": {"status_code": 200, "request_id": "...", "body": {...}}, "error": null}
 
 Replies come in any order. A line without a response is for a request that was never worked on, as the batch expired or
-was cancelled.
+was cancelled. A line may be as large as the reply to its own request may be (longform/llm/send/reply_size.py); of a
+larger one only both ends are read.
 """
 
 from __future__ import annotations
@@ -13,29 +14,35 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from longform.llm.responses.records import Job, Paid, Record
 from longform.llm.send.bodies import read_json
+from longform.llm.send.reply_size import chat_bound
 
 URL = "/v1/chat/completions"
 AT_ONCE = 500
 BYTES_AT_ONCE = 4 << 20
-LINE_BYTES = 8 << 20  # a longer line is no usable reply
-BEGINNING_BYTES = 4096
+UNUSABLE = "unusable"
+LINE_BYTES = 8 << 20  # of a reply to a request that is not known any more, or has no limit of tokens
+SHORT_LINE_BYTES = chat_bound(0)  # which every reply may have
+END_BYTES = 4096
 
 _HEAD, _MIDDLE = b'{"custom_id":"', f'","method":"POST","url":"{URL}","body":'.encode()
 _KEY = slice(len(_HEAD), len(_HEAD) + 64)
 _BODY = len(_HEAD) + 64 + len(_MIDDLE)
 _CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([0-9a-f]{64})"')
 _STATUS = re.compile(rb'"status_code"\s*:\s*(\d{3})\b')
+_LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One request of a batch: its key, its body in canonical form (`sent`), the task and prompt that are stored with
-    the reply, and the upper bound of its cost in billionths of a US dollar.
+    the reply, and the upper bound of its cost in billionths of a US dollar. `again`: it is asked although the store has
+    an answer, which the new one replaces.
     """
 
     key: str
@@ -43,18 +50,21 @@ class Item:
     task: str = ""
     prompt: str = ""
     bound_nano: int = 0
+    again: bool = False
 
 
 class Reply(NamedTuple):
-    """The reply to one request of a batch: the HTTP status that it would have had by itself, its body (empty where it
-    was too large), and the provider's id of the request (None if it gives none). `others_answered`: the batch has
-    answers to other requests, so that the endpoint and its settings work.
+    """The reply to one request of a batch: the HTTP status that it would have had by itself, its body, and the
+    provider's id of the request (None if it gives none). `others_answered`: the batch has answers to other requests, so
+    that the endpoint and its settings work. `too_large`: the bytes that a reply to its request may have, where it has
+    more, and the body only says so; else 0.
     """
 
     status: int
     body: bytes
     request_id: str | None
     others_answered: bool = False
+    too_large: int = 0
 
 
 Keep = Callable[[Item, Mapping[str, Any], Reply], tuple[Record | None, Paid | None]]
@@ -97,7 +107,8 @@ class Collector:
     requests whose reply is in the ledger but not in the store, as the store had another answer; it grows. `twin`: the
     batch is a second one of the job. `works`: the batch counts answers.
 
-    `refused`: the first reply of which nothing was stored, with the body of its request.
+    `refused`: the first reply of which nothing was stored, with the body of its request. `flaws`: key -> why the reply
+    to this request was of no use, in words.
     """
 
     def __init__(
@@ -114,8 +125,10 @@ class Collector:
         self.places = {key: place for place, key in enumerate(keys)}
         self.booked = set() if booked is None else booked
         self.refused: tuple[Reply, str] | None = None
+        self.flaws: dict[str, str] = {}
         self._job, self._spool, self._keep, self._twin, self._works = job, spool, keep, twin, works
         self._context = json.loads(job.context)
+        self._again = again_of(self._context)
         self._lines = _index(spool)
         self._done: set[int] = set()
 
@@ -128,8 +141,8 @@ class Collector:
         size = 0
         tally.start()
         with path.open("rb") as file:
-            for line, whole in lines_of(file):
-                found = self._read(line, whole, tally) if line.strip() else None
+            for line, most in lines_of(file, self._most_bytes):
+                found = self._read(line, most, tally) if line.strip() else None
                 if found and self.places[found[0]] not in self._done:
                     group.setdefault(*found)
                     size += len(found[1].body)
@@ -154,7 +167,7 @@ class Collector:
         sent = self._sent(replies)
         for key, reply in replies.items():
             there, place = stored.get(key), self.places[key]
-            if place in self.booked or self._is_collected(there, reply):
+            if place in self.booked or self._is_collected(there, reply, place):
                 continue
             item = Item(key, sent[key], *kind_of(self._context, place), mean_bound_nano(self._job))
             record, paid = self._keep(item, self._context["given"], reply)
@@ -164,29 +177,31 @@ class Collector:
                 self.refused = reply, item.sent
             if paid is not None:
                 lines.append(paid)
-            if is_answered(there):
+            if record is not None and record.code == UNUSABLE:
+                self.flaws[key] = _flaw(reply)
+            if answers(there, self._job, again=place in self._again):
                 self.booked.update([place] if paid else [])
             elif record is not None:
                 records.append((key, record))
         return records, lines
 
-    def _is_collected(self, there: Record | None, reply: Reply) -> bool:
+    def _is_collected(self, there: Record | None, reply: Reply, place: int) -> bool:
         """Whether the stored record is this reply."""
         if there is None or not there.batch:
             return False
         if self._twin and (reply.request_id is None or there.request_id != reply.request_id):
             return False
-        return is_answered(there) or (there.created or 0) >= (self._job.created or 0)
+        return answers(there, self._job, again=place in self._again) or is_newer(there, self._job)
 
-    def _read(self, line: bytes, whole: bool, tally: Tally) -> tuple[str, Reply] | None:
-        """(key, reply) on a line, of which only the beginning is given if it is not `whole`; None if it has no key, no
-        response, or a key of another job. Adds the line to `tally`.
+    def _read(self, line: bytes, most: int, tally: Tally) -> tuple[str, Reply] | None:
+        """(key, reply) on a line; None if it has no key, no response, or a key of another job. Where it had more bytes
+        than `most`, which is else 0, only its ends are given. Adds the line to `tally`.
         """
-        document = read_json(line) if whole else _beginning(line)
+        document = _ends(line) if most else _document(line)
         key, response = document.get("custom_id"), document.get("response")
         if not isinstance(key, str):
             tally.broken += 1
-            tally.torn = not line.endswith(b"\n") and whole
+            tally.torn = not line.endswith(b"\n") and not most
             return None
         tally.good += 1
         if key not in self.places:
@@ -196,8 +211,24 @@ class Collector:
             return None
         request_id = response.get("request_id")
         request_id = request_id if isinstance(request_id, str) else None
-        body = _bytes(response.get("body")) if whole else b""
-        return key, Reply(response["status_code"], body, request_id, self._works)
+        body = f"200 with more than {most:,} bytes".encode() if most else _bytes(response.get("body"))
+        return key, Reply(response["status_code"], body, request_id, self._works, most)
+
+    def _most_bytes(self, beginning: bytes) -> int:
+        """The most bytes that a line with this beginning may have: by the request that it names; by the one that may
+        have the largest reply, where it names none.
+        """
+        key = _CUSTOM_ID.search(beginning)
+        if key is None:
+            return self._largest
+        return most_bytes_of(self._sent([key[1].decode()])[key[1].decode()])
+
+    @cached_property
+    def _largest(self) -> int:
+        """The most bytes that a line of the job's replies may have."""
+        keys = list(self._lines)
+        groups = (self._sent(keys[at : at + AT_ONCE]) for at in range(0, len(keys), AT_ONCE))
+        return max((most_bytes_of(sent) for group in groups for sent in group.values()), default=LINE_BYTES)
 
     def _sent(self, keys: Iterable[str]) -> dict[str, str]:
         """key -> body of the request as it was sent; "{}" where the file of requests does not have it any more."""
@@ -208,22 +239,57 @@ class Collector:
             return {key: _body_at(file, *place) if place else "{}" for key, place in places.items()}
 
 
-def lines_of(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """(line with its line break, whether it is whole) of each line of a file; of a line of LINE_BYTES or more only the
-    beginning.
+def lines_of(file: BinaryIO, most_bytes: Callable[[bytes], int]) -> Iterator[tuple[bytes, int]]:
+    """(line with its line break, 0) of each line of a file; of a line that is too large (its two ends, the size that it
+    may have). `most_bytes` says of the beginning of a line of more than SHORT_LINE_BYTES how large it may be.
     """
-    while line := file.readline(LINE_BYTES):
-        rest = line
-        while not rest.endswith(b"\n") and len(rest) == LINE_BYTES:
-            rest = file.readline(LINE_BYTES)
-        yield line, rest is line
+    while line := file.readline(SHORT_LINE_BYTES):
+        most = 0
+        if len(line) == SHORT_LINE_BYTES and not line.endswith(b"\n"):
+            most = most_bytes(line)
+            line += file.readline(most - len(line))
+        if most and len(line) == most and not line.endswith(b"\n"):
+            yield line[:END_BYTES] + b"\0" + _rest_of_line(file, line)[-END_BYTES:], most
+        else:
+            yield line, 0
 
 
-def _beginning(line: bytes) -> dict[str, Any]:
-    """The key and the status (200 if it is not there) of a line of which only the beginning was read; {} without a
-    key.
-    """
-    key, status = _CUSTOM_ID.search(line[:BEGINNING_BYTES]), _STATUS.search(line[:BEGINNING_BYTES])
+def _rest_of_line(file: BinaryIO, end: bytes) -> bytes:
+    """Read to the end of a line; its last bytes. `end`: what was read of it."""
+    while not end.endswith(b"\n") and (more := file.readline(SHORT_LINE_BYTES)):
+        end = end[-END_BYTES:] + more
+    return end
+
+
+def most_bytes_of(sent: str) -> int:
+    """The most bytes of a line with the reply to a request with this body."""
+    body = read_json(sent.encode("utf-8", "surrogatepass"))
+    limit = limit_of(body)
+    if limit is None:
+        return LINE_BYTES
+    top = body.get("top_logprobs")
+    alternatives = (top if isinstance(top, int) else 0) if body.get("logprobs") else None
+    return chat_bound(limit, choices_of(body), alternatives)
+
+
+def limit_of(body: Mapping[str, Any]) -> int | None:
+    """The limit of tokens of each reply in the body of a request; None if it has none."""
+    return max((body[name] for name in _LIMITS if isinstance(body.get(name), int)), default=None)
+
+
+def choices_of(body: Mapping[str, Any]) -> int:
+    """How many replies the body of a request asks for."""
+    return body["n"] if isinstance(body.get("n"), int) else 1
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    """The JSON object on a line; bytes that are no UTF-8 become U+FFFD, as the reply is paid. {} if it is none."""
+    return read_json(line) or read_json(line.decode("utf-8", "replace").encode())
+
+
+def _ends(line: bytes) -> dict[str, Any]:
+    """The key and the status (200 if it is not there) of a line of which only the ends were read; {} without a key."""
+    key, status = _CUSTOM_ID.search(line), _STATUS.search(line)
     if key is None:
         return {}
     return {"custom_id": key[1].decode(), "response": {"status_code": int(status[1]) if status else 200}}
@@ -240,12 +306,13 @@ def reread(job: Job, path: Path, keys: Sequence[str], wanted: Collection[str]) -
     the job's cost bounds. `keys`: the job's keys in their order. The file is deleted after the last item is taken.
     """
     context, bound_nano = json.loads(job.context), mean_bound_nano(job)
-    places = {key: place for place, key in enumerate(keys)}
+    places, again = {key: place for place, key in enumerate(keys)}, again_of(context)
     with path.open("rb") as file:
         for line in file:
             key = line[_KEY].decode()
             if key in wanted:
-                yield Item(key, line[_BODY:-2].decode(), *kind_of(context, places[key]), bound_nano)
+                place = places[key]
+                yield Item(key, line[_BODY:-2].decode(), *kind_of(context, place), bound_nano, place in again)
     path.unlink(missing_ok=True)
 
 
@@ -296,8 +363,32 @@ def _bytes(body: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+def _flaw(reply: Reply) -> str:
+    """Why a reply is of no use, in words."""
+    if reply.too_large:
+        return f"its reply has more than {reply.too_large:,} bytes, the most that was asked for"
+    return "its reply cannot be read"
+
+
 def is_answered(record: Record | None) -> bool:
     """Whether there is a record that answers its request: a reply that could be read, or a permanent error (a
     tombstone).
     """
-    return record is not None and record.code != "unusable"
+    return record is not None and record.code != UNUSABLE
+
+
+def answers(record: Record | None, job: Job, *, again: bool) -> bool:
+    """Whether a stored record answers a request of the job. With `again` an older one does not."""
+    return is_answered(record) and not (again and record is not None and not is_newer(record, job))
+
+
+def is_newer(record: Record, job: Job) -> bool:
+    """Whether the record is not older than the job."""
+    return (record.created or 0) >= (job.created or 0)
+
+
+def again_of(context: Mapping[str, Any]) -> frozenset[int]:
+    """The positions of the requests of a job that are asked although the store had an answer, from the job's
+    context.
+    """
+    return frozenset(context.get("again", ()))

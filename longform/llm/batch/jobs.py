@@ -41,14 +41,15 @@ from weakref import WeakKeyDictionary
 
 from longform.errors import EndpointError, Incomplete, StoreError
 from longform.llm.ask.types import Endpoint
-from longform.llm.batch.collect import Gathered, Gatherer, counted
+from longform.llm.batch.collect import FILES_BYTES, Gathered, Gatherer, counted
 from longform.llm.batch.files import (
     AT_ONCE,
-    LINE_BYTES,
     Collector,
     Item,
     Keep,
     Reply,
+    again_of,
+    answers,
     body_of_line,
     is_answered,
     line_of,
@@ -80,7 +81,8 @@ _STAGING: WeakKeyDictionary[Wire, asyncio.Lock] = WeakKeyDictionary()  # one of 
 class Counts:
     """What a prefetch did: `sent` requests in `jobs` new jobs, and `stored` records.
 
-    `unanswered`: key -> why no batch answered this request of the prefetch, in words. `broken` lines of the provider's
+    `unanswered`: key -> why no batch answered this request of the prefetch, in words; `useless` are the keys of those
+    of them whose replies came and cannot be used. `broken` lines of the provider's
     files had no key. `gone` jobs of earlier runs were never submitted and have no file of requests any more.
     `short_nano` is the upper bound of the cost of the next request (billionths of a US dollar, at least 1) where the
     budget had no room for it, else 0.
@@ -93,6 +95,7 @@ class Counts:
     gone: int = 0
     short_nano: int = 0
     unanswered: dict[str, str] = field(default_factory=dict)
+    useless: set[str] = field(default_factory=set)
 
     @property
     def missing(self) -> int:
@@ -172,8 +175,9 @@ async def cancel(
 @dataclass(slots=True)
 class _Chunk:
     """The requests of one new job while they are written to the file `path`. `keys` maps a request's key to the number
-    of its (task, prompt) in `kinds`. `bytes` is the size of the file so far, `bound_nano` the sum of the requests'
-    cost bounds, `reserved` the money that the budget set aside for them; both in billionths of a US dollar.
+    of its (task, prompt) in `kinds`; `again` are the positions of those whose reply replaces an answer. `bytes` is the
+    size of the file so far, `bound_nano` the sum of the requests' cost bounds, `reserved` the money that the budget set
+    aside for them; both in billionths of a US dollar.
     """
 
     path: Path
@@ -181,6 +185,7 @@ class _Chunk:
     max_bytes: int
     keys: dict[str, int] = field(default_factory=dict)
     kinds: dict[tuple[str, str], int] = field(default_factory=dict)
+    again: list[int] = field(default_factory=list)
     bytes: int = 0
     bound_nano: int = 0
     reserved: int = 0
@@ -195,6 +200,7 @@ class _Chunk:
         it.
         """
         self.bytes += file.write(line_of(item))
+        self.again += [len(self.keys)] if item.again else []
         self.keys[item.key] = self.kinds.setdefault((item.task, item.prompt), len(self.kinds))
         self.bound_nano += item.bound_nano
         self.reserved += reserved
@@ -209,6 +215,7 @@ class _Open:
     for it. `left`: why it is left to the next run; "" while it is looked at. `reserved`: money set aside for it in this
     run's budget; `spent`: what its `calls` replies cost that were stored in this run; both in billionths of a US
     dollar. `waited`: seconds that twins were waited for. `refused`: why one of its requests was refused, in words.
+    `flaws`: key -> why the reply to this request is of no use, in words.
     """
 
     job: Job
@@ -222,6 +229,7 @@ class _Open:
     calls: int = 0
     waited: float = 0.0
     refused: Fault | None = None
+    flaws: dict[str, str] = field(default_factory=dict)
 
     @property
     def named(self) -> str:
@@ -480,12 +488,20 @@ class _Prefetch:
             if not group:
                 return None
             stored = await asyncio.to_thread(self._store.get, list(group))
-            wanted = [key for key in group if not is_answered(stored.get(key)) and key not in chunk.keys]
-            missing = [key for key in wanted if not self._claim_open_job(key)]
-            granted = await self._store.lease(missing) if missing else set()
+            due = [key for key, item in group.items() if item.again or not is_answered(stored.get(key))]
+            missing = [key for key in due if key not in chunk.keys and not self._claim_open_job(key)]
+            granted = await self._lease([group[key] for key in missing])
             self._elsewhere.update(key for key in missing if key not in granted)
             self._ready.extend(group[key] for key in missing if key in granted)
         return self._ready.popleft()
+
+    async def _lease(self, items: list[Item]) -> set[str]:
+        """The keys of those items that this process may ask now."""
+        granted: set[str] = set()
+        for again in (False, True):
+            if keys := [item.key for item in items if item.again == again]:
+                granted |= await (self._store.lease(keys, again=True) if again else self._store.lease(keys))
+        return granted
 
     def _claim_open_job(self, key: str) -> bool:
         """Whether an open job has the request with this key; if so, that job is marked as wanted."""
@@ -510,7 +526,9 @@ class _Prefetch:
             requests=len(chunk.keys),
             reserved_nano=chunk.bound_nano,
             created=self._clock(),
-            context=json.dumps({"given": self._context, "kinds": list(chunk.kinds), "which": which}),
+            context=json.dumps(
+                {"given": self._context, "kinds": list(chunk.kinds), "which": which, "again": chunk.again}
+            ),
         )
         self._take(job.name)
         await self._store.lease([job.name])
@@ -616,6 +634,7 @@ class _Prefetch:
         self.counts.stored += gathered.stored
         self.counts.broken += gathered.broken
         each.spent, each.calls = each.spent + gathered.spent, each.calls + gathered.calls
+        each.flaws |= collector.flaws
         if collector.refused:
             reply, sent = collector.refused
             each.refused = self._remote.fault(reply.status, reply.body, sent)
@@ -704,7 +723,9 @@ class _Prefetch:
         if again:
             await self._reread(each, again)
             self._second |= again
-        self.counts.unanswered |= dict.fromkeys((key for key in missing if key not in again), why)
+        for key in (key for key in missing if key not in again):
+            self.counts.unanswered[key] = each.flaws.get(key, why)
+            self.counts.useless |= {key} & each.flaws.keys()
 
     async def _reread(self, each: _Open, wanted: set[str]) -> None:
         """Make these requests (keys) of a job the next items, read from its file."""
@@ -717,11 +738,11 @@ class _Prefetch:
         """The keys of a job's requests that have no stored answer, in their order."""
 
         def missing() -> list[str]:
-            keys = iter(self._store.job_keys(job.name))
+            keys, again = enumerate(self._store.job_keys(job.name)), again_of(json.loads(job.context))
             found: list[str] = []
             while chunk := list(islice(keys, AT_ONCE)):
-                stored = self._store.get(chunk)
-                found += [key for key in chunk if not is_answered(stored.get(key))]
+                stored = self._store.get([key for _, key in chunk])
+                found += [key for place, key in chunk if not answers(stored.get(key), job, again=place in again)]
             return found
 
         return await asyncio.to_thread(missing)
@@ -733,7 +754,7 @@ class _Prefetch:
         spool = self._spool(each.job)
         if not spool.exists() and each.job.input_file:
             part = spool.with_name(f"{os.getpid()}-{each.job.name}.part")
-            if await self._remote.content(each.job.input_file, part, (each.job.requests + 1) * LINE_BYTES):
+            if await self._remote.content(each.job.input_file, part, FILES_BYTES):
                 part.replace(spool)
         keys = await asyncio.to_thread(self._store.job_keys, each.job.name)
         booked = set(each.progress.booked.get(remote, []))

@@ -45,6 +45,7 @@ LOOK_SECONDS = 0.5
 UNUSABLE = "unusable"
 
 T = TypeVar("T")
+Facts = TypeVar("Facts", bound=ReplyFacts)
 
 
 class Dispatcher:
@@ -53,8 +54,8 @@ class Dispatcher:
 
     `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
     counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
-    `run` and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before it counts as
-    never answered. `say` is called with what the user should know, from the event loop.
+    `run` (`ledger_run`) and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before
+    it counts as never answered. `say` is called with what the user should know, from the event loop.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Dispatcher:
         self.one_by_one = False
         self._say, self._lied = say, False
         self.loop, self.api_key, self._transport = loop, api_key, transport
-        self._run, self._dataset = run, dataset
+        self.ledger_run, self._dataset, self.failed_runs = run, dataset, failed_runs
         self._machine = Machine(
             self.gate,
             budget,
@@ -310,7 +311,7 @@ class Dispatcher:
         """A key by which the provider knows an attempt that it has answered before, so that a reply that was lost is
         not paid twice, also after a kill: another one after each reply that came and was of no use.
         """
-        asked = [call.path, *call.keys, str(call.replies), self._run if call.again else "", call.sent]
+        asked = [call.path, *call.keys, str(call.replies), self.ledger_run if call.again else "", call.sent]
         return hashlib.sha256("\n".join(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
     async def _claim(self, claim: Claim) -> None:
@@ -338,7 +339,7 @@ class Dispatcher:
     async def _note(self, note: Note) -> None:
         """Count the run as one in which the call failed."""
         try:
-            runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self._run)
+            runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self.ledger_run)
         except (Exception, asyncio.CancelledError) as error:
             self._do(self._machine.halt(self.as_ours(error)))
             runs = {}
@@ -382,7 +383,7 @@ class Dispatcher:
             if part is None:
                 records.append(None)
                 continue
-            facts = self._believable(call, part[1])
+            facts = self.believable(part[1], call.sent, call.output_bound // len(call.keys), len(call.keys))
             used = [sum(both) for both in zip(used, facts.tokens, strict=True)]
             thought += facts.reasoning_tokens
             records.append((self._record(base, outcome, part[0], facts), facts))
@@ -391,29 +392,34 @@ class Dispatcher:
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True, reasoning=thought)
         return records, cost or 0, paid
 
-    def _believable(self, call: Call, facts: ReplyFacts) -> ReplyFacts:
-        """The facts of a reply, their tokens bounded by what was sent and allowed; the first lie is told."""
+    def believable(self, facts: Facts, sent: str, max_tokens: int, n: int = 1) -> Facts:
+        """The facts of a reply, their tokens bounded by what was sent and allowed (`max_tokens` for each of `n`
+        choices); the first lie is told.
+        """
         asked, cached, answered = facts.tokens
-        likely = cached <= asked <= len(call.sent) and facts.reasoning_tokens <= answered <= call.output_bound
+        likely = cached <= asked <= len(sent) and facts.reasoning_tokens <= answered <= max_tokens * n
         if likely:
             return facts
-        number = len(call.keys)
         tokens, reasoning, lie = bounded_usage(
             facts.tokens,
             facts.reasoning_tokens,
-            sent_bytes=len(call.sent),
-            max_tokens=call.output_bound // number,
-            n=number,
+            sent_bytes=len(sent),
+            max_tokens=max_tokens,
+            n=n,
             reasoning_beside="reasoning" in self.endpoint.capabilities,
         )
         if lie is None:
             return facts
+        beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
+        hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
+        self.say_lie(lie, hint)
+        return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
+
+    def say_lie(self, lie: str, hint: str = "") -> None:
+        """Tell the user, once, that the endpoint counts more tokens than can be."""
         if not self._lied:
             self._lied = True
-            beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
-            hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
             self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked{hint}")
-        return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
         """Commit a line of the ledger for an attempt that was lost or gave nothing usable, and may have been billed. A
@@ -466,7 +472,7 @@ class Dispatcher:
         `answered`: False for a call whose reply was lost or unusable.
         """
         return Paid(
-            run=self._run,
+            run=self.ledger_run,
             dataset=self._dataset,
             stage=stage,
             recipe=recipe,
