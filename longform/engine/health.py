@@ -301,7 +301,7 @@ def _example(text: str, ids: Sequence[str], known: Mapping[str, str]) -> str:
 
 
 def _error(stage: str, of: str, found: int, checked: int, what: str, ceiling: float, examples: str) -> GateError:
-    """The error of a stage with too many of one fault. `of`: `its`, or `its first`; `what`: what was found, in words."""
+    """The error of a stage with too many of one fault. `of`: `its`, or `its first`. `what`: the fault in words."""
     such = f", e.g. {examples}" if examples else ""
     told = f"{found:,} of {of} {checked:,} {in_number(what, found, checked)} (ceiling {percent(ceiling)})"
     return gate_error({stage: f"{stage}: {told}{such}"})

@@ -48,8 +48,8 @@ class Models:
     that the rest of the build may call. `offline`: the rules of the offline model. `transport` replaces the network.
     `key_of` returns the API key for the name of an environment variable. `first_pause_seconds`: the longest pause
     before a call is sent again for the first time. `home`: the home that uses a PostgreSQL store, where answers are
-    kept that it does not take. `say` is called with what the user should know, from any thread. `close` waits up to
-    `loop_seconds` for calls to end.
+    kept that it does not take. `say` is called with what the user should know, from any thread; without it only that
+    the store is waited for is said, on stderr. `close` waits up to `loop_seconds` for calls to end.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Models:
         key_of: Callable[[str], str | None] = api_key,
         first_pause_seconds: float = 1.0,
         loop_seconds: float = LOOP_SECONDS,
-        say: Callable[[str], None] = lambda _: None,
+        say: Callable[[str], None] | None = None,
         home: Path | None = None,
     ) -> None:
         self.budget = Budget(None if max_cost is None else int(max_cost * NANO), caps)
@@ -76,7 +76,7 @@ class Models:
         self.where, self._home, self._transport, self._key_of = where, home, transport, key_of
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
-        self._say = say
+        self._say, self._say_of_store = say or (lambda _: None), say
         self.batched: dict[str, Batched] = {}
         self.offline: Rules = offline or {}
         self._lock = threading.RLock()
@@ -168,7 +168,7 @@ class Models:
 
         with self._open():
             if self._store is None:
-                self._store = open_responses(self.where, home=self._home)
+                self._store = open_responses(self.where, home=self._home, say=self._say_of_store)
                 self._sum_up(self._store)
             return self._store
 
