@@ -14,8 +14,9 @@ from typing import Any
 from longform.errors import BudgetError
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Failure, Request
-from longform.llm.batch.files import choices_of, is_answered, limit_of
+from longform.llm.batch.files import is_answered
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
+from longform.llm.batch.replies import choices_of, limit_of
 from longform.llm.client import PendingRequest, stored_result, stored_step
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.send.bodies import Bodies, Completion, chat_key, read_completion, read_json

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from longform.llm.batch.files import LINE_BYTES, Collector, Tally
 from longform.llm.batch.remote import Remote, Say, Sleep, pauses_up_to
+from longform.llm.batch.replies import LINE_BYTES, Collector, Tally
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
 

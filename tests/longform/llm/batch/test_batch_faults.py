@@ -22,9 +22,9 @@ from standin_server import serve
 from longform.errors import EndpointError, Incomplete, StoreError
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.batch.collect import SHORT_SECONDS
-from longform.llm.batch.files import LINE_BYTES
 from longform.llm.batch.jobs import prefetch
 from longform.llm.batch.remote import SEARCH_SECONDS
+from longform.llm.batch.replies import LINE_BYTES
 from longform.llm.models import Models
 from longform.llm.price import Budget
 from longform.llm.responses.records import TOMBSTONE
