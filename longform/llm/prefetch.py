@@ -15,10 +15,9 @@ from longform.llm.ask.types import Endpoint, Request
 from longform.llm.batch.files import is_answered
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
-from longform.llm.send.bodies import Bodies, chat_key, read_completion
+from longform.llm.send.bodies import Bodies, chat_key, fields_of, read_completion, read_json
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of, without_question
-from longform.llm.send.usage import most_output
 
 REASONS_SHOWN = 3
 
@@ -103,7 +102,7 @@ def _items(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Reques
                 sent,
                 request.task,
                 request.prompt,
-                dispatcher.cost(upper_bound(sent), 0, most_output(endpoint, request.max_tokens), batch=True) or 0,
+                dispatcher.most_cost(upper_bound(sent), request.max_tokens, batch=True),
             )
 
 
@@ -127,6 +126,9 @@ def _to_store(
         return Record(**base, state=TOMBSTONE, code=fault.kind, body=message.encode()), None
     body = dispatcher.cleaner.body(reply.body)
     completion = read_completion(body)
+    if completion is not None:
+        limit = read_json(item.sent.encode("utf-8", "surrogatepass")).get(fields_of(dispatcher.endpoint)[1])
+        completion = dispatcher.believable(completion, upper_bound(item.sent), limit if type(limit) is int else 0)
     tokens = completion.tokens if completion else (0, 0, 0)
     cost = dispatcher.cost(*tokens, batch=True) if any(tokens) else item.bound_nano if dispatcher.price else None
     paid = dispatcher.paid(

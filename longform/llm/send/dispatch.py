@@ -45,6 +45,7 @@ LOOK_SECONDS = 0.5
 UNUSABLE = "unusable"
 
 T = TypeVar("T")
+Facts = TypeVar("Facts", bound=ReplyFacts)
 
 
 class Dispatcher:
@@ -81,7 +82,7 @@ class Dispatcher:
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.answered = 0
         self.one_by_one = False
-        self._say, self._lied = say, False
+        self._say, self._told_of_usage = say, False
         self.loop, self.api_key, self._transport = loop, api_key, transport
         self._run, self._dataset = run, dataset
         self._machine = Machine(
@@ -382,7 +383,7 @@ class Dispatcher:
             if part is None:
                 records.append(None)
                 continue
-            facts = self._believable(call, part[1])
+            facts = self.believable(part[1], call.input_bound, call.output_bound, len(call.keys))
             used = [sum(both) for both in zip(used, facts.tokens, strict=True)]
             thought += facts.reasoning_tokens
             records.append((self._record(base, outcome, part[0], facts), facts))
@@ -391,28 +392,29 @@ class Dispatcher:
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True, reasoning=thought)
         return records, cost or 0, paid
 
-    def _believable(self, call: Call, facts: ReplyFacts) -> ReplyFacts:
-        """The facts of a reply, their tokens bounded by what was sent and allowed; the first lie is told."""
+    def believable(self, facts: Facts, most_input: int, limit: int, number: int = 1) -> Facts:
+        """The facts of a reply, their tokens bounded as in longform/llm/send/usage.py; the first untrue ones are told.
+        `most_input` and `limit`: bounds of the prompt's tokens, and of those of all `number` choices together.
+        """
         asked, cached, answered = facts.tokens
-        likely = cached <= asked <= len(call.sent) and facts.reasoning_tokens <= answered <= call.output_bound
+        likely = cached <= asked <= most_input and facts.reasoning_tokens <= answered <= limit
         if likely:
             return facts
-        number = len(call.keys)
-        tokens, reasoning, lie = bounded_usage(
+        tokens, reasoning, untrue = bounded_usage(
             facts.tokens,
             facts.reasoning_tokens,
-            sent_bytes=len(call.sent),
-            max_tokens=call.output_bound // number,
-            n=number,
-            reasoning_beside="reasoning" in self.endpoint.capabilities,
+            endpoint=self.endpoint,
+            most_input=most_input,
+            limit=limit,
+            number=number,
         )
-        if lie is None:
+        if untrue is None:
             return facts
-        if not self._lied:
-            self._lied = True
+        if not self._told_of_usage:
+            self._told_of_usage = True
             beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
             hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
-            self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked{hint}")
+            self._say(f"{self.named} counts more tokens than can be ({untrue}): the most that can be is booked{hint}")
         return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
@@ -445,9 +447,16 @@ class Dispatcher:
         """
         return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
 
+    def most_cost(self, most_input: int, limit: int, number: int = 1, *, batch: bool = False) -> int:
+        """The most that can be booked for a call with `number` replies of up to `limit` tokens together, in billionths
+        of a US dollar; 0 where the price is unknown. Cached input may be the dearer one.
+        """
+        output = most_output(self.endpoint, limit, number)
+        return max(self.cost(most_input, cached, output, batch=batch) or 0 for cached in (0, most_input))
+
     def _bound(self, call: Call) -> int:
         """The most that the call can cost, in billionths of a US dollar; 0 where the price is unknown."""
-        return self.cost(call.input_bound, 0, most_output(self.endpoint, call.output_bound)) or 0
+        return self.most_cost(call.input_bound, call.output_bound, len(call.keys))
 
     def paid(
         self,
