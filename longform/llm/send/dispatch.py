@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longform.errors import Incomplete, LongformError, StoreError
+from longform.errors import Incomplete, LongformError
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
@@ -328,13 +328,13 @@ class Dispatcher:
         self._do(self._machine.claimed(claim.calls, granted, usable))
 
     async def _release(self, release: Release) -> None:
-        """Give leases back. A store that fails halts the endpoint, else it would keep them as long as this process
+        """Give leases back. An error of any kind halts the endpoint, else it would keep them as long as this process
         lives.
         """
         try:
             await self.store.release(release.keys)
-        except StoreError as error:
-            self._do(self._machine.halt(error))
+        except (Exception, asyncio.CancelledError) as error:
+            self._do(self._machine.halt(self.as_ours(error)))
 
     async def _note(self, note: Note) -> None:
         """Count the run as one in which the call failed."""
