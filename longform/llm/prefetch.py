@@ -22,7 +22,6 @@ from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.send.bodies import Bodies, Completion, chat_key, read_completion, read_json
 from longform.llm.send.dispatch import Dispatcher
 from longform.llm.send.faults import fault_of, without_question
-from longform.llm.send.usage import most_output
 
 REASONS_SHOWN = 3
 MOST_TOKENS = 100_000_000  # of a reply to a request that is not known any more
@@ -186,7 +185,7 @@ def _samples(dispatcher: Dispatcher, endpoint: Endpoint, requests: Iterable[Requ
 
 def _item(dispatcher: Dispatcher, endpoint: Endpoint, pending: PendingRequest, *, again: bool = False) -> Item:
     """The attempt at which the request is, with the most it can cost in a batch (0 where the price is unknown)."""
-    most = dispatcher.cost(upper_bound(pending.sent), 0, most_output(endpoint, pending.limit), batch=True) or 0
+    most = dispatcher.most_cost(upper_bound(pending.sent), pending.limit, batch=True)
     return Item(pending.keys[-1], pending.sent, pending.request.task, pending.request.prompt, most, again)
 
 
@@ -234,9 +233,10 @@ def _believable(dispatcher: Dispatcher, item: Item, completion: Completion) -> C
     """
     asked = read_json(item.sent.encode("utf-8", "surrogatepass"))
     if (limit := limit_of(asked)) is not None:
-        return dispatcher.believable(completion, item.sent, limit, choices_of(asked))
+        number = choices_of(asked)
+        return dispatcher.believable(completion, upper_bound(item.sent), limit * number, number)
     cost = dispatcher.cost(*completion.tokens, batch=True)
     if sum(completion.tokens) <= MOST_TOKENS and (cost is None or cost <= item.bound_nano):
         return completion
-    dispatcher.say_lie("a reply is dearer than its request can be")
+    dispatcher.tell_untrue("a reply is dearer than its request can be")
     return replace(completion, tokens=(0, 0, 0), reasoning_tokens=0)

@@ -28,7 +28,6 @@ from longform.llm.responses.records import (
     DELETE_ITEMS,
     FAIL,
     FAILING,
-    FORGET_FAILED,
     JOB_KEYS,
     LEDGER,
     OPEN_JOBS,
@@ -304,11 +303,6 @@ class ResponseStore:
         await asyncio.to_thread(self._database.write, [(FAIL, rows)])
         found = await asyncio.to_thread(self.failing, list(faults))
         return {key: runs for key, (runs, _) in found.items()}
-
-    async def forget_failed(self, keys: Sequence[str]) -> None:
-        """Forget that these keys failed."""
-        for chunk in chunks(_bytes(sorted(set(keys))), self._database.rows_per_query):
-            await asyncio.to_thread(self._database.change, FORGET_FAILED, chunk)
 
     # batches
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longform.errors import Incomplete, LongformError, StoreError
+from longform.errors import Incomplete, LongformError
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
@@ -82,7 +82,7 @@ class Dispatcher:
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.answered = 0
         self.one_by_one = False
-        self._say, self._lied = say, False
+        self._say, self._told_of_usage = say, False
         self.loop, self.api_key, self._transport = loop, api_key, transport
         self.ledger_run, self._dataset, self.failed_runs = run, dataset, failed_runs
         self._machine = Machine(
@@ -328,13 +328,13 @@ class Dispatcher:
         self._do(self._machine.claimed(claim.calls, granted, usable))
 
     async def _release(self, release: Release) -> None:
-        """Give leases back. A store that fails halts the endpoint, else it would keep them as long as this process
+        """Give leases back. An error of any kind halts the endpoint, else it would keep them as long as this process
         lives.
         """
         try:
             await self.store.release(release.keys)
-        except StoreError as error:
-            self._do(self._machine.halt(error))
+        except (Exception, asyncio.CancelledError) as error:
+            self._do(self._machine.halt(self.as_ours(error)))
 
     async def _note(self, note: Note) -> None:
         """Count the run as one in which the call failed."""
@@ -383,7 +383,7 @@ class Dispatcher:
             if part is None:
                 records.append(None)
                 continue
-            facts = self.believable(part[1], call.sent, call.output_bound // len(call.keys), len(call.keys))
+            facts = self.believable(part[1], call.input_bound, call.output_bound, len(call.keys))
             used = [sum(both) for both in zip(used, facts.tokens, strict=True)]
             thought += facts.reasoning_tokens
             records.append((self._record(base, outcome, part[0], facts), facts))
@@ -392,34 +392,35 @@ class Dispatcher:
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True, reasoning=thought)
         return records, cost or 0, paid
 
-    def believable(self, facts: Facts, sent: str, max_tokens: int, n: int = 1) -> Facts:
-        """The facts of a reply, their tokens bounded by what was sent and allowed (`max_tokens` for each of `n`
-        choices); the first lie is told.
+    def believable(self, facts: Facts, most_input: int, limit: int, number: int = 1) -> Facts:
+        """The facts of a reply, their tokens bounded as in longform/llm/send/usage.py; the first untrue ones are told.
+        `most_input` and `limit`: bounds of the prompt's tokens, and of those of all `number` choices together.
         """
         asked, cached, answered = facts.tokens
-        likely = cached <= asked <= len(sent) and facts.reasoning_tokens <= answered <= max_tokens * n
+        likely = cached <= asked <= most_input and facts.reasoning_tokens <= answered <= limit
         if likely:
             return facts
-        tokens, reasoning, lie = bounded_usage(
+        tokens, reasoning, untrue = bounded_usage(
             facts.tokens,
             facts.reasoning_tokens,
-            sent_bytes=len(sent),
-            max_tokens=max_tokens,
-            n=n,
-            reasoning_beside="reasoning" in self.endpoint.capabilities,
+            endpoint=self.endpoint,
+            most_input=most_input,
+            limit=limit,
+            number=number,
         )
-        if lie is None:
+        if untrue is None:
             return facts
         beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
-        hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
-        self.say_lie(lie, hint)
+        self.tell_untrue(
+            untrue, '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
+        )
         return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
 
-    def say_lie(self, lie: str, hint: str = "") -> None:
+    def tell_untrue(self, untrue: str, hint: str = "") -> None:
         """Tell the user, once, that the endpoint counts more tokens than can be."""
-        if not self._lied:
-            self._lied = True
-            self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked{hint}")
+        if not self._told_of_usage:
+            self._told_of_usage = True
+            self._say(f"{self.named} counts more tokens than can be ({untrue}): the most that can be is booked{hint}")
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
         """Commit a line of the ledger for an attempt that was lost or gave nothing usable, and may have been billed. A
@@ -451,9 +452,16 @@ class Dispatcher:
         """
         return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
 
+    def most_cost(self, most_input: int, limit: int, number: int = 1, *, batch: bool = False) -> int:
+        """The most that can be booked for a call with `number` replies of up to `limit` tokens together, in billionths
+        of a US dollar; 0 where the price is unknown. Cached input may be the dearer one.
+        """
+        output = most_output(self.endpoint, limit, number)
+        return max(self.cost(most_input, cached, output, batch=batch) or 0 for cached in (0, most_input))
+
     def _bound(self, call: Call) -> int:
         """The most that the call can cost, in billionths of a US dollar; 0 where the price is unknown."""
-        return self.cost(call.input_bound, 0, most_output(self.endpoint, call.output_bound)) or 0
+        return self.most_cost(call.input_bound, call.output_bound, len(call.keys))
 
     def paid(
         self,

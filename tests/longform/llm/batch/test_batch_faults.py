@@ -20,7 +20,7 @@ import pytest
 from standin_server import serve
 
 from longform.errors import EndpointError, Incomplete, StoreError
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.batch.collect import SHORT_SECONDS
 from longform.llm.batch.jobs import prefetch
 from longform.llm.batch.remote import SEARCH_SECONDS
@@ -560,3 +560,20 @@ def test_the_tombstone_of_a_batchs_refusal_repeats_no_question(place: Place, pro
     assert record.state == TOMBSTONE
     assert question not in record.body.decode()
     assert "held back" in record.body.decode()
+
+
+def test_usage_that_cannot_be_true_is_booked_at_what_was_set_aside(place: Place, provider: Faulty) -> None:
+    usage = {"prompt_tokens": 10**30, "completion_tokens": 10**30}
+    provider.answer = lambda key, body: (200, {**completion(body), "usage": usage})
+    endpoint = Endpoint(
+        "e", "m", base_url=provider.url, key_env="E_KEY", capabilities=frozenset({"batch"}), price=Price(1.0, 3.0)
+    )
+    told: list[str] = []
+    with Models(place.where, key_of=lambda _: KEY, max_cost=0.01, dataset="d", say=told.append) as models:
+        models.prefetch(endpoint, REQUESTS, stage="s", recipe="", folder=place.folder / "b", say=lambda _: None)
+        assert 0 < models.budget.spent_nano <= 10_000_000
+    with closing(open_responses(place.where, read_only=True)) as store:
+        (line,) = store.ledger("d")
+    assert line["output_tokens"] == len(REQUESTS) * (50 + 16)
+    assert line["input_tokens"] < len(REQUESTS) * 1_000
+    assert len([text for text in told if "counts more tokens than can be" in text]) == 1
