@@ -30,8 +30,8 @@ class Ending:
         files stay short, the job is left to the next run, up to SHORT_RUNS times; with consent to single calls it is
         not.
         """
-        twin = remote != each.job.remote
-        collector = await self._collector(each, remote, twin=twin, works=counted(batch)[0] > 0)
+        several = bool(each.progress.twins)
+        collector = await self._collector(each, remote, several=several, works=counted(batch)[0] > 0)
         gathered = await self._gatherer.gather(each.job, batch, collector)
         self._desk.counts.stored += gathered.stored
         self._desk.counts.broken += gathered.broken
@@ -114,7 +114,7 @@ class Ending:
             )
         self._desk.say(f"{refused}.")
 
-    async def _collector(self, each: OpenJob, remote: str, *, twin: bool, works: bool) -> Collector:
+    async def _collector(self, each: OpenJob, remote: str, *, several: bool, works: bool) -> Collector:
         """A Collector with the job's requests as they were sent: from the file in the folder, else downloaded from the
         provider into that file; without the requests' bodies where neither has the file.
         """
@@ -125,4 +125,4 @@ class Ending:
                 part.replace(spool)
         keys = await asyncio.to_thread(self._desk.store.job_keys, each.job.name)
         booked = set(each.progress.booked.get(remote, []))
-        return Collector(each.job, spool, keys, self._desk.keep, booked=booked, twin=twin, works=works)
+        return Collector(each.job, spool, keys, self._desk.keep, booked=booked, several=several, works=works)

@@ -94,8 +94,8 @@ class Collector:
 
     `spool`: the file of the job's requests, which may be gone. `keys`: the keys of the requests, in their order.
     `keep` gives (record, ledger line) for a reply, with None for what is not to be stored. `booked`: the positions of
-    requests whose reply is in the ledger but not in the store, as the store had another answer; it grows. `twin`: the
-    batch is a second one of the job. `works`: the batch counts answers.
+    requests whose reply is in the ledger but not in the store, as the store had another answer; it grows. `several`:
+    the job has more than one batch. `works`: the batch counts answers.
 
     `refused`: the first reply of which nothing was stored, with the body of its request. `flaws`: key -> why the reply
     to this request was of no use, in words.
@@ -109,14 +109,14 @@ class Collector:
         keep: Keep,
         *,
         booked: set[int] | None = None,
-        twin: bool = False,
+        several: bool = False,
         works: bool = False,
     ) -> None:
         self.places = {key: place for place, key in enumerate(keys)}
         self.booked = set() if booked is None else booked
         self.refused: tuple[Reply, str] | None = None
         self.flaws: dict[str, str] = {}
-        self._job, self._spool, self._keep, self._twin, self._works = job, spool, keep, twin, works
+        self._job, self._spool, self._keep, self._several, self._works = job, spool, keep, several, works
         self._context = json.loads(job.context)
         self._again = again_of(self._context)
         self._lines = index_of(spool)
@@ -124,8 +124,9 @@ class Collector:
 
     def groups(self, path: Path, tally: Tally) -> Iterator[dict[str, Reply]]:
         """The replies in a file, in groups of at most AT_ONCE and about BYTES_AT_ONCE, each key -> reply; of several
-        replies to one request the first. Lines without a response and its status, or with a key that is not the job's,
-        are left out; so are lines that are no JSON object or have no key. What the lines are is added to `tally`.
+        replies to one request the first that is no error. Lines without a response and its status, or with a key that
+        is not the job's, are left out; so are lines that are no JSON object or have no key. What the lines are is added
+        to `tally`.
         """
         group: dict[str, Reply] = {}
         size = 0
@@ -134,8 +135,10 @@ class Collector:
             for line, most in lines_of(file, self._most_bytes):
                 found = self._read(line, most, tally) if line.strip() else None
                 if found and self.places[found[0]] not in self._done:
-                    group.setdefault(*found)
-                    size += len(found[1].body)
+                    key, reply = found
+                    if key not in group or group[key].status != 200 == reply.status:
+                        group[key] = reply
+                    size += len(reply.body)
                 if len(group) >= AT_ONCE or size >= BYTES_AT_ONCE:
                     yield group
                     group, size = {}, 0
@@ -149,8 +152,8 @@ class Collector:
         record that the store already has.
 
         A reply that was collected before is left out: the store has a batch's record that is an answer, or is not
-        older than the job (of a twin: it must be of the same request id). Where the store has another answer, there is
-        a ledger line only, once (`booked`).
+        older than the job (of a job with several batches: it must be of the same request id). Where the store has
+        another answer, there is a ledger line only, once (`booked`).
         """
         records: list[tuple[str, Record]] = []
         lines: list[Paid] = []
@@ -179,7 +182,7 @@ class Collector:
         """Whether the stored record is this reply."""
         if there is None or not there.batch:
             return False
-        if self._twin and (reply.request_id is None or there.request_id != reply.request_id):
+        if self._several and (reply.request_id is None or there.request_id != reply.request_id):
             return False
         return answers(there, self._job, again=place in self._again) or is_newer(there, self._job)
 

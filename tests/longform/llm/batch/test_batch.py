@@ -142,7 +142,8 @@ class Provider:
         for line in reversed(lines):
             assert line["method"] == "POST"
             status_code, body = self.answer(line["custom_id"], line["body"])
-            response = {"status_code": status_code, "request_id": "r", "body": body}
+            request_id = f"{batch['id']}-{line['custom_id'][:8]}"
+            response = {"status_code": status_code, "request_id": request_id, "body": body}
             document = {"id": "x", "custom_id": line["custom_id"], "response": response, "error": None}
             (out if status_code == 200 else bad).append(json.dumps(document).encode())
         out, bad = self.odd(out, bad)
@@ -286,6 +287,7 @@ def items_of(number: int, *, task: str = "t", start: int = 0) -> list[Item]:
 
 def keep(item: Item, context: Mapping[str, Any], reply: Reply) -> tuple[Record | None, Paid | None]:
     shared = {"endpoint": "e", "model": "m", "task": item.task, "prompt": item.prompt, "request": item.sent.encode()}
+    shared["request_id"] = reply.request_id
     if reply.status == 400:
         return Record(**shared, body=b"too long", state=TOMBSTONE, code="request", batch=True), None
     if reply.status != 200:
