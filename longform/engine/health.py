@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 import threading
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from longform.artifacts.rows import Rejected, Rows, read_batches
 from longform.artifacts.store import Part, Store
 from longform.engine.addresses import addresses, id_of
 from longform.errors import GateError
+from longform.lines import beginning
 from longform.llm.ask.types import Answer, Failure, Request
 from longform.llm.read.replies import without_thought
 from longform.llm.retry import MODEL_REASON, kind_of
@@ -41,7 +41,6 @@ PILOT = 30
 LEAST = 20
 CONFIDENCE = 0.95
 EXAMPLES, EXAMPLE_CHARACTERS, ID_CHARACTERS = 3, 100, 80  # examples of different texts, if there are
-WORD_CHARACTERS = 20  # a text is cut before a word, if that is no longer
 EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
@@ -79,7 +78,6 @@ SINGULAR = {
     "decline": "declines",
     "are": "is",
 }
-TERMINAL = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|\x1b.?")
 WHAT = re.compile("replies|questions|rows|stages|kinds")
 VERBS = re.compile(r"(?<=replies )(?:decline|are)|(?<=questions )are|(?<=rows )are")
 
@@ -295,7 +293,7 @@ class Examples:
 
 def _example(text: str, ids: Sequence[str], known: Mapping[str, str]) -> str:
     """A text in quotes, and its rows with their addresses as far as `known`; "" where there is neither."""
-    rows = "; ".join(", ".join(filter(None, (one_line(row, ID_CHARACTERS), known.get(row)))) for row in ids)
+    rows = "; ".join(", ".join(filter(None, (beginning(row, ID_CHARACTERS), known.get(row)))) for row in ids)
     quoted = quote(text) or ("no text" if rows else "")
     return f"{quoted} ({rows})" if rows else quoted
 
@@ -318,28 +316,9 @@ def gate_error(findings: Mapping[str, str]) -> GateError:
 
 
 def quote(text: str) -> str:
-    """The beginning of a text (`one_line`) in quotes, without a model's thought; "" if nothing is left of it."""
-    line = one_line(without_thought(text) or text)
+    """The beginning of a text in quotes, without a model's thought; "" if nothing is left of it."""
+    line = beginning(without_thought(text) or text, EXAMPLE_CHARACTERS)
     return f'"{line}"' if line else ""
-
-
-def one_line(text: str, most: int = EXAMPLE_CHARACTERS) -> str:
-    """The beginning of a text, at most so many characters and if possible whole words, on one line, without what steers
-    a terminal and without control characters, but for the joiners of Persian words and emoji.
-    """
-    plain = TERMINAL.sub(" ", text[: 20 * most])
-    line = "".join(sign if _is_shown(sign) else " " for sign in plain)
-    short = " ".join(line.split())
-    if len(short) <= most:
-        return short
-    cut = short[: most - 1]
-    word = cut.rfind(" ") if short[most - 1] != " " else -1
-    return f"{(cut[:word] if word >= most - 1 - WORD_CHARACTERS else cut).rstrip()}…"
-
-
-def _is_shown(sign: str) -> bool:
-    """Whether a character shows something, and does nothing else."""
-    return unicodedata.category(sign)[0] != "C" or sign in "\u200c\u200d"
 
 
 class _Tally:

@@ -370,7 +370,10 @@ class PendingRequests:
             failure = Failure(result.kind, result.message, pending.keys[-1], sample=pending.sample)
             self._resolve(pending, failure)
         elif not self._resolve_or_retry(pending, *result, recent=True):
-            self._resolve(pending, Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read."))
+            self._resolve(
+                pending,
+                Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read: run the same command again."),
+            )
 
 
 def next_attempt(
