@@ -33,7 +33,7 @@ from longform.llm.models import Models
 from longform.llm.offline import Rules
 
 if TYPE_CHECKING:
-    from longform.llm.prefetch import Batched
+    from longform.llm.batch.batched import Batched
 
 PARTS = 4  # of a group, as far as the rows of each stay within the bounds
 ROWS_PER_PART = (16_384, 32_768)  # fewer cost more in Prefect than they save, more cost memory

@@ -70,7 +70,7 @@ TEXTS_PER_CALL = 64
 TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
 
 if TYPE_CHECKING:
-    from longform.llm.prefetch import Batched
+    from longform.llm.batch.batched import Batched
 
 T = TypeVar("T")
 Embedded = tuple[Any, str | None, str | None]  # a vector, and the model and fingerprint that its reply names

@@ -22,9 +22,9 @@ from longform.llm.retry import Retry
 from longform.settings import api_key
 
 if TYPE_CHECKING:
+    from longform.llm.batch.batched import Batched
     from longform.llm.client import Client
     from longform.llm.offline import Rules
-    from longform.llm.prefetch import Batched
     from longform.llm.responses.store import ResponseStore
     from longform.llm.send.connections import Transport
     from longform.llm.send.dispatch import Dispatcher
@@ -133,7 +133,8 @@ class Models:
         endpoint refuses, Incomplete where it gives no answer for an hour or the models are closed; UsageError as of
         `dispatcher`.
         """
-        from longform.llm.prefetch import Batched, due_attempts, first_attempts, prefetch_stage
+        from longform.llm.batch.batched import Batched
+        from longform.llm.prefetch import due_attempts, first_attempts, prefetch_stage
 
         dispatcher, batched = self.dispatcher(endpoint), Batched()
         if online:

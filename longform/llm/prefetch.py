@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from longform.errors import BudgetError
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Endpoint, Failure, Request
+from longform.llm.batch.batched import Batched
 from longform.llm.batch.files import is_answered
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.batch.replies import choices_of, limit_of
@@ -26,28 +27,6 @@ from longform.llm.send.faults import fault_of, without_question
 REASONS_SHOWN = 3
 MOST_TOKENS = 100_000_000  # of a reply to a request that is not known any more
 REQUESTS_AT_ONCE = 64
-UNKNOWN_TO_BATCHES = (
-    "A question of {stage} was in no batch, as it depends on a reply: run the same command again; if that does not "
-    'help, set unbatched = "online" to have such questions asked singly, at full price.'
-)
-
-
-@dataclass(slots=True)
-class Batched:
-    """What the batches of a stage have done that may make no single calls. `left`: key -> why this question has no
-    answer now, in a sentence. `again`: the keys of failures that were asked again in this run.
-    """
-
-    left: dict[str, str] = field(default_factory=dict)
-    again: set[str] = field(default_factory=set)
-
-    def why(self, key: str, stage: str) -> str:
-        """Why a question has to wait, in a sentence."""
-        return self.left.get(key) or UNKNOWN_TO_BATCHES.format(stage=stage)
-
-    def has_asked_again(self, key: str) -> bool:
-        """Whether the result under this key is of this run, because a batch has asked it again."""
-        return key in self.again and key not in self.left
 
 
 def prefetch_stage(
