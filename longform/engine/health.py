@@ -16,8 +16,8 @@ method filters is no fault of the model.
 
 from __future__ import annotations
 
+import re
 import threading
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
-from longform.artifacts.rows import Rejected, read_batches
+from longform.artifacts.rows import Rejected, Rows, read_batches
 from longform.artifacts.store import Part, Store
+from longform.engine.addresses import addresses, id_of
 from longform.errors import GateError
+from longform.lines import beginning
 from longform.llm.ask.types import Answer, Failure, Request
 from longform.llm.read.replies import without_thought
 from longform.llm.retry import MODEL_REASON, kind_of
@@ -38,7 +40,7 @@ REPLIES = "replies"  # a counter of parts: what the model was asked for them
 PILOT = 30
 LEAST = 20
 CONFIDENCE = 0.95
-EXAMPLES, EXAMPLE_CHARACTERS = 3, 100  # different ones, of the first EXAMPLES_FROM rows
+EXAMPLES, EXAMPLE_CHARACTERS, ID_CHARACTERS = 3, 100, 80  # examples of different texts, if there are
 EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
@@ -50,7 +52,7 @@ FAULTS: dict[Fault, str] = {
     "cut_off": "replies are cut off",
     "unreadable": "replies cannot be read",
     "not_taken": "questions are not taken by the endpoint",
-    "degenerate": "replies are one word, the same words over and over, or their prompt",
+    "degenerate": "replies are one word, the same words over and over, or the prompt",
     "repeated": "replies repeat that to another question",
 }
 _FAULT_OF: dict[str, Fault] = {
@@ -65,6 +67,23 @@ _FAULT_OF: dict[str, Fault] = {
 _FAULTS: tuple[Fault, ...] = get_args(Fault)
 _COUNTED: dict[Fault, str] = {"abstained": "abstain", "unchanged": "leave the text as it was"}
 _LEAST: dict[Fault, int] = {"abstained": 1, "unchanged": 5}  # replies; of fewer a share of these says nothing
+
+SINGULAR = {
+    "replies": "reply",
+    "questions": "question",
+    "rows": "row",
+    "stages": "stage",
+    "kinds": "kind",
+    "decline": "declines",
+    "repeat": "repeats",
+    "abstain": "abstains",
+    "leave": "leaves",
+    "are": "is",
+}
+WHAT = re.compile("replies|questions|rows|stages|kinds")
+VERBS = re.compile(
+    r"(?<=replies )(?:decline|are|repeat)|(?<=questions )are|(?<=rows )are|abstain\Z|leave(?= the text as it was\Z)"
+)
 
 
 def fault_of(reason: str) -> Fault | None:
@@ -127,7 +146,18 @@ class Gate:
     def sentence(self) -> str:
         """What was found, e.g. `answer_open_book: 2 of 41 replies decline (4.9 %)`, with `, accepted` if so."""
         accepted = ", accepted" if self.accepted else ""
-        return f"{self.gate}: {self.found:,} of {self.checked:,} {self.what} ({percent(self.share)}){accepted}"
+        what = in_number(self.what, self.found, self.checked)
+        return f"{self.gate}: {self.found:,} of {self.checked:,} {what} ({percent(self.share)}){accepted}"
+
+
+def in_number(what: str, found: int, checked: int) -> str:
+    """What was found, with the verb for `found` of them and the noun for `checked`: `replies decline`, `replies
+    declines` after "1 of 41", `reply declines` after "1 of 1".
+    """
+    noun, verb = WHAT.match(what), VERBS.search(what)
+    if found == 1 and verb:
+        what = f"{what[: verb.start()]}{SINGULAR[verb[0]]}{what[verb.end() :]}"
+    return f"{SINGULAR[noun[0]]}{what[noun.end() :]}" if checked == 1 and noun else what
 
 
 def percent(share: float) -> str:
@@ -213,33 +243,70 @@ def _told(fault: Fault, system: str) -> str:
     return f"replies of {system} {_COUNTED[fault]}" if system else f"replies {_COUNTED[fault]}"
 
 
-def refusal(stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings) -> GateError | None:
-    """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy."""
+def refusal(
+    stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings, inputs: Sequence[Rows] = ()
+) -> GateError | None:
+    """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy.
+    `inputs`: the rows that the stage reads.
+    """
     faults: dict[str, Fault] = {what: fault for fault, what in FAULTS.items()}
     for gate in gates_of(stage, parts, ceilings):
         if gate.is_above:
-            fault = faults.get(gate.what)
-            stored = islice(_stored_examples(store, parts, fault), EXAMPLES_FROM) if fault else ()
-            examples = list(dict.fromkeys(stored))[:EXAMPLES]
-            return _error(stage, f"{gate.found:,} of its {gate.checked:,} {gate.what}", gate.ceiling, examples)
+            examples = Examples()
+            if fault := faults.get(gate.what):
+                for text, row in islice(_stored_examples(store, parts, fault), EXAMPLES_FROM):
+                    examples.add(text, row)
+            return _error(stage, "its", gate.found, gate.checked, gate.what, gate.ceiling, examples.words(inputs))
     return None
 
 
-def _stored_examples(store: Store, parts: Iterable[Part], fault: Fault) -> Iterator[str]:
-    """The texts of rejected rows with this fault: the reply, else what is said of it."""
+def _stored_examples(store: Store, parts: Iterable[Part], fault: Fault) -> Iterator[tuple[str, str]]:
+    """(text, id) of rejected rows with this fault; the text is the reply, else what is said of it."""
     for part in parts:
         if any(fault_of(reason) == fault for _, reason, _ in part.rejected):
-            for batch in read_batches(store.rejected_path(part), 100, ["reason", "detail", "raw"]):
+            for batch in read_batches(store.rejected_path(part), 100, ["key", "reason", "detail", "raw"]):
                 for row in batch.to_pylist():
                     if fault_of(row["reason"]) == fault:
-                        yield row["raw"] or row["detail"] or ""
+                        yield row["raw"] or row["detail"] or "", row["key"]
 
 
-def _error(stage: str, found: str, ceiling: float, examples: Iterable[str]) -> GateError:
-    """The error of a stage with too many of one fault. `found`: e.g. `27 of its first 30 replies decline`."""
-    quoted = ", ".join(filter(None, map(quote, examples)))
-    such = f", e.g. {quoted}" if quoted else ""
-    return gate_error({stage: f"{stage}: {found} (ceiling {percent(ceiling)}){such}"})
+class Examples:
+    """Examples of a fault for people: up to EXAMPLES different texts, each with the ids of rows that it is of."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, list[str]] = {}
+
+    def add(self, text: str, row: str | None) -> None:
+        """Note a text, and the id of its row if that is known, unless there are enough."""
+        if text in self._ids or len(self._ids) < EXAMPLES:
+            ids = self._ids.setdefault(text, [])
+            if row is not None and row not in ids and len(ids) < EXAMPLES:
+                ids.append(row)
+
+    def words(self, inputs: Sequence[Rows]) -> str:
+        """The examples as `"I cannot" (x.com/1, https://x.com/q/1), "No." (x.com/2)`: of EXAMPLES rows in all, where
+        texts are equal. `inputs`: the rows that the stage reads, which tell addresses.
+        """
+        more = EXAMPLES - len(self._ids)
+        ids = {
+            text: rows[: 1 + more] if number == 0 else rows[:1] for number, (text, rows) in enumerate(self._ids.items())
+        }
+        known = addresses((row for rows in ids.values() for row in rows), inputs)
+        return ", ".join(filter(None, (_example(text, rows, known) for text, rows in ids.items())))
+
+
+def _example(text: str, ids: Sequence[str], known: Mapping[str, str]) -> str:
+    """A text in quotes, and its rows with their addresses as far as `known`; "" where there is neither."""
+    rows = "; ".join(", ".join(filter(None, (beginning(row, ID_CHARACTERS), known.get(row)))) for row in ids)
+    quoted = quote(text) or ("no text" if rows else "")
+    return f"{quoted} ({rows})" if rows else quoted
+
+
+def _error(stage: str, of: str, found: int, checked: int, what: str, ceiling: float, examples: str) -> GateError:
+    """The error of a stage with too many of one fault. `of`: `its`, or `its first`. `what`: the fault in words."""
+    such = f", e.g. {examples}" if examples else ""
+    told = f"{found:,} of {of} {checked:,} {in_number(what, found, checked)} (ceiling {percent(ceiling)})"
+    return gate_error({stage: f"{stage}: {told}{such}"})
 
 
 def gate_error(findings: Mapping[str, str]) -> GateError:
@@ -253,16 +320,9 @@ def gate_error(findings: Mapping[str, str]) -> GateError:
 
 
 def quote(text: str) -> str:
-    """The beginning of a text (`one_line`) in quotes, without a model's thought; "" if nothing is left of it."""
-    line = one_line(without_thought(text) or text)
+    """The beginning of a text in quotes, without a model's thought; "" if nothing is left of it."""
+    line = beginning(without_thought(text) or text, EXAMPLE_CHARACTERS)
     return f'"{line}"' if line else ""
-
-
-def one_line(text: str) -> str:
-    """The beginning of a text, at most EXAMPLE_CHARACTERS, on one line and without control characters."""
-    line = "".join(sign if unicodedata.category(sign)[0] != "C" else " " for sign in text[: 20 * EXAMPLE_CHARACTERS])
-    short = " ".join(line.split())
-    return short if len(short) <= EXAMPLE_CHARACTERS else f"{short[: EXAMPLE_CHARACTERS - 1].rstrip()}…"
 
 
 class _Tally:
@@ -271,15 +331,17 @@ class _Tally:
     def __init__(self) -> None:
         self.checked = 0
         self.found: Counter[Fault] = Counter()
-        self.examples: defaultdict[Fault, list[str]] = defaultdict(list)
+        self.examples: defaultdict[Fault, Examples] = defaultdict(Examples)
 
-    def add(self, number: int, fault: Fault | None = None, example: str = "") -> None:
-        """Count `number` outcomes, all with this fault or, for None, with none."""
+    def add(self, number: int, fault: Fault | None = None, example: tuple[str, str | None] | None = None) -> None:
+        """Count `number` outcomes, all with this fault or, for None, with none. `example`: a text, and the id of its
+        row.
+        """
         self.checked += number
         if fault is not None:
             self.found[fault] += number
-            if len(self.examples[fault]) < EXAMPLES and example not in self.examples[fault]:
-                self.examples[fault].append(example)
+            if example is not None:
+                self.examples[fault].add(*example)
 
     def worst(self, ceilings: Ceilings) -> Fault | None:
         """A fault whose share is above its ceiling by its lower bound; None if there is none, or it is too early."""
@@ -292,10 +354,18 @@ class _Tally:
 class Health:
     """The health of a stage while it is being made, counted from many threads: its replies as they come, and the rows
     that are made of them, since some faults are only seen in these. `on_decided` is called when the pilot has passed.
+    `inputs`: the rows that the stage reads, for the ids and addresses of examples.
     """
 
-    def __init__(self, stage: str, ceilings: Ceilings, on_decided: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        stage: str,
+        ceilings: Ceilings,
+        on_decided: Callable[[], None] = lambda: None,
+        inputs: Iterable[Any] = (),
+    ) -> None:
         self.stage, self.ceilings, self._on_decided = stage, ceilings, on_decided
+        self._inputs = [rows for rows in inputs if isinstance(rows, Rows)]
         self.decided = False
         self._begun = 0
         self._replies, self._rows = _Tally(), _Tally()
@@ -315,23 +385,29 @@ class Health:
         return UNBOUNDED if self.decided else PILOT - self._begun
 
     def add_reply(
-        self, reply: Answer | Failure, system: str = "", counted: Mapping[Fault, bool] = MappingProxyType({})
+        self,
+        reply: Answer | Failure,
+        item: Any = None,
+        system: str = "",
+        counted: Mapping[Fault, bool] = MappingProxyType({}),
     ) -> None:
-        """Count a reply. GateError if a share is above its ceiling by its lower bound. `counted`: as of `counted_of`,
-        of a question of this system.
+        """Count a reply. `item`: by which the stage knows the row that it asked for. GateError if a share is above its
+        ceiling by its lower bound. `counted`: as of `counted_of`, of a question of this system.
         """
         if isinstance(reply, Failure):
-            self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), _text_of(reply))
+            example = _text_of(reply), id_of(item, self._inputs)
+            self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), example)
             return
         for fault, found in counted.items():
-            self._add(self._systems[fault, system], 1, fault if found else None, reply.text, _told(fault, system))
+            example = (reply.text, id_of(item, self._inputs)) if found else ("", None)
+            self._add(self._systems[fault, system], 1, fault if found else None, example, _told(fault, system))
         self._add(self._replies, 1)
 
     def add_item(self, item: Any) -> None:
         """Count what a stage's body yielded: a row, a batch or a rejected row. Errors as of `add_reply`."""
         if isinstance(item, Rejected):
             if item.kind == "defect":
-                self._add(self._rows, 1, fault_of(item.reason), item.raw or item.detail or "")
+                self._add(self._rows, 1, fault_of(item.reason), (item.raw or item.detail or "", item.key))
         elif isinstance(item, pa.RecordBatch):
             self._add(self._rows, item.num_rows)
         elif item.get("response", "") is not None:  # else no model was asked for it
@@ -352,7 +428,12 @@ class Health:
         self._decide(waived=True)
 
     def _add(
-        self, tally: _Tally, number: int, fault: Fault | None = None, example: str = "", what: str | None = None
+        self,
+        tally: _Tally,
+        number: int,
+        fault: Fault | None = None,
+        example: tuple[str, str | None] | None = None,
+        what: str | None = None,
     ) -> None:
         """Count outcomes; GateError as of `add_reply`, also for every later outcome of the stage. `what`: what is told
         of them, by default the words of FAULTS.
@@ -361,8 +442,9 @@ class Health:
             tally.add(number, fault, example)
             worst = tally.worst(self.ceilings) if tally.found and not self._refused else None
             if worst is not None:
-                found = f"{tally.found[worst]:,} of its first {tally.checked:,} {what or FAULTS[worst]}"
-                error = _error(self.stage, found, self.ceilings.of(worst), tally.examples[worst])
+                such, told = tally.examples[worst].words(self._inputs), what or FAULTS[worst]
+                ceiling, found = self.ceilings.of(worst), tally.found[worst]
+                error = _error(self.stage, "its first", found, tally.checked, told, ceiling, such)
                 self._refused = error.findings
             if self._refused:
                 raise gate_error(self._refused)

@@ -388,7 +388,7 @@ class StageContext:
             for name in counters_of(request.system, counted):
                 self.count(name, 1)
             if health is not None:
-                health.add_reply(reply, request.system, counted)
+                health.add_reply(reply, item, request.system, counted)
             yield item, reply
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
@@ -455,7 +455,7 @@ class DryContext(StageContext):
     def __init__(
         self,
         store: Store,
-        asks: Callable[[Endpoint, Request], None],
+        asks: Callable[[Endpoint, Request, Any], None],
         embeds: Callable[[Endpoint, list[str]], None],
     ) -> None:
         super().__init__(store, None, "", "", lambda *_: None)
@@ -467,9 +467,9 @@ class DryContext(StageContext):
         return self._scratch
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[Any]:
-        """Pass each request to `asks`; yields nothing."""
-        for _, request in items:
-            self._asks(endpoint, request)
+        """Pass each request, and its item, to `asks`; yields nothing."""
+        for item, request in items:
+            self._asks(endpoint, request, item)
         yield from ()
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:

@@ -341,7 +341,7 @@ def _estimate(endpoint: Endpoint, task: str, tally: _Tally, usage: Usage | None)
     calls = sums["trips"] or sums["calls"]
     if not calls or endpoint.offline:
         return Figures(calls=calls, calls_about=calls, cached=sums["cached"])
-    most = most_output(endpoint, sums["limit"])
+    most = most_output(endpoint, sums["limit"], sums["replies"])
     tokens, share = _tokens(tally, usage, most), _cached_share(endpoint, sums)
     return Figures(
         calls=calls,

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.check
 
 __all__ = ["server"]
 
-EMPTY_SAYINGS = "replies are one word, the same words over and over, or their prompt"
+EMPTY_SAYINGS = "replies are one word, the same words over and over, or the prompt"
 SAID = {
     "same": "replies repeat that to another question",
     "word": EMPTY_SAYINGS,

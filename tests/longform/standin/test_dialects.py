@@ -266,7 +266,7 @@ def test_what_a_server_does_not_tell_is_booked_at_its_bound(server: Server, tmp_
     server.script = [Reply(200, said("fine", usage={"prompt_tokens": 9}))]
     with client_of(server, tmp_path, price=Price(0.0, 1_000_000.0)) as client:
         ask(client, "why?")
-        assert client.models.budget.spent_nano == 50 * 10**9
+        assert client.models.budget.spent_nano == (50 + 16) * 10**9
 
 
 # replies that are none
@@ -463,7 +463,7 @@ STOP = {
     ),
     "path": Case(404, {"detail": "Not Found"}, "base_url"),
     "moved": Case(308, b"", "base_url"),
-    "a page": Case(405, b"<html><title>Method Not Allowed</title>", "a page, Method Not Allowed"),
+    "a page": Case(405, b"<html><title>Method Not Allowed</title>", "Method Not Allowed, a page"),
     # https://github.com/ggml-org/llama.cpp/issues/3815
     "llama.cpp cannot": Case(501, error("no such thing", type="not_supported_error", code=501), "base_url"),
     "key": Case(401, error("Invalid Authentication", type="invalid_request_error"), "check the key SOME_KEY"),
