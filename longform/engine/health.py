@@ -84,6 +84,7 @@ WHAT = re.compile("replies|questions|rows|stages|kinds")
 VERBS = re.compile(
     r"(?<=replies )(?:decline|are|repeat)|(?<=questions )are|(?<=rows )are|abstain\Z|leave(?= the text as it was\Z)"
 )
+IS_COUNTED = re.compile(r"(?:abstains?|leaves? the text as it was)\Z")
 
 
 def fault_of(reason: str) -> Fault | None:
@@ -310,11 +311,16 @@ def _error(stage: str, of: str, found: int, checked: int, what: str, ceiling: fl
 
 
 def gate_error(findings: Mapping[str, str]) -> GateError:
-    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies."""
+    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies. What a method
+    counts is no failure, and not asked again.
+    """
     accept = " ".join(f"--accept {stage}" for stage in findings)
+    again = ", with --retry-errors to ask these questions again"
+    if all(IS_COUNTED.search(finding.partition(" (ceiling ")[0]) for finding in findings.values()):
+        again = ""
     return GateError(
-        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command, with "
-        f"--retry-errors to ask these questions again; {accept} goes on as it is, and the card will say so.",
+        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command{again}"
+        f"; {accept} goes on as it is, and the card will say so.",
         findings,
     )
 

@@ -267,9 +267,7 @@ class PendingRequests:
         wants, batched = partial(self._models.retry.wants, self._stage), self._models.batched.get(self._stage)
         if batched is not None and batched.has_asked_again(result.key):
             return False
-        if isinstance(result, Answer):
-            return wants("repeated") and self._repeats.has(pending.request, result.value)
-        return wants(result.kind)
+        return self._repeats.is_wanted_again(pending.request, result, wants)
 
     def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
         """Make the next attempt (see `next_attempt`). It is looked up in the store, unless stored replies are not to

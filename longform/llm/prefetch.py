@@ -13,12 +13,13 @@ from typing import Any
 
 from longform.errors import BudgetError
 from longform.llm.ask.tokens import upper_bound
-from longform.llm.ask.types import Endpoint, Failure, Request
+from longform.llm.ask.types import Endpoint, Request
 from longform.llm.batch.batched import Batched
 from longform.llm.batch.files import is_answered
 from longform.llm.batch.jobs import Counts, Item, Reply, prefetch
 from longform.llm.batch.replies import choices_of, limit_of
 from longform.llm.client import PendingRequest, stored_result, stored_step
+from longform.llm.read.repeated import Repeats
 from longform.llm.responses.records import TOMBSTONE, Paid, Record
 from longform.llm.send.bodies import Bodies, Completion, chat_key, read_completion, read_json
 from longform.llm.send.dispatch import Dispatcher
@@ -124,15 +125,16 @@ def due_attempts(
 ) -> Iterator[Item]:
     """The attempts that are due at each sample of each request: the first, where it has no stored reply; the next,
     where the stored reply is cut off, empty or not in the form; those again that led to a stored failure of a kind
-    that the user `wants` asked again, which are added to `batched`. Without questions that the batches have left.
+    that the user `wants` asked again, or to a reply that repeats one, which are added to `batched`. Without questions that the batches have left.
     """
-    get = dispatcher.store.replies
+    get, repeats = dispatcher.store.replies, Repeats()
     samples = _samples(dispatcher, endpoint, requests)
     while chunk := list(islice(samples, REQUESTS_AT_ONCE)):
         stored = get([each.key for each in chunk])
         for each in chunk:
             result = stored_result(each, stored.get(each.key), endpoint, get, dispatcher.clean)
-            again = isinstance(result, Failure) and wants(result.kind) and _go_back(each, batched, dispatcher, endpoint)
+            wanted = result is not None and repeats.is_wanted_again(each.request, result, wants)
+            again = wanted and _go_back(each, batched, dispatcher, endpoint)
             if (result is None or again) and each.keys[-1] not in batched.left:
                 batched.again |= {each.keys[-1]} if again else set()
                 yield _item(dispatcher, endpoint, each, again=again)

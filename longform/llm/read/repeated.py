@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -26,6 +27,14 @@ class Repeats:
             return reply
         why = "the reply is word for word that to another question"
         return Failure("repeated", why, reply.key, {"text": reply.text}, reply.sample)
+
+    def is_wanted_again(self, request: Request, result: Answer | Failure, wants: Callable[[str], bool]) -> bool:
+        """Whether a stored result is to be asked again: a failure of a kind that `wants` holds for, or likewise a reply
+        that repeats one.
+        """
+        if isinstance(result, Answer):
+            return wants("repeated") and self.has(request, result.value)
+        return wants(result.kind)
 
     def has(self, request: Request, value: Any) -> bool:
         """Whether the text of a reply, as it is in `Answer.value`, was the reply to another question before."""

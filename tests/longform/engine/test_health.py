@@ -164,6 +164,16 @@ def test_a_system_that_only_abstains_stops_its_stage_whatever_others_do_and_in_a
             deque(health.add_reply(ANSWER, None, of, {"abstained": abstains}) for of, abstains in replies)
 
 
+def test_only_failures_are_said_to_be_asked_again() -> None:
+    declined, abstained = (
+        f's: 20 of its first 20 replies {what} (ceiling 10 %), e.g. "They abstain"'
+        for what in ("decline", "of gs abstain")
+    )
+    assert "--retry-errors" in str(gate_error({"s": declined}))
+    assert "--retry-errors" in str(gate_error({"s": declined, "t": abstained}))
+    assert "then run the same command; --accept t goes on" in str(gate_error({"t": abstained}))
+
+
 def test_an_example_is_one_short_line_without_control_characters() -> None:
     assert quote("I\x1b[31m am\n\n sorry\u202e, " + "x" * 300) == '"I am sorry , ' + "x" * 86 + '…"'
     assert quote("\n") == ""
