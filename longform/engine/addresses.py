@@ -51,7 +51,7 @@ def addresses(ids: Iterable[str], inputs: Sequence[Rows]) -> dict[str, str]:
 
 def _rows_with(rows: Rows, ids: set[str], parents: Iterable[str]) -> Iterator[Row]:
     """The rows with these ids, with the columns of their ids, of addresses and of their `parents`."""
-    columns = {rows.key, _permalink(rows.schema), *parents} & set(rows.schema.names)
+    columns = {rows.key, _permalink(rows.schema) or rows.key, *parents} & set(rows.schema.names)
     wanted, left = pa.array(sorted(ids), pa.string()), len(ids)
     for batch in rows.of(rows.parts).batches(sorted(columns)):
         hits = batch.filter(pc.is_in(batch.column(rows.key), value_set=wanted)).to_pylist()
@@ -72,5 +72,6 @@ def _own_address(schema: pa.Schema, row: Row) -> str | None:
     link, name = (schema.metadata or {}).get(b"link", b"").decode(), _permalink(schema)
     parts = str(row[schema.metadata[b"key"].decode()]).split("/")
     address = row.get(name) if name else link.format(*parts) if len(parts) == link.count("{") > 0 else None
-    shown = isinstance(address, str) and address.startswith(("https://", "http://")) and address.isprintable()
-    return address if shown and " " not in address and len(address) <= LONGEST_ADDRESS else None
+    if not isinstance(address, str) or len(address) > LONGEST_ADDRESS or " " in address or not address.isprintable():
+        return None
+    return address if address.startswith(("https://", "http://")) else None

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.health import PILOT, Ceilings, Gate, Health, gate_error, gates_of, refusal
+from longform.engine.health import PILOT, Ceilings, Gate, Health, counted_of, gate_error, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.served import Served, served_of, warnings_of
@@ -29,6 +29,7 @@ from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
 from longform.llm.price import NANO
+from longform.llm.read.repeated import Repeats
 from longform.llm.retry import Retry
 from longform.llm.unanswered import merged
 from longform.machines import temporary
@@ -38,6 +39,7 @@ ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
 Watch = Callable[[], dict[str, Any]]
+Questions = Callable[[], Iterable[tuple[Any, Request]]]
 Made = TypeVar("Made", covariant=True)
 
 
@@ -307,8 +309,8 @@ class Build:
         )
         if call.online and call.name in self.batch:
             self._prefetch(call, list(to_make.values()), ceilings)
-            held = self.models.held.get(call.name, {})
-            to_make = {unit: replace(job, held=held) for unit, job in to_make.items()}
+            batched = self.models.batched.get(call.name)
+            to_make = {unit: replace(job, batched=batched) for unit, job in to_make.items()}
         self._make_parts(call, to_make, parts_of, ceilings)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
@@ -438,37 +440,43 @@ class Build:
         raised if their replies are of no use.
         """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
-            questions = self._questions(call.stage, jobs, endpoint)
-            first = list(islice(questions, 2 * PILOT))
+            questions = partial(self._questions, call.stage, jobs, endpoint)
+            first = list(islice(questions(), 2 * PILOT))
             if ceilings is not None and len(first) == 2 * PILOT:
-                self._send_batch(call, endpoint, first[:PILOT])
-                self._judge_pilot(call, endpoint, first[:PILOT], ceilings)
-                first = first[PILOT:]
-            self._send_batch(call, endpoint, chain(first, questions))
+                pilot = first[:PILOT]
+                self._send_batches(call, endpoint, partial(list, pilot))
+                self._judge_pilot(call, endpoint, pilot, ceilings)
+            self._send_batches(call, endpoint, questions)
 
-    def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[tuple[Any, Request]]) -> None:
-        """Have the provider's Batch API answer those of these questions that have no stored reply."""
-        self.models.prefetch(
+    def _send_batches(self, call: StageCall, endpoint: Endpoint, questions: Questions) -> None:
+        """Have the provider's Batch API answer those of these questions that have no stored reply; where none may be
+        asked by a single call, also the further attempts that their replies make due.
+        """
+        online = call.name in self.unbatched_online
+        while self.models.prefetch(
             endpoint,
-            (request for _, request in questions),
+            (request for _, request in questions()),
             stage=call.name,
             recipe=call.recipe.fingerprint,
             folder=self.store.home / "llm" / "batches",
             say=self.progress.say,
-            online=call.name in self.unbatched_online,
-        )
+            online=online,
+        ):
+            if online:
+                return
 
     def _judge_pilot(
         self, call: StageCall, endpoint: Endpoint, pilot: list[tuple[Any, Request]], ceilings: Ceilings
     ) -> None:
         """Raise GateError if too many replies to the questions of a pilot are of no use. Questions without a stored
-        reply are asked singly, as they would be later.
+        reply are asked singly, if they would be later.
         """
-        health = Health(call.name, ceilings, inputs=call.upstream.values())
+        health, repeats = Health(call.name, ceilings, inputs=call.upstream.values()), Repeats()
         client = self.models.client(endpoint, stage=call.name, recipe=call.recipe.fingerprint)
         with suppress(Incomplete):  # the unit meets it again, and says so
-            for item, reply in client.ask(pilot):
-                health.add_reply(reply, item)
+            for (item, request), reply in client.ask((each, each[1]) for each in pilot):
+                checked = repeats.checked(request, reply)
+                health.add_reply(checked, item, request.system, counted_of(request, checked))
 
     def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[tuple[Any, Request]]:
         """(item, request) of the requests that these units would send to an endpoint, found by running the stage's

@@ -4,6 +4,10 @@
     cut_off      the reply ends at the limit of tokens, or in the middle of a sentence
     unreadable   the reply is empty, or has not the form that was asked for
     not_taken    the endpoint does not take the question: too long, not acceptable
+    degenerate   the reply is one word, the same words over and over, or a text of its prompt
+    repeated     the reply is word for word that to another question
+    abstained    the reply abstains, which the method counts: no fault, but of no use where nearly all do
+    unchanged    the reply leaves the text it was to work on as it is: likewise
 
 A stage stops as soon as the lower 95 % bound of a share is above its ceiling, after LEAST replies at the earliest. Its
 first PILOT questions are a pilot: no further question is asked before their replies have come. What a rule of the
@@ -18,7 +22,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -39,7 +44,7 @@ EXAMPLES, EXAMPLE_CHARACTERS, ID_CHARACTERS = 3, 100, 80  # examples of differen
 EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
-Fault = Literal["refused", "cut_off", "unreadable", "not_taken"]
+Fault = Literal["refused", "cut_off", "unreadable", "not_taken", "degenerate", "repeated", "abstained", "unchanged"]
 Item = TypeVar("Item")
 
 FAULTS: dict[Fault, str] = {
@@ -47,6 +52,8 @@ FAULTS: dict[Fault, str] = {
     "cut_off": "replies are cut off",
     "unreadable": "replies cannot be read",
     "not_taken": "questions are not taken by the endpoint",
+    "degenerate": "replies are one word, the same words over and over, or the prompt",
+    "repeated": "replies repeat that to another question",
 }
 _FAULT_OF: dict[str, Fault] = {
     "refusal": "refused",
@@ -54,8 +61,12 @@ _FAULT_OF: dict[str, Fault] = {
     "length": "cut_off",
     "whitespace": "cut_off",
     "request": "not_taken",
+    "degenerate": "degenerate",
+    "repeated": "repeated",
 }
-
+_FAULTS: tuple[Fault, ...] = get_args(Fault)
+_COUNTED: dict[Fault, str] = {"abstained": "abstain", "unchanged": "leave the text as it was"}
+_LEAST: dict[Fault, int] = {"abstained": 1, "unchanged": 5}  # replies; of fewer a share of these says nothing
 
 SINGULAR = {
     "replies": "reply",
@@ -64,10 +75,16 @@ SINGULAR = {
     "stages": "stage",
     "kinds": "kind",
     "decline": "declines",
+    "repeat": "repeats",
+    "abstain": "abstains",
+    "leave": "leaves",
     "are": "is",
 }
 WHAT = re.compile("replies|questions|rows|stages|kinds")
-VERBS = re.compile(r"(?<=replies )(?:decline|are)|(?<=questions )are|(?<=rows )are")
+VERBS = re.compile(
+    r"(?<=replies )(?:decline|are|repeat)|(?<=questions )are|(?<=rows )are|abstain\Z|leave(?= the text as it was\Z)"
+)
+IS_COUNTED = re.compile(r"(?:abstains?|leaves? the text as it was)\Z")
 
 
 def fault_of(reason: str) -> Fault | None:
@@ -86,6 +103,10 @@ class Ceilings:
     cut_off: float = 0.1
     unreadable: float = 0.1
     not_taken: float = 0.1
+    degenerate: float = 0.1
+    repeated: float = 0.1
+    abstained: float = 0.8
+    unchanged: float = 0.9
 
     def of(self, fault: Fault) -> float:
         """The ceiling of a fault."""
@@ -158,14 +179,22 @@ def lower_bound_is_above(found: int, checked: int, ceiling: float) -> bool:
     return bool(betainc(found, checked - found + 1, ceiling) < 1 - CONFIDENCE)
 
 
-def gates_of(stage: str, parts: Iterable[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
-    """What the gates of a model stage find in its parts, one for each fault; [] if it got no reply. `accepted`:
+def gates_of(stage: str, parts: Sequence[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
+    """What the gates of a model stage find in its parts, one for each fault, and for each system one for what its
+    replies may do, but not nearly all (_COUNTED); [] if it got no reply. `accepted`:
     somebody said that the stage goes on as it is; this is noted only at gates whose share is above the ceiling.
     """
     checked, faults = count_replies(parts)
     if not checked:
         return []
     gates = [Gate(stage, "stage", what, faults[fault], checked, ceilings.of(fault)) for fault, what in FAULTS.items()]
+    counted = _sums(parts)
+    for fault, least in _LEAST.items():
+        for name, number in sorted(counted.items()):
+            system = name.removeprefix(f".{fault} of: ")
+            if system != name and number >= least:
+                found = counted[f"{fault}: {system}"]
+                gates.append(Gate(stage, "stage", _told(fault, system), found, number, ceilings.of(fault)))
     return [
         Gate(each.gate, each.of, each.what, each.found, each.checked, each.ceiling, accepted and each.is_above)
         for each in gates
@@ -189,18 +218,46 @@ def count_replies(parts: Iterable[Part]) -> tuple[int, Counter[Fault]]:
     return checked, faults
 
 
+def counted_of(request: Request, reply: Answer | Failure) -> dict[Fault, bool]:
+    """What an answer may do, but not nearly all (_COUNTED) -> whether it does; {} if the request says nothing of it."""
+    if isinstance(reply, Failure):
+        return {}
+    of: dict[Fault, Callable[[Any], object] | None] = {"abstained": request.abstains, "unchanged": request.unchanged}
+    return {fault: bool(does(reply.value)) for fault, does in of.items() if does is not None}
+
+
+def counters_of(system: str, counted: Mapping[Fault, bool]) -> list[str]:
+    """The counters of a part in which a reply to a question of this system is counted. `counted`: as of
+    `counted_of`.
+    """
+    does = [f"{fault}: {system}" for fault, found in counted.items() if found]
+    return [*(f".{fault} of: {system}" for fault in counted), *does]
+
+
+def _sums(parts: Iterable[Part]) -> Counter[str]:
+    """counter -> its sum over the parts."""
+    return sum((Counter(dict(part.counts)) for part in parts), Counter())
+
+
+def _told(fault: Fault, system: str) -> str:
+    """What is counted of a system, e.g. `replies of rr_gs_gpt4 abstain`."""
+    return f"replies of {system} {_COUNTED[fault]}" if system else f"replies {_COUNTED[fault]}"
+
+
 def refusal(
     stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings, inputs: Sequence[Rows] = ()
 ) -> GateError | None:
     """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy.
     `inputs`: the rows that the stage reads.
     """
-    for fault, gate in zip(FAULTS, gates_of(stage, parts, ceilings), strict=False):
+    faults: dict[str, Fault] = {what: fault for fault, what in FAULTS.items()}
+    for gate in gates_of(stage, parts, ceilings):
         if gate.is_above:
             examples = Examples()
-            for text, row in islice(_stored_examples(store, parts, fault), EXAMPLES_FROM):
-                examples.add(text, row)
-            return _error(stage, "its", gate.found, gate.checked, fault, ceilings, examples.words(inputs))
+            if fault := faults.get(gate.what):
+                for text, row in islice(_stored_examples(store, parts, fault), EXAMPLES_FROM):
+                    examples.add(text, row)
+            return _error(stage, "its", gate.found, gate.checked, gate.what, gate.ceiling, examples.words(inputs))
     return None
 
 
@@ -246,19 +303,24 @@ def _example(text: str, ids: Sequence[str], known: Mapping[str, str]) -> str:
     return f"{quoted} ({rows})" if rows else quoted
 
 
-def _error(stage: str, of: str, found: int, checked: int, fault: Fault, ceilings: Ceilings, examples: str) -> GateError:
-    """The error of a stage with too many of one fault. `of`: `its`, or `its first`."""
-    what, such = in_number(FAULTS[fault], found, checked), f", e.g. {examples}" if examples else ""
-    ceiling = percent(ceilings.of(fault))
-    return gate_error({stage: f"{stage}: {found:,} of {of} {checked:,} {what} (ceiling {ceiling}){such}"})
+def _error(stage: str, of: str, found: int, checked: int, what: str, ceiling: float, examples: str) -> GateError:
+    """The error of a stage with too many of one fault. `of`: `its`, or `its first`. `what`: the fault in words."""
+    such = f", e.g. {examples}" if examples else ""
+    told = f"{found:,} of {of} {checked:,} {in_number(what, found, checked)} (ceiling {percent(ceiling)})"
+    return gate_error({stage: f"{stage}: {told}{such}"})
 
 
 def gate_error(findings: Mapping[str, str]) -> GateError:
-    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies."""
+    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies. What a method
+    counts is no failure, and not asked again.
+    """
     accept = " ".join(f"--accept {stage}" for stage in findings)
+    again = ", with --retry-errors to ask these questions again"
+    if all(IS_COUNTED.search(finding.partition(" (ceiling ")[0]) for finding in findings.values()):
+        again = ""
     return GateError(
-        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command, with "
-        f"--retry-errors to ask these questions again; {accept} goes on as it is, and the card will say so.",
+        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command{again}"
+        f"; {accept} goes on as it is, and the card will say so.",
         findings,
     )
 
@@ -291,7 +353,7 @@ class _Tally:
         """A fault whose share is above its ceiling by its lower bound; None if there is none, or it is too early."""
         if self.checked < LEAST:
             return None
-        above = (f for f in FAULTS if lower_bound_is_above(self.found[f], self.checked, ceilings.of(f)))
+        above = (f for f in _FAULTS if lower_bound_is_above(self.found[f], self.checked, ceilings.of(f)))
         return next(above, None)
 
 
@@ -313,6 +375,7 @@ class Health:
         self.decided = False
         self._begun = 0
         self._replies, self._rows = _Tally(), _Tally()
+        self._systems: defaultdict[tuple[Fault, str], _Tally] = defaultdict(_Tally)
         self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -327,15 +390,24 @@ class Health:
         """How many further questions may be asked now; UNBOUNDED when the pilot has passed. It may be 0, or less."""
         return UNBOUNDED if self.decided else PILOT - self._begun
 
-    def add_reply(self, reply: Answer | Failure, item: Any = None) -> None:
+    def add_reply(
+        self,
+        reply: Answer | Failure,
+        item: Any = None,
+        system: str = "",
+        counted: Mapping[Fault, bool] = MappingProxyType({}),
+    ) -> None:
         """Count a reply. `item`: by which the stage knows the row that it asked for. GateError if a share is above its
-        ceiling by its lower bound.
+        ceiling by its lower bound. `counted`: as of `counted_of`, of a question of this system.
         """
         if isinstance(reply, Failure):
             example = _text_of(reply), id_of(item, self._inputs)
             self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), example)
-        else:
-            self._add(self._replies, 1)
+            return
+        for fault, found in counted.items():
+            example = (reply.text, id_of(item, self._inputs)) if found else ("", None)
+            self._add(self._systems[fault, system], 1, fault if found else None, example, _told(fault, system))
+        self._add(self._replies, 1)
 
     def add_item(self, item: Any) -> None:
         """Count what a stage's body yielded: a row, a batch or a rejected row. Errors as of `add_reply`."""
@@ -362,15 +434,23 @@ class Health:
         self._decide(waived=True)
 
     def _add(
-        self, tally: _Tally, number: int, fault: Fault | None = None, example: tuple[str, str | None] | None = None
+        self,
+        tally: _Tally,
+        number: int,
+        fault: Fault | None = None,
+        example: tuple[str, str | None] | None = None,
+        what: str | None = None,
     ) -> None:
-        """Count outcomes; GateError as of `add_reply`, also for every later outcome of the stage."""
+        """Count outcomes; GateError as of `add_reply`, also for every later outcome of the stage. `what`: what is told
+        of them, by default the words of FAULTS.
+        """
         with self._lock:
             tally.add(number, fault, example)
             worst = tally.worst(self.ceilings) if tally.found and not self._refused else None
             if worst is not None:
-                such, found = tally.examples[worst].words(self._inputs), tally.found[worst]
-                error = _error(self.stage, "its first", found, tally.checked, worst, self.ceilings, such)
+                such, told = tally.examples[worst].words(self._inputs), what or FAULTS[worst]
+                ceiling, found = self.ceilings.of(worst), tally.found[worst]
+                error = _error(self.stage, "its first", found, tally.checked, told, ceiling, such)
                 self._refused = error.findings
             if self._refused:
                 raise gate_error(self._refused)

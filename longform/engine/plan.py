@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from longform.artifacts.parts import group_of
@@ -55,9 +56,10 @@ class Planned(Figures):
 
     Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`:
     endpoint -> model where the price is unknown. `endpoint`: the name of its first endpoint, None without one.
-    `offline`: it asks no real model. `batch`: one of its models has a Batch API. `measured`: the length of replies is
-    estimated from stored ones. `web`: it asks the web, at most once for each row. `pilot`: of how many first questions
-    the replies are looked at before more is asked; None where nothing is left to be asked after them.
+    `offline`: it asks no real model. `batch`: one of its models has a Batch API. `unbatched`: what becomes of questions
+    that a batch leaves unanswered, "wait" or "online"; None unless it asks in batches. `measured`: the length of
+    replies is estimated from stored ones. `web`: it asks the web, at most once for each row. `pilot`: of how many first
+    questions the replies are looked at before more is asked; None where nothing is left to be asked after them.
     """
 
     stage: str
@@ -75,6 +77,7 @@ class Planned(Figures):
     endpoint: str | None = None
     offline: bool = True
     batch: bool = False
+    unbatched: str | None = None
     unpriced: dict[str, str] | None = None
     web: bool = False
     pilot: int | None = None
@@ -154,8 +157,9 @@ class Plan:
     """A builder that works out for each stage whether a build would make it, and why. It sends and writes nothing.
 
     The results are in `stages`. `force`: the stage that is to be made again. `retry`: which rows that a model could
-    not answer are to be asked again. `batch`: the stages in batch mode. With `responses`, the path or address of the
-    response store, the plan also counts the requests of each stage and estimates their costs.
+    not answer are to be asked again. With `responses`, the path or address of the response store, the plan also counts
+    the requests of each stage and estimates their costs. `unbatched`: stage -> what becomes of questions that a batch
+    leaves unanswered, of the stages in batch mode.
     """
 
     def __init__(
@@ -165,9 +169,10 @@ class Plan:
         force: str | None = None,
         retry: Retry = NO_RETRY,
         responses: Path | str | None = None,
-        batch: Collection[str] = (),
+        unbatched: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.store, self.force, self.retry, self.batch = store, force, retry, batch
+        self._unbatched = unbatched
+        self.store, self.force, self.retry = store, force, retry
         self.digests = Digests(store.home)
         self.stages: list[Planned] = []
         self.publication: Any = None
@@ -408,6 +413,7 @@ class Plan:
             "endpoint": call.endpoints[0].name,
             "offline": not online,
             "batch": any("batch" in endpoint.capabilities for endpoint in online),
+            "unbatched": self._unbatched.get(call.name) if online else None,
         }
         if not units.unmade:
             return replace(planned, **facts, **Figures().as_fields(), known=EXACT)
@@ -425,7 +431,7 @@ class Plan:
         """The size of the pilot of a stage that asks so many questions (None: unknown); None where it has none: the
         whole stage is no larger, or asks for vectors only.
         """
-        least = 2 * PILOT if call.name in self.batch else PILOT + 1
+        least = 2 * PILOT if call.name in self._unbatched else PILOT + 1
         asks = any(isinstance(each, Prompt) for each in call.arguments.values())
         return PILOT if asks and (calls is None or calls >= least) else None
 

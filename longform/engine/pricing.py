@@ -39,7 +39,7 @@ class Pricing:
     def __init__(self, where: Path | str) -> None:
         self._where = where
         self._opened = ExitStack()
-        self._longest: dict[str, tuple[int, int] | None] = {}
+        self._longest: dict[str, tuple[int, int, int] | None] = {}
         self.close = self._opened.close
 
     @cached_property
@@ -86,10 +86,11 @@ class Pricing:
         if call.stage.at_most.tokens is not None:
             return call.stage.at_most.tokens(sizes), 0.0
         longest = self._longest_question(call, sizes)
-        return (calls * longest[0], calls * most_output(endpoint, longest[1])) if longest else (UNKNOWN, UNKNOWN)
+        return (calls * longest[0], calls * most_output(endpoint, *longest[1:])) if longest else (UNKNOWN, UNKNOWN)
 
-    def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int] | None:
-        """Upper bounds of the tokens of (one prompt, all replies to it); None if the stage declares no questions.
+    def _longest_question(self, call: StageCall, sizes: Sizes) -> tuple[int, int, int] | None:
+        """Upper bounds of the tokens of (one prompt, all replies to it) and of the number of these replies; None if the
+        stage declares no questions.
         Worked out once for each call, with the first `sizes`.
         """
         fingerprint = call.recipe.fingerprint
@@ -97,7 +98,10 @@ class Pricing:
             declared = call.stage.at_most.questions
             requests = declared(sizes) if declared else ()
             replies = [request.max_tokens * request.samples for request in requests]
-            self._longest[fingerprint] = (max(map(tokens_at_most, requests)), max(replies)) if requests else None
+            samples = max((request.samples for request in requests), default=0)
+            self._longest[fingerprint] = (
+                (max(map(tokens_at_most, requests)), max(replies), samples) if requests else None
+            )
         return self._longest[fingerprint]
 
     def _tokens_about(

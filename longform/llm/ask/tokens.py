@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-TOKENS_A_REQUEST = 64
+TOKENS_A_REQUEST = 512
 
 _PIECES = re.compile(
     r"(?P<word>(?:[^\r\n\w]|_)?[A-Z]*[a-z]+(?:'(?:s|t|re|ve|m|ll|d)\b)?)"
@@ -31,8 +31,9 @@ def upper_bound(sent: str) -> int:
     """An upper bound of the prompt tokens of a request: a token for each byte of its body `sent`, and
     TOKENS_A_REQUEST.
 
-    It is used to reserve money. A token of a byte-level vocabulary is at least one byte. The tokens that frame each
-    message are covered by the field names and signs of the body.
+    So much money is reserved, and no more of a server's count is believed. A token of a byte-level vocabulary is at
+    least one byte. The tokens that frame each message are covered by the field names and signs of the body; templates
+    that add a system prompt or a date take some hundred tokens.
     """
     return len(sent.encode("utf-8", "surrogatepass")) + TOKENS_A_REQUEST
 

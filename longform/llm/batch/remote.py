@@ -286,6 +286,11 @@ def pauses_up_to(seconds: float) -> Iterator[float]:
         left -= pause
 
 
+def status_of(batch: dict[str, Any]) -> str:
+    """The status of a provider's batch in lower case; "none" where it has none."""
+    return str(batch.get("status")).lower()
+
+
 def _name(batch: dict[str, Any]) -> Any:
     """The job name in the metadata of a provider's batch; None if it has none."""
     metadata = batch.get("metadata")

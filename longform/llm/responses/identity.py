@@ -28,8 +28,8 @@ class Held(Protocol):
 
     named: str
 
-    def holdings(self) -> Holdings:
-        """What the database holds; without patience."""
+    def holdings(self, *, patient: bool = False) -> Holdings:
+        """What the database holds; `patient`: it is waited for."""
 
 
 class Memory:
@@ -50,7 +50,7 @@ class Memory:
 
     def check(self, database: Held) -> None:
         """Raise StoreError where the database is another one than this home remembers, or holds less."""
-        known, found = self._known, database.holdings()
+        known, found = self._known, database.holdings(patient=True)
         if known is None or not _held(known):
             return
         if found.id != known.id:
@@ -69,9 +69,11 @@ class Memory:
         used = f"{self._named[:1].lower()}{self._named[1:]} held {_amount(self._known)}"
         return StoreError(f"{named} is not the one that this home used: {used}. Use that one, or {FORGET}.")
 
-    def note(self, database: Held) -> None:
-        """Remember what the database holds. StoreError where that cannot be written or the database does not say."""
-        found = database.holdings()
+    def note(self, database: Held, *, patient: bool = True) -> None:
+        """Remember what the database holds. StoreError where that cannot be written or the database does not say, for
+        which it is waited for if `patient`.
+        """
+        found = database.holdings(patient=patient)
         if found != self._known or database.named != self._named:
             write_json(self._path, {**asdict(found), "named": database.named})
             self._known, self._named = found, database.named
@@ -89,7 +91,7 @@ class Memory:
 
     def _note_quietly(self, database: Held) -> None:
         with suppress(StoreError):
-            self.note(database)
+            self.note(database, patient=False)
 
     def end(self, database: Held) -> None:
         """Remember what the database holds before it is closed, if it says so and that can be written."""

@@ -7,8 +7,9 @@ Beside the tables of longform/llm/responses/records.py:
 
 Each process has one event loop in a thread of its own, and a few connections. A lost connection is opened again for up
 to half a minute, and its work is repeated; a line of the ledger has an id, so that it is never written twice. That half
-minute begins with the first failure and is the same for all who wait: once it is over, all fail at once, until the
-database answers again. Texts are stored with escapes, because a server may send characters that a database cannot
+minute begins with the first failure, is the same for all who wait, and for who opens the store: once it is over, all
+fail at once, until the database answers again. A transaction whose process sleeps is ended by the server, so that
+nobody waits for its locks. Texts are stored with escapes, because a server may send characters that a database cannot
 store.
 """
 
@@ -49,6 +50,9 @@ from longform.llm.responses.records import (
     PUT,
     PUT_UNLESS_USABLE,
     REPLY,
+    SELECT_LEDGER,
+    SELECT_LEDGER_OF,
+    SELECT_STATS,
     Holdings,
     Line,
     Paid,
@@ -67,10 +71,13 @@ FORMAT = 2
 CONNECTIONS = 4
 CONNECT_SECONDS = 10.0
 END_SECONDS = 10.0
-COMMAND_SECONDS = 60.0
+ATTEMPT_SECONDS = 15.0
+WHOLE_TABLE_SECONDS = 60.0
 MIGRATION_SECONDS = 3_600.0
 PATIENCE_SECONDS = 30.0
+SILENT_SECONDS = 1.0
 GONE_SECONDS = 5.0
+ASLEEP_SECONDS = 10
 LEASE_SECONDS = 60.0
 HOLDER_SECONDS = 20.0
 
@@ -116,6 +123,7 @@ FROM unnest($1::bytea[], $2::bigint[]) AS given(key, checksum) WHERE there.key =
 """
 _SET_META = "INSERT INTO longform.meta(k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
 _META = "SELECT k, v FROM longform.meta"
+_OF_WHOLE_TABLES = frozenset({SELECT_STATS, SELECT_LEDGER, SELECT_LEDGER_OF})
 _TABLES = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'longform'"
 _ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'longform', 'big')})"
 
@@ -163,6 +171,7 @@ _PASSING = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
     asyncpg.TransactionRollbackError,
 )
@@ -187,29 +196,37 @@ Entry = tuple[Sequence[tuple[str, Record]], Sequence[Line], list[Row]]  # the ro
 
 
 class Outage:
-    """How long a database has not answered; the same for all who wait for it. To be used in one event loop."""
+    """How long a database has not answered; the same for all who wait for it. `say` is called once an outage, with a
+    line, when it has lasted SILENT_SECONDS. To be used in one event loop.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, named: str, say: Callable[[str], None]) -> None:
+        self._named, self._say, self._said = named, say, False
         self._since: float | None = None
-        self._last, self._until = 0.0, 0.0
+        self._last = self._until = self._answered = 0.0
         self._error: Exception | None = None
 
     def failed(self, error: Exception, began: float) -> bool:
         """Note that an attempt failed, which began at this time; whether to give up, as all have failed for
-        PATIENCE_SECONDS.
+        PATIENCE_SECONDS. What began before the database last answered counts from then on.
         """
         now = time.monotonic()
         if self._since is None or began - self._last > PATIENCE_SECONDS:  # nobody tried in between
-            self._since = began
+            self._since, self._said = max(began, self._answered), False
         self._last = now
-        if now - self._since < PATIENCE_SECONDS:
-            return False
-        self._error, self._until = error, now + GONE_SECONDS
-        return True
+        if now - self._since >= PATIENCE_SECONDS:
+            self._error, self._until = error, now + GONE_SECONDS
+            return True
+        if now - self._since >= SILENT_SECONDS and not self._said:
+            self._said = True
+            why = type(error).__name__
+            self._say(f"{self._named} does not answer ({why}): waiting for it, {PATIENCE_SECONDS:.0f} s at most.")
+        return False
 
     def over(self) -> None:
         """Note that the database answered."""
         self._since, self._error = None, None
+        self._answered = time.monotonic()
 
     def seconds_for(self, work_seconds: float) -> float:
         """How long an attempt may take that is otherwise allowed so many seconds: less once somebody waited in vain."""
@@ -225,21 +242,30 @@ class PostgresDatabase:
     """The database at a URL postgresql://user:password@host:port/database, as a `Database`
     (longform/llm/responses/store.py); missing tables are created.
 
-    StoreError where it cannot be reached or used; messages name only host, port and database. Leases of keys run out
-    `lease_seconds` after their last renewal. `unstored`: the folder for answers that cannot be stored; None: they are
-    lost.
+    StoreError where it cannot be used, or not be reached for PATIENCE_SECONDS, or its host is unknown; messages name
+    only host, port and database. Leases of keys run out `lease_seconds` after their last renewal. `unstored`: the
+    folder for answers that cannot be stored; None: they are lost. `say` is called, from the database's thread, when it
+    is waited for.
     """
 
     exclusive = False
     rows_per_query = 256
 
-    def __init__(self, url: str, *, lease_seconds: float = LEASE_SECONDS, unstored: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        unstored: Path | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.named = f"The response store at {_place(url)}"
         self._lease_seconds = lease_seconds
         self._owner = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:12]}"
         self._renewing: asyncio.Task[None] | None = None
         self._pool: Any = None
-        self._outage = Outage()
+        self._outage = Outage(self.named, say)
+        self._at_work: set[Any] = set()
         self._unstored = Unstored(unstored)
         self._puts = Groups(self.named, partial(self._call, self._put_all), self._keep)
         self._leases = Groups(self.named, partial(self._call, self._grant))
@@ -255,7 +281,9 @@ class PostgresDatabase:
             raise
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        return list(self._call(self._do, lambda connection: connection.fetch(query, *values)))
+        seconds = WHOLE_TABLE_SECONDS if query in _OF_WHOLE_TABLES else ATTEMPT_SECONDS
+        work = partial(self._do, lambda connection: connection.fetch(query, *values), work_seconds=seconds)
+        return list(self._call(work))
 
     def change(self, query: str, *values: Any, then: Iterable[tuple[str, Sequence[Row]]] = ()) -> int:
         async def change(connection: Any) -> int:
@@ -291,10 +319,11 @@ class PostgresDatabase:
                 await connection.execute(COUNT_PURGED, deleted)
                 return deleted
 
-        return int(self._call(self._do, purge))
+        return int(self._call(partial(self._do, purge, work_seconds=WHOLE_TABLE_SECONDS)))
 
-    def holdings(self) -> Holdings:
-        found = self._call(self._do, lambda connection: connection.fetchrow(HOLDINGS), 0.0, PATIENCE_SECONDS)
+    def holdings(self, *, patient: bool = False) -> Holdings:
+        patience_seconds = PATIENCE_SECONDS if patient else 0.0
+        found = self._call(self._do, lambda connection: connection.fetchrow(HOLDINGS), patience_seconds)
         return Holdings(found[0] or "", found[1], int(found[2] or 0), found[3])
 
     def faults(self, *, repair: bool) -> list[str]:
@@ -329,7 +358,7 @@ class PostgresDatabase:
         """
         rows = sorted((row for *_, rows in entries for row in rows), key=itemgetter(0))
         lines = _ledger_rows(line for _, lines, _ in entries for line in lines)
-        await self._do(partial(_write, PUT, rows, lines), work_seconds=PATIENCE_SECONDS)
+        await self._do(partial(_write, PUT, rows, lines))
         return [None] * len(entries)
 
     def _keep(self, entries: list[Entry], errors: list[Exception]) -> list[Exception]:
@@ -355,7 +384,7 @@ class PostgresDatabase:
                 found = await connection.fetch(_ANSWERED, list(granted - asked_again), self._owner)
                 return granted - {row[0] for row in found}
 
-        granted = await self._do(grant, work_seconds=PATIENCE_SECONDS)
+        granted = await self._do(grant)
         return [granted.intersection(some) for some, _ in asked]
 
     async def _renew(self) -> None:
@@ -363,52 +392,58 @@ class PostgresDatabase:
         while True:
             await asyncio.sleep(self._lease_seconds / 5)
             with suppress(StoreError):
-                await self._do(
-                    lambda connection: connection.execute(_RENEW, self._owner, self._lease_seconds),
-                    work_seconds=PATIENCE_SECONDS,
-                )
+                await self._do(lambda connection: connection.execute(_RENEW, self._owner, self._lease_seconds))
 
     # connections
 
     async def _connect(self, url: str) -> None:
-        """Open the pool of connections, and create or check the tables; StoreError at once where that fails."""
+        """Open the pool of connections, and create or check the tables."""
         self._pool = await asyncpg.create_pool(
             url,
             min_size=0,
             max_size=CONNECTIONS,
             timeout=CONNECT_SECONDS,
-            init=_with_any_text,
+            init=_set_up,
             reset=_without_reset,
             server_settings={"application_name": "longform"},
         )
-        await self._do(self._prepare, 0.0, MIGRATION_SECONDS)
+        if not await self._do(self._is_prepared, unknown_host_ends=True):
+            await self._do(self._prepare, work_seconds=MIGRATION_SECONDS)
 
     async def _do(
         self,
         work: Callable[[Any], Awaitable[T]],
         patience_seconds: float = PATIENCE_SECONDS,
-        work_seconds: float = COMMAND_SECONDS,
+        work_seconds: float = ATTEMPT_SECONDS,
+        *,
+        unknown_host_ends: bool = False,
     ) -> T:
         """The result of `work`, which is called with a connection. If the connection is lost or refused, or the
         transaction was rolled back (a deadlock), all of the work is repeated, until the database has not answered for
         `patience_seconds`, or this work has been tried for so long. An attempt that takes more than `work_seconds`
-        counts as a lost connection. StoreError after that, and at once for any other error of the database, or while it
-        counts as gone. To be awaited in the database's own event loop.
+        counts as a lost connection, and the next one gets a new connection. StoreError after that, and at once for any
+        other error of the database, or while it counts as gone. To be awaited in the database's own event loop.
         """
         deadline, pause = time.monotonic() + patience_seconds, 0.05
         while True:
             if gone := self._outage.gone:
                 raise self._failed(gone)
-            began = time.monotonic()
+            began, seconds = time.monotonic(), self._outage.seconds_for(work_seconds)
             try:
-                result = await self._attempt(work, self._outage.seconds_for(work_seconds))
+                result = await self._attempt(work, seconds)
                 self._outage.over()
                 return result
             except _PASSING as error:
+                if isinstance(error, ValueError) or (unknown_host_ends and isinstance(error, socket.gaierror)):
+                    raise self._failed(error) from None
                 answered = isinstance(error, asyncpg.TransactionRollbackError) or not patience_seconds
                 over = not answered and self._outage.failed(error, began)
-                if over or time.monotonic() >= deadline or isinstance(error, ValueError):
+                if over:
+                    self._break_off()
+                if over or time.monotonic() >= deadline:
                     raise self._failed(error) from None
+                if time.monotonic() - began >= seconds:  # the others may have been forgotten on the way as well
+                    await self._pool.expire_connections()
             except (asyncpg.PostgresError, ValueError, OverflowError) as error:
                 raise self._failed(error) from None
             await asyncio.sleep(pause)
@@ -419,15 +454,22 @@ class PostgresDatabase:
         a server that hangs would not even confirm that work is cancelled.
         """
         connection = await self._pool.acquire(timeout=seconds)
-        watch = asyncio.get_running_loop().call_later(seconds, connection.terminate)
+        watch = asyncio.get_running_loop().call_later(seconds, _terminate, connection)
+        self._at_work.add(connection)
         try:
             return await work(connection)
         except asyncio.CancelledError:
-            connection.terminate()
+            _terminate(connection)
             raise
         finally:
             watch.cancel()
+            self._at_work.discard(connection)
             await self._pool.release(connection)
+
+    def _break_off(self) -> None:
+        """End all connections at work: nobody is to wait longer for a database that has been waited for in vain."""
+        for connection in self._at_work:
+            _terminate(connection)
 
     async def _do_for(self, *work: Any) -> Any:
         """`_do` for callers in any other event loop; StoreError once the database is closed."""
@@ -451,25 +493,39 @@ class PostgresDatabase:
         except RuntimeError:
             raise closed(self.named) from None
 
+    async def _is_prepared(self, connection: Any) -> bool:
+        """Whether all tables are there, of this version; StoreError where they are of one that cannot be migrated, or
+        have keys of another one.
+        """
+        if not {"failing", "holder", "meta"} <= {row[0] for row in await connection.fetch(_TABLES)}:
+            return False
+        meta = dict(await connection.fetch(_META))
+        if (meta.get("format"), meta.get("key_version")) != (str(FORMAT), str(KEY_VERSION)):
+            raise self._of_another_release(meta)
+        return True
+
     async def _prepare(self, connection: Any) -> None:
         """Create the missing tables and migrate older ones, one process at a time; StoreError where existing tables
         are of another version, or have keys of another one.
         """
-        if not {"failing", "holder"} <= {row[0] for row in await connection.fetch(_TABLES)}:
-            async with connection.transaction(isolation="read_committed"):
-                await connection.execute(_ONE_AT_A_TIME)
-                if "meta" not in {row[0] for row in await connection.fetch(_TABLES)}:
-                    await connection.execute(_CREATE)
-                await connection.execute(_CREATE_HOLDER)  # an early release did without it
-                if dict(await connection.fetch(_META)) == {"format": "1", "key_version": str(KEY_VERSION)}:
-                    await _migrate(connection)
-        meta = dict(await connection.fetch(_META))
-        if (meta.get("format"), meta.get("key_version")) != (str(FORMAT), str(KEY_VERSION)):
-            raise StoreError(
-                f"{self.named} has format {meta.get('format', 'unknown')} and keys of version "
-                f"{meta.get('key_version', 'unknown')}; this release reads formats 1 and {FORMAT} with keys of version "
-                f"{KEY_VERSION}: use the release that wrote it."
-            )
+        async with connection.transaction(isolation="read_committed"):
+            await connection.execute(_ONE_AT_A_TIME)
+            if "meta" not in {row[0] for row in await connection.fetch(_TABLES)}:
+                await connection.execute(_CREATE)
+            await connection.execute(_CREATE_HOLDER)  # an early release did without it
+            meta = dict(await connection.fetch(_META))
+            if meta == {"format": "1", "key_version": str(KEY_VERSION)}:
+                await _migrate(connection)
+            elif (meta.get("format"), meta.get("key_version")) != (str(FORMAT), str(KEY_VERSION)):
+                raise self._of_another_release(meta)
+
+    def _of_another_release(self, meta: dict[str, str]) -> StoreError:
+        """The StoreError for tables of another version, or with keys of another one."""
+        return StoreError(
+            f"{self.named} has format {meta.get('format', 'unknown')} and keys of version "
+            f"{meta.get('key_version', 'unknown')}; this release reads formats 1 and {FORMAT} with keys of version "
+            f"{KEY_VERSION}: use the release that wrote it."
+        )
 
     async def _end(self) -> None:
         """Release this process's leases, if it took any, and close the pool, each within ten seconds. Errors are
@@ -559,10 +615,18 @@ async def _migrate(connection: Any) -> None:
         await connection.execute(_SET_META, name, value)
 
 
-async def _with_any_text(connection: Any) -> None:
+def _terminate(connection: Any) -> None:
+    """End a connection without a word to the server, unless that was done already."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()
+
+
+async def _set_up(connection: Any) -> None:
     """Set up a connection to encode texts as ASCII with Python's escapes: so it can store NUL, halves of surrogate
-    pairs, and characters that the database's encoding lacks.
+    pairs, and characters that the database's encoding lacks. A transaction whose process sleeps for ASLEEP_SECONDS is
+    ended, as others may wait for what it has locked.
     """
+    await connection.execute(f"SET idle_in_transaction_session_timeout = '{ASLEEP_SECONDS}s'")
     await connection.set_type_codec(
         "text",
         schema="pg_catalog",

@@ -201,7 +201,7 @@ class SqliteDatabase:
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
 
-    def holdings(self) -> Holdings:
+    def holdings(self, *, patient: bool = False) -> Holdings:
         number, records, purged, lines = self.rows(HOLDINGS)[0]
         return Holdings(str(number), records, int(purged or 0), lines)
 

@@ -8,6 +8,7 @@ database, for several processes.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import Counter
@@ -27,7 +28,6 @@ from longform.llm.responses.records import (
     DELETE_ITEMS,
     FAIL,
     FAILING,
-    FORGET_FAILED,
     JOB_KEYS,
     LEDGER,
     OPEN_JOBS,
@@ -100,8 +100,8 @@ class Database(Protocol):
     def purge(self, keys: list[bytes]) -> int:
         """Delete the records under these keys, and count them as purged; how many there were."""
 
-    def holdings(self) -> Holdings:
-        """What the database holds; StoreError at once where it cannot be reached."""
+    def holdings(self, *, patient: bool = False) -> Holdings:
+        """What the database holds; StoreError where it cannot be reached: at once, unless `patient`."""
 
     def faults(self, *, repair: bool) -> list[str]:
         """What is damaged in how the database is laid out, in its own words. With `repair` all that can be derived
@@ -304,11 +304,6 @@ class ResponseStore:
         found = await asyncio.to_thread(self.failing, list(faults))
         return {key: runs for key, (runs, _) in found.items()}
 
-    async def forget_failed(self, keys: Sequence[str]) -> None:
-        """Forget that these keys failed."""
-        for chunk in chunks(_bytes(sorted(set(keys))), self._database.rows_per_query):
-            await asyncio.to_thread(self._database.change, FORGET_FAILED, chunk)
-
     # batches
 
     def stage_job(self, job: Job, keys: Sequence[str]) -> None:
@@ -356,14 +351,14 @@ class _Opened:
     the home remembers, gets what ended processes could not store, and is remembered.
     """
 
-    def __init__(self, place: Path | str, read_only: bool, folder: Path | None) -> None:
+    def __init__(self, place: Path | str, read_only: bool, folder: Path | None, say: Callable[[str], None]) -> None:
         unstored = _beside(place, folder, "unstored") if folder else None
         self._memory = Memory(_beside(place, folder, "store.json")) if folder else None
         if self._memory and isinstance(place, Path):
             from longform.llm.responses.sqlite import sqlite_named
 
             self._memory.check_file(place, sqlite_named(place))
-        self.database = _database(place, read_only, unstored)
+        self.database = _database(place, read_only, unstored, say)
         try:
             if self._memory and unstored:
                 self._memory.check(self.database)
@@ -390,10 +385,17 @@ _users: Counter[Place] = Counter()
 _opening = threading.Lock()
 
 
-def open_responses(where: Path | str, *, read_only: bool = False, home: Path | None = None) -> ResponseStore:
+def open_responses(
+    where: Path | str,
+    *,
+    read_only: bool = False,
+    home: Path | None = None,
+    say: Callable[[str], None] | None = None,
+) -> ResponseStore:
     """The store of a SQLite file or a PostgreSQL URL. Its database is shared by all who open it in this process; each
     must close the store. BusyError where another process writes to the file, StoreError where it cannot be used or
-    another machine has it.
+    another machine has it. A PostgreSQL that does not answer is waited for, now and later, which is said once: by
+    `say`, from any thread, or on stderr.
 
     `home`: where a PostgreSQL store is remembered, and answers are kept that it does not take (None: nowhere); for a
     file this is its own folder. StoreError where the home remembers another store, or more answers than this one holds:
@@ -407,7 +409,7 @@ def open_responses(where: Path | str, *, read_only: bool = False, home: Path | N
     with _opening:
         chosen = _place(place, read_only, home)
         if chosen not in _open:
-            _open[chosen] = _Opened(*chosen)
+            _open[chosen] = _Opened(*chosen, say or _on_stderr)
         opened = _open[chosen]
         _users[chosen] += 1
         return ResponseStore(opened.database, partial(_let_go, chosen), opened.stored)
@@ -441,7 +443,12 @@ def _let_go(place: Place) -> None:
             _open.pop(place).close()
 
 
-def _database(place: Path | str, read_only: bool, unstored: Path | None) -> Database:
+def _on_stderr(text: str) -> None:
+    """Print a line to stderr in one write."""
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)
+
+
+def _database(place: Path | str, read_only: bool, unstored: Path | None, say: Callable[[str], None]) -> Database:
     """Open a SQLite file (a path) or a PostgreSQL database (a URL, for which `read_only` has no effect). The errors of
     `open_responses`.
     """
@@ -451,7 +458,7 @@ def _database(place: Path | str, read_only: bool, unstored: Path | None) -> Data
         return SqliteDatabase(place, read_only=read_only, durable=settings.durability() == "full", unstored=unstored)
     from longform.llm.responses.postgres import PostgresDatabase
 
-    return PostgresDatabase(place, unstored=unstored)
+    return PostgresDatabase(place, unstored=unstored, say=say)
 
 
 def _bytes(keys: Iterable[str]) -> list[bytes]:

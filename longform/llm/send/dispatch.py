@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longform.errors import Incomplete, LongformError, StoreError
+from longform.errors import Incomplete, LongformError
 from longform.llm.ask.types import Endpoint, broken_off
 from longform.llm.gate.limits import Gate
 from longform.llm.gate.sharing import SharedGate
@@ -45,6 +45,7 @@ LOOK_SECONDS = 0.5
 UNUSABLE = "unusable"
 
 T = TypeVar("T")
+Facts = TypeVar("Facts", bound=ReplyFacts)
 
 
 class Dispatcher:
@@ -53,8 +54,8 @@ class Dispatcher:
 
     `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
     counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
-    `run` and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before it counts as
-    never answered. `say` is called with what the user should know, from the event loop.
+    `run` (`ledger_run`) and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before
+    it counts as never answered. `say` is called with what the user should know, from the event loop.
     """
 
     def __init__(
@@ -81,9 +82,9 @@ class Dispatcher:
         self.gate = Gate(endpoint.concurrency, rpm=endpoint.rpm, tpm=endpoint.tpm)
         self.answered = 0
         self.one_by_one = False
-        self._say, self._lied = say, False
+        self._say, self._told_of_usage = say, False
         self.loop, self.api_key, self._transport = loop, api_key, transport
-        self._run, self._dataset = run, dataset
+        self.ledger_run, self._dataset, self.failed_runs = run, dataset, failed_runs
         self._machine = Machine(
             self.gate,
             budget,
@@ -310,7 +311,7 @@ class Dispatcher:
         """A key by which the provider knows an attempt that it has answered before, so that a reply that was lost is
         not paid twice, also after a kill: another one after each reply that came and was of no use.
         """
-        asked = [call.path, *call.keys, str(call.replies), self._run if call.again else "", call.sent]
+        asked = [call.path, *call.keys, str(call.replies), self.ledger_run if call.again else "", call.sent]
         return hashlib.sha256("\n".join(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
     async def _claim(self, claim: Claim) -> None:
@@ -327,18 +328,18 @@ class Dispatcher:
         self._do(self._machine.claimed(claim.calls, granted, usable))
 
     async def _release(self, release: Release) -> None:
-        """Give leases back. A store that fails halts the endpoint, else it would keep them as long as this process
+        """Give leases back. An error of any kind halts the endpoint, else it would keep them as long as this process
         lives.
         """
         try:
             await self.store.release(release.keys)
-        except StoreError as error:
-            self._do(self._machine.halt(error))
+        except (Exception, asyncio.CancelledError) as error:
+            self._do(self._machine.halt(self.as_ours(error)))
 
     async def _note(self, note: Note) -> None:
         """Count the run as one in which the call failed."""
         try:
-            runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self._run)
+            runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self.ledger_run)
         except (Exception, asyncio.CancelledError) as error:
             self._do(self._machine.halt(self.as_ours(error)))
             runs = {}
@@ -382,7 +383,7 @@ class Dispatcher:
             if part is None:
                 records.append(None)
                 continue
-            facts = self._believable(call, part[1])
+            facts = self.believable(part[1], call.input_bound, call.output_bound, len(call.keys))
             used = [sum(both) for both in zip(used, facts.tokens, strict=True)]
             thought += facts.reasoning_tokens
             records.append((self._record(base, outcome, part[0], facts), facts))
@@ -391,29 +392,35 @@ class Dispatcher:
         paid = self.paid(call.keys[0], call.stage, call.recipe, used, cost, answered=True, reasoning=thought)
         return records, cost or 0, paid
 
-    def _believable(self, call: Call, facts: ReplyFacts) -> ReplyFacts:
-        """The facts of a reply, their tokens bounded by what was sent and allowed; the first lie is told."""
+    def believable(self, facts: Facts, most_input: int, limit: int, number: int = 1) -> Facts:
+        """The facts of a reply, their tokens bounded as in longform/llm/send/usage.py; the first untrue ones are told.
+        `most_input` and `limit`: bounds of the prompt's tokens, and of those of all `number` choices together.
+        """
         asked, cached, answered = facts.tokens
-        likely = cached <= asked <= len(call.sent) and facts.reasoning_tokens <= answered <= call.output_bound
+        likely = cached <= asked <= most_input and facts.reasoning_tokens <= answered <= limit
         if likely:
             return facts
-        number = len(call.keys)
-        tokens, reasoning, lie = bounded_usage(
+        tokens, reasoning, untrue = bounded_usage(
             facts.tokens,
             facts.reasoning_tokens,
-            sent_bytes=len(call.sent),
-            max_tokens=call.output_bound // number,
-            n=number,
-            reasoning_beside="reasoning" in self.endpoint.capabilities,
+            endpoint=self.endpoint,
+            most_input=most_input,
+            limit=limit,
+            number=number,
         )
-        if lie is None:
+        if untrue is None:
             return facts
-        if not self._lied:
-            self._lied = True
-            beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
-            hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
-            self._say(f"{self.named} counts more tokens than can be ({lie}): the most that can be is booked{hint}")
+        beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
+        self.tell_untrue(
+            untrue, '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
+        )
         return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
+
+    def tell_untrue(self, untrue: str, hint: str = "") -> None:
+        """Tell the user, once, that the endpoint counts more tokens than can be."""
+        if not self._told_of_usage:
+            self._told_of_usage = True
+            self._say(f"{self.named} counts more tokens than can be ({untrue}): the most that can be is booked{hint}")
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
         """Commit a line of the ledger for an attempt that was lost or gave nothing usable, and may have been billed. A
@@ -445,9 +452,16 @@ class Dispatcher:
         """
         return cost_nano(self.price, input_tokens, cached_tokens, output_tokens, batch=batch) if self.price else None
 
+    def most_cost(self, most_input: int, limit: int, number: int = 1, *, batch: bool = False) -> int:
+        """The most that can be booked for a call with `number` replies of up to `limit` tokens together, in billionths
+        of a US dollar; 0 where the price is unknown. Cached input may be the dearer one.
+        """
+        output = most_output(self.endpoint, limit, number)
+        return max(self.cost(most_input, cached, output, batch=batch) or 0 for cached in (0, most_input))
+
     def _bound(self, call: Call) -> int:
         """The most that the call can cost, in billionths of a US dollar; 0 where the price is unknown."""
-        return self.cost(call.input_bound, 0, most_output(self.endpoint, call.output_bound)) or 0
+        return self.most_cost(call.input_bound, call.output_bound, len(call.keys))
 
     def paid(
         self,
@@ -466,7 +480,7 @@ class Dispatcher:
         `answered`: False for a call whose reply was lost or unusable.
         """
         return Paid(
-            run=self._run,
+            run=self.ledger_run,
             dataset=self._dataset,
             stage=stage,
             recipe=recipe,

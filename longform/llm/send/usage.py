@@ -1,15 +1,14 @@
 """How much of a server's usage can be true. A broken or lying server may claim any number of tokens, and a cost is made
 of them.
 
-    input   at most a token for each byte that was sent, and the frame that a chat template puts around each message
+    input   at most `ask.tokens.upper_bound` of what was sent
     cached  at most the input
-    output  at most max_tokens for each choice, reasoning included
+    output  at most `most_output` of the limit, reasoning included
 
-A token of a byte-level vocabulary is at least one byte. Templates that add a system prompt or a date take some hundred
-tokens (FRAME_TOKENS). Servers may stop a few tokens late (SLACK_TOKENS). Most limits are those of all that is billed;
-some servers mean the answer alone, and bill reasoning beside it. Where an endpoint is said to be one of these (the
-capability `reasoning`), the reasoning that the usage names may come on top, up to REASONING_FACTOR times the limit, and
-that much is set aside before a call.
+The same bounds are reserved before a call, so that no claim makes it dearer than what was set aside. Servers may stop a
+few tokens late (SLACK_TOKENS). Most limits are those of all that is billed; some servers mean the answer alone, and
+bill reasoning beside it. Where an endpoint is said to be one of these (the capability `reasoning`), the reasoning that
+the usage names may come on top, up to REASONING_FACTOR times the limit.
 """
 
 from __future__ import annotations
@@ -19,68 +18,66 @@ from typing import Any
 
 from longform.llm.ask.types import Endpoint
 
-FRAME_TOKENS, MESSAGE_TOKENS = 512, 16
 REASONING_FACTOR = 3
 SLACK_TOKENS = 16
 
 Tokens = tuple[int, int, int]
 
 
-def most_output(endpoint: Endpoint, limit: int) -> int:
-    """The most tokens that replies of up to `limit` tokens may be billed with, reasoning beside the limit included."""
-    return limit * (1 + REASONING_FACTOR) if "reasoning" in endpoint.capabilities else limit
+def most_output(endpoint: Endpoint, limit: int, number: int) -> int:
+    """The most tokens that `number` replies, of up to `limit` tokens together, may be billed with, reasoning beside the
+    limit included; 0 for a limit of 0 (texts to embed).
+    """
+    beside = REASONING_FACTOR * limit if "reasoning" in endpoint.capabilities else 0
+    return limit + SLACK_TOKENS * number + beside if limit else 0
 
 
 def bounded_usage(
     tokens: tuple[Any, Any, Any],
     reasoning: Any,
     *,
-    sent_bytes: int,
-    max_tokens: int,
-    n: int = 1,
-    messages: int = 1,
-    reasoning_beside: bool = False,
+    endpoint: Endpoint,
+    most_input: int,
+    limit: int,
+    number: int = 1,
 ) -> tuple[Tokens, int, str | None]:
     """((input, cached, output) tokens, reasoning tokens, what was untrue in a few words or None).
 
-    `tokens` and `reasoning` are as the server says: what is no whole number from 0 on counts as 0, what is above its
-    bound as the bound. `sent_bytes`: of the request's body; `max_tokens`: the limit of each of its `n` choices, 0 for
-    embeddings; `messages`: how many it has. `reasoning_beside`: the limit is that of the answer alone.
+    `tokens` and `reasoning` are as the server claims: what is no whole number from 0 on counts as 0, what is above its
+    bound as the bound. `most_input`: the upper bound of the input; `limit`: that of all `number` choices together, 0
+    for embeddings.
     """
-    said_input, said_cached, said_output = tokens
-    frame = FRAME_TOKENS + MESSAGE_TOKENS * messages
-    limit = max_tokens * n
-    allowed = limit + SLACK_TOKENS * n if limit else 0
-    thought = min(_count(reasoning), REASONING_FACTOR * limit) if reasoning_beside else 0
-    input_tokens, output = min(_count(said_input), sent_bytes + frame), min(_count(said_output), allowed + thought)
-    lies = [
-        _lie("input", said_input, input_tokens, f"{sent_bytes:,} bytes were sent"),
-        _lie(
-            "cached", said_cached, cached := min(_count(said_cached), input_tokens), f"the input has {input_tokens:,}"
-        ),
-        _lie("output", said_output, output, f"{limit:,} were allowed"),
-        _lie("reasoning", reasoning, thinking := min(_count(reasoning), output), f"the output has {output:,}"),
+    claimed_input, claimed_cached, claimed_output = tokens
+    beside = most_output(endpoint, limit, number) - limit - SLACK_TOKENS * number if limit else 0
+    most = limit + SLACK_TOKENS * number + min(_count(reasoning), beside) if limit else 0
+    read, written = min(_count(claimed_input), most_input), min(_count(claimed_output), most)
+    cached, thought = min(_count(claimed_cached), read), min(_count(reasoning), written)
+    untrue = [
+        _untrue("input", claimed_input, read, f"{most_input:,} can be"),
+        _untrue("cached", claimed_cached, cached, f"the input has {read:,}"),
+        _untrue("output", claimed_output, written, f"{limit:,} were allowed"),
+        _untrue("reasoning", reasoning, thought, f"the output has {written:,}"),
     ]
-    lie = next(filter(None, lies), None)
-    return (input_tokens, cached, output), thinking, f"usage says {lie}" if lie else None
+    first = next(filter(None, untrue), None)
+    return (read, cached, written), thought, f"usage claims {first}" if first else None
 
 
-def _lie(name: str, said: Any, counted: int, why: str) -> str | None:
-    """`10^30 output tokens where 512 were allowed`, if the number said is not the one that counts; else None. A missing
-    number is none.
+def _untrue(name: str, claimed: Any, counted: int, why: str) -> str | None:
+    """`10^30 output tokens where 512 were allowed`, if the number claimed is not the one that counts; else None. A
+    missing number is none.
     """
-    if said is None or (type(said) is int and said == counted):
+    if claimed is None or (type(claimed) is int and claimed == counted):
         return None
-    return f"{_shown(said)} {name} tokens where {why}"
+    return f"{_shown(claimed)} {name} tokens where {why}"
 
 
-def _shown(said: Any) -> str:
+def _shown(claimed: Any) -> str:
     """A number in a few characters: large ones as a power of ten; "no number of" for another value."""
-    if type(said) is not int:
+    if type(claimed) is not int:
         return "no number of"
-    if abs(said) < 10**9:
-        return f"{said:,}"
-    return f"{'-' if said < 0 else ''}10^{round(math.log10(abs(said)))}"
+    if abs(claimed) < 10**9:
+        return f"{claimed:,}"
+    return f"{'-' if claimed < 0 else ''}10^{round(math.log10(abs(claimed)))}"
 
 
 def _count(value: Any) -> int:

@@ -1,6 +1,8 @@
 """The statistic of gates against scipy's own, and what a stage's health says of replies and rows."""
 
 import pickle
+import random
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,7 @@ def test_rows_that_no_model_was_asked_for_do_not_hide_bad_ones() -> None:
 
 
 @pytest.mark.parametrize(("reason", "fault"), [
+    ("model: degenerate", "degenerate"), ("model: repeated", "repeated"),
     ("model: refusal", "refused"), ("model: filter", "refused"), ("model: length", "cut_off"),
     ("model: whitespace", "cut_off"), ("model: unanswered", "unreadable"), ("model: invalid", "unreadable"),
     ("the reply is empty", "unreadable"), ("model: request", "not_taken"), ("the reply is cut off", "cut_off"),
@@ -113,13 +116,62 @@ def test_one_bad_reply_of_several_blocks_nothing_and_one_of_one_does() -> None:
 
 def test_replies_that_a_rule_filtered_afterwards_count_as_replies() -> None:
     gates = gates_of("s", [part(10, 100, length=8)], Ceilings())
-    assert [(gate.found, gate.checked) for gate in gates] == [(0, 100), (8, 100), (0, 100), (0, 100)]
+    assert {gate.checked for gate in gates} == {100}
+    assert [(gate.what, gate.found) for gate in gates if gate.found] == [("replies are cut off", 8)]
     assert gates[1].sentence == "s: 8 of 100 replies are cut off (8 %)"
 
 
 def test_an_accepted_stage_says_so_where_it_is_above_its_ceiling() -> None:
     gates = gates_of("s", [part(0, 40, refusal=40)], Ceilings(), accepted=True)
-    assert [gate.accepted for gate in gates] == [True, False, False, False]
+    assert [gate.what for gate in gates if gate.accepted] == ["replies decline"]
+
+
+def counting(**counters: int) -> Part:
+    counts = (
+        ("replies", 40),
+        *((name.replace("_of_", " of: ").replace("__", ": "), n) for name, n in counters.items()),
+    )
+    return Part("s", "all/0-00000", "p", 40, 0, "", (), counts=counts)
+
+
+def test_each_system_has_a_share_of_abstentions_of_its_own_over_all_parts() -> None:
+    parts = [
+        counting(**{".abstained_of_gs": 12, "abstained__gs": 12, ".abstained_of_sphere": 10}),
+        counting(**{".abstained_of_sphere": 10, "abstained__sphere": 3, ".abstained_of_gs": 3, "abstained__gs": 1}),
+    ]
+    told = [gate for gate in gates_of("s", parts, Ceilings()) if "abstain" in gate.what]
+    assert [(gate.what, gate.found, gate.checked, gate.is_above) for gate in told] == [
+        ("replies of gs abstain", 13, 15, True),
+        ("replies of sphere abstain", 3, 20, False),
+    ]
+    assert not any(gate.is_above for gate in gates_of("s", parts, Ceilings(abstained=0.9)))
+
+
+def test_a_few_texts_that_are_left_as_they_were_say_nothing() -> None:
+    few, more = (counting(**{".unchanged_of_": n, "unchanged__": n}) for n in (4, 5))
+    assert not any(gate.is_above for gate in gates_of("s", [few], Ceilings()))
+    assert [gate.what for gate in gates_of("s", [more], Ceilings()) if gate.is_above] == [
+        "replies leave the text as it was"
+    ]
+
+
+def test_a_system_that_only_abstains_stops_its_stage_whatever_others_do_and_in_any_order() -> None:
+    replies = [("gs", True)] * 20 + [("sphere", False)] * 40
+    for seed in range(5):
+        random.Random(seed).shuffle(replies)
+        health = Health("read", Ceilings())
+        with pytest.raises(GateError, match=r"^read: 20 of its first 20 replies of gs abstain \(ceiling 80 %\)"):
+            deque(health.add_reply(ANSWER, None, of, {"abstained": abstains}) for of, abstains in replies)
+
+
+def test_only_failures_are_said_to_be_asked_again() -> None:
+    declined, abstained = (
+        f's: 20 of its first 20 replies {what} (ceiling 10 %), e.g. "They abstain"'
+        for what in ("decline", "of gs abstain")
+    )
+    assert "--retry-errors" in str(gate_error({"s": declined}))
+    assert "--retry-errors" in str(gate_error({"s": declined, "t": abstained}))
+    assert "then run the same command; --accept t goes on" in str(gate_error({"t": abstained}))
 
 
 def test_an_example_is_one_short_line_without_control_characters() -> None:

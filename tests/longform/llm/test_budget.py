@@ -141,3 +141,56 @@ def test_without_the_capability_such_reasoning_is_a_lie_that_is_told(tmp_path: P
             list(models.client(endpoint).ask([(0, request)]))
             assert models.budget.spent_nano == 1_016_000
     assert 'add "reasoning" to its capabilities' in " ".join(said)
+
+
+def claims_the_most(asked: Asked) -> Answer:
+    """A reply that claims all that is believed of it: more than that is cut to the most."""
+    number = json.loads(asked.body).get("n", 1)
+    usage = {
+        "prompt_tokens": 10**9,
+        "completion_tokens": 10**9,
+        "completion_tokens_details": {"reasoning_tokens": 10**9},
+    }
+    usage |= {"prompt_tokens_details": {"cached_tokens": 10**9}} if len(asked.body) % 2 else {}
+    choice = {"message": {"role": "assistant", "content": "So."}, "finish_reason": "stop"}
+    choices = [{"index": n, **choice} for n in range(number)]
+    return document({"model": "m", "choices": choices, "usage": usage})
+
+
+@pytest.mark.parametrize("capabilities", [(), ("n",), ("reasoning",), ("n", "reasoning")])
+@pytest.mark.parametrize("cached_input", [None, 0.1, 9.0])
+def test_a_server_that_always_claims_the_most_never_exceeds_a_cap(
+    tmp_path: Path, capabilities: tuple[str, ...], cached_input: float | None
+) -> None:
+    """After a long question come short ones, whose claims are much more than what was sent."""
+    texts = ["why? " + "ü€" * 150, *(f"why {n}" for n in range(200))]
+    requests = [(n, Request((("user", text),), "t", max_tokens=8, samples=3)) for n, text in enumerate(texts)]
+    with serve() as server:
+        server.on("/v1/chat/completions", claims_the_most)
+        endpoint = Endpoint(
+            "mine", "m", base_url=f"{server.url}/v1", limit_field="max_tokens", concurrency=16,
+            price=Price(1.0, 3.0, cached_input=cached_input), capabilities=frozenset(capabilities),
+        )  # fmt: skip
+        with Models(tmp_path / "r.sqlite", max_cost=0.05, run="r", dataset="d") as models:
+            with pytest.raises(BudgetError):
+                list(models.client(endpoint).ask(requests))
+            assert 20_000_000 < models.budget.spent_nano <= 50_000_000
+    with closing(open_responses(tmp_path / "r.sqlite", read_only=True)) as store:
+        (line,) = store.ledger("d")
+    assert line["cost_nano"] == models.budget.spent_nano
+    assert line["calls"] >= 2
+
+
+def test_texts_to_embed_never_exceed_a_cap(tmp_path: Path) -> None:
+    def embedded(asked: Asked) -> Answer:
+        texts = json.loads(asked.body)["input"]
+        data = [{"index": n, "embedding": [1.0, 2.0]} for n in range(len(texts))]
+        return document({"model": "m", "data": data, "usage": {"prompt_tokens": 10**9}})
+
+    with serve() as server:
+        server.on("/v1/embeddings", embedded)
+        endpoint = Endpoint("mine", "m", base_url=f"{server.url}/v1", concurrency=16, price=Price(1.0, 3.0))
+        with Models(tmp_path / "r.sqlite", max_cost=0.05) as models:
+            with pytest.raises(BudgetError):
+                models.client(endpoint).embed([f"text {n} " + "ü" * 40 for n in range(9_000)])
+            assert 0 < models.budget.spent_nano <= 50_000_000

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -95,6 +95,40 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.process = None
+
+    def kill(self) -> None:
+        """Kill all its processes at once, as a power cut would; `start` starts it again."""
+        assert self.process
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+        (self.data / "postmaster.pid").unlink()  # it would look as if the server were ready
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes, parent first."""
+        assert self.process
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for each in (self.process.pid, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(each, number)
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """A block in which all its processes sleep: it takes connections and answers nothing."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """A block in which it is gone, as after a crash (`pg_ctl stop -m immediate`)."""
+        self.stop(signal.SIGQUIT)
+        try:
+            yield
+        finally:
+            self.start()
 
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-2000:]

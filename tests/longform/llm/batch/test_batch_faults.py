@@ -20,11 +20,11 @@ import pytest
 from standin_server import serve
 
 from longform.errors import EndpointError, Incomplete, StoreError
-from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.types import Answer, Endpoint, Failure, Price, Request
 from longform.llm.batch.collect import SHORT_SECONDS
-from longform.llm.batch.files import LINE_BYTES
 from longform.llm.batch.jobs import prefetch
 from longform.llm.batch.remote import SEARCH_SECONDS
+from longform.llm.batch.replies import LINE_BYTES
 from longform.llm.models import Models
 from longform.llm.price import Budget
 from longform.llm.responses.records import TOMBSTONE
@@ -61,7 +61,7 @@ class Faulty(Provider):
         self.late, self.knows_keys, self.lie, self.half = 0, False, 0, 0
         self.unseen: dict[str, int] = {}
         self.by_key: dict[str, dict[str, Any]] = {}
-        self.cut: list[Callable[[bytes], bytes]] = []
+        self.cut: list[Callable[[bytes], bytes | Iterator[bytes]]] = []
         self.inputs: set[str] = set()
         self.slow_seconds = 0.0
         self.sizes_known = True
@@ -82,8 +82,9 @@ class Faulty(Provider):
         self.unseen = {name: left - 1 for name, left in self.unseen.items()}
         return seen
 
-    def content(self, name: str) -> bytes:
+    def content(self, name: str) -> bytes | Iterator[bytes]:
         content = super().content(name)
+        assert isinstance(content, bytes)
         return self.cut.pop(0)(content) if self.cut and name not in self.inputs else content
 
     def size(self, name: str) -> dict[str, Any]:
@@ -362,7 +363,7 @@ def test_a_line_larger_than_a_reply_may_be_is_an_unusable_reply_that_is_paid(pla
     provider.answer = answer
     keep_all(budget := Budget())
     assert place.stored(items)[items[1].key].code == "unusable"
-    assert place.stored(items)[items[1].key].body == b""
+    assert place.stored(items)[items[1].key].body == b"200 with more than 8,388,608 bytes"
     assert (place.paid(), budget.spent_nano) == (3, 3 * COST)
 
 
@@ -546,17 +547,6 @@ def test_another_stage_may_ask_online_what_one_holds_back(tmp_path: Path) -> Non
         assert len(ask(models, endpoint, stage="other")) == 6
 
 
-def test_a_pilot_sends_the_first_requests_only(tmp_path: Path) -> None:
-    with serve(batch_seconds=0.0) as server, Models(tmp_path / "r.sqlite") as models:
-        endpoint = Endpoint("mine", "m", base_url=server.url, capabilities=frozenset({"batch"}))
-        given: dict[str, Any] = {"stage": "s", "recipe": "", "folder": tmp_path / "b", "say": lambda _: None}
-        models.prefetch(endpoint, REQUESTS, **given, at_most=2)
-        assert server.counters()["answered_bodies"] == 2
-        models.prefetch(endpoint, REQUESTS, **given)
-        assert (server.counters()["answered_bodies"], len(ask(models, endpoint))) == (6, 6)
-        assert server.counters()["repeated"] == {}
-
-
 def test_the_tombstone_of_a_batchs_refusal_repeats_no_question(place: Place, provider: Faulty) -> None:
     question = "A question of more than twenty characters, which belongs into no log"
     request = Request((("user", question),), task="x", max_tokens=50)
@@ -570,3 +560,20 @@ def test_the_tombstone_of_a_batchs_refusal_repeats_no_question(place: Place, pro
     assert record.state == TOMBSTONE
     assert question not in record.body.decode()
     assert "held back" in record.body.decode()
+
+
+def test_usage_that_cannot_be_true_is_booked_at_what_was_set_aside(place: Place, provider: Faulty) -> None:
+    usage = {"prompt_tokens": 10**30, "completion_tokens": 10**30}
+    provider.answer = lambda key, body: (200, {**completion(body), "usage": usage})
+    endpoint = Endpoint(
+        "e", "m", base_url=provider.url, key_env="E_KEY", capabilities=frozenset({"batch"}), price=Price(1.0, 3.0)
+    )
+    told: list[str] = []
+    with Models(place.where, key_of=lambda _: KEY, max_cost=0.01, dataset="d", say=told.append) as models:
+        models.prefetch(endpoint, REQUESTS, stage="s", recipe="", folder=place.folder / "b", say=lambda _: None)
+        assert 0 < models.budget.spent_nano <= 10_000_000
+    with closing(open_responses(place.where, read_only=True)) as store:
+        (line,) = store.ledger("d")
+    assert line["output_tokens"] == len(REQUESTS) * (50 + 16)
+    assert line["input_tokens"] < len(REQUESTS) * 1_000
+    assert len([text for text in told if "counts more tokens than can be" in text]) == 1

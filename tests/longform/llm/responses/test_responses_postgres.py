@@ -554,12 +554,14 @@ def test_what_cannot_be_opened_is_reported_without_secrets(postgres: Server) -> 
     assert f"The response store at {place}/postgres refuses this user: check user and password" in wrong
     nowhere = opening(postgres.url("nowhere"), *secrets)
     assert f"{place}/nowhere has no database of this name" in nowhere
+    unknown = opening("postgresql://owner:s3cret-canary@nobody.invalid/x", *secrets)
+    assert "nobody.invalid:5432/x cannot be reached (gaierror)" in unknown
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         silent = opening(f"postgresql://owner:s3cret-canary@127.0.0.1:{port}/x", *secrets)
     assert f"127.0.0.1:{port}/x cannot be reached (ConnectionRefusedError)" in silent
-    assert not any("owner" in message for message in (wrong, nowhere, silent))
+    assert not any("owner" in message for message in (wrong, nowhere, unknown, silent))
 
 
 def test_too_few_rights_are_reported(postgres: Server, postgres_url: str) -> None:

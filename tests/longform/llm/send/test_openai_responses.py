@@ -300,4 +300,4 @@ def test_a_plan_counts_the_attempt_that_is_left_after_a_reply_that_was_cut_off(s
     ):
         estimator.add(question())
         found = estimator.estimate()
-    assert (found.calls, found.cached, found.output_tokens_at_most) == (1, 0, 198)
+    assert (found.calls, found.cached, found.output_tokens_at_most) == (1, 0, 198 + 16)
