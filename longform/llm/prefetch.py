@@ -125,7 +125,8 @@ def due_attempts(
 ) -> Iterator[Item]:
     """The attempts that are due at each sample of each request: the first, where it has no stored reply; the next,
     where the stored reply is cut off, empty or not in the form; those again that led to a stored failure of a kind
-    that the user `wants` asked again, or to a reply that repeats one, which are added to `batched`. Without questions that the batches have left.
+    that the user `wants` asked again, or to a reply that repeats one, which are added to `batched`. Without questions
+    that the batches have left.
     """
     get, repeats = dispatcher.store.replies, Repeats()
     samples = _samples(dispatcher, endpoint, requests)

@@ -29,6 +29,7 @@ ROASTED = "roasted coffee beans"
 BUSY = (429, {"retry-after": "0"}, b"{}")
 UNREADABLE = (200, {}, b"<html>no JSON</html>")
 CLOSED = "answer_closed_book"
+NOTHING = "Much depends on the circumstances, and it is worth taking the time to weigh the options before deciding."
 
 
 def url(server: Server) -> str:
@@ -65,6 +66,26 @@ def planned_calls(home: Path, chosen: dict[str, Any], **options: Any) -> dict[st
 
 
 # ---------------------------------------------------------------- asked again
+
+
+def test_a_text_that_answered_several_questions_is_asked_again_and_the_plan_counts_it(
+    tmp_path: Path, server: Server
+) -> None:
+    chosen = settings(server)
+    server.fails = lambda body: (
+        says(f"{NOTHING}\n=====") if "coffee" in last(body) and closed_book(server, body) else None
+    )
+    version, _, _ = build_axioms(tmp_path, **chosen, accept=[CLOSED])
+    assert version is not None
+    number = artifact(Store(tmp_path), version, CLOSED).rejected()["defect", "model: repeated"]
+    assert number >= 1
+    server.fails = lambda body: None
+    retry, before = [f"{CLOSED}:repeated"], asked(server)
+    assert planned_calls(tmp_path, chosen, retry_errors=retry)[CLOSED] == number
+    again, _, _ = build_axioms(tmp_path, "v2", options={"retry_errors": retry}, **chosen)
+    assert again is not None
+    assert asked(server) - before >= number  # and pairs of what is answered now
+    assert ("defect", "model: repeated") not in artifact(Store(tmp_path), again, CLOSED).rejected()
 
 
 def test_rows_of_a_chosen_stage_and_reason_are_asked_again_and_the_plan_counts_them(
