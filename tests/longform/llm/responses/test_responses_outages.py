@@ -22,6 +22,7 @@ from processes import started, wait_for
 from stored_responses import full, key, lease, paid, put
 
 from longform.errors import StoreError
+from longform.llm.responses.postgres import PostgresDatabase
 from longform.llm.responses.store import ResponseStore, open_responses
 
 pytestmark = pytest.mark.check
@@ -259,3 +260,17 @@ def test_connections_that_were_forgotten_on_the_way_end_nobody(postgres: Server,
         busy.end()
         assert busy.failed == {}
         store.close()
+
+
+def test_a_lease_outlives_a_crash_of_the_server(dying: Server) -> None:
+    """Who has it may be asking a model: nobody else is to ask at the same time."""
+    url = dying.database()
+    with (
+        closing(ResponseStore(PostgresDatabase(url))) as mine,
+        closing(ResponseStore(PostgresDatabase(url))) as theirs,
+    ):
+        for number in range(5):
+            assert lease(mine, key(number)) == {key(number)}
+            with dying.stopped():
+                pass
+            assert lease(theirs, key(number)) == set()
