@@ -27,6 +27,7 @@ def table(
     cut: str | None = None,
     parents: dict[str, list[str]] | None = None,
     level: int = 3,
+    link: str | None = None,
 ) -> pa.Schema:
     """The Arrow schema of a stage's rows; all options are kept in its metadata.
 
@@ -34,9 +35,10 @@ def table(
     derived from; where the names differ, `parents` maps the key of an earlier table to the columns of this table that
     hold it, as paths (`answers.answer_id`). Rows are divided into parts by the hash of the column `cut` (default: the
     key). `level` is zstd's: 1 for long texts that later stages write again (twice the speed, a third more bytes), 0 (no
-    compression) for tables that the next stage reads once and writes again.
+    compression) for tables that the next stage reads once and writes again. `link`: the address of a row, with `{0}`,
+    `{1}`, ... for the parts of its key between slashes, where it is in no column.
     """
     import pyarrow as pa
 
     metadata = {"name": name, "key": key, "cut": cut or key, "parents": json.dumps(parents or {}), "level": str(level)}
-    return pa.schema(columns, metadata=metadata)
+    return pa.schema(columns, metadata={**metadata, **({"link": link} if link else {})})

@@ -65,9 +65,10 @@ def declare(dataset: str, config: ModelSettings, options: Options) -> Method:
     return method
 
 
-def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Plan, Version | None]:
+def plan(method: Method, options: Options, *, priced: bool = False, config: Any = None) -> tuple[Plan, Version | None]:
     """(what a build would do for each stage, the published version that already has this recipe or None).
 
+    With `config`, the dataset's configuration, the plan says what becomes of questions that batches leave unanswered.
     With `priced` the plan also has the requests to models and their costs; the stored responses are read for that.
     UsageError if the chosen version name belongs to a version of another recipe.
     """
@@ -76,6 +77,7 @@ def plan(method: Method, options: Options, *, priced: bool = False) -> tuple[Pla
         force=options.force,
         retry=options.retry,
         responses=responses(options.home) if priced else None,
+        unbatched=unbatched(config) if config is not None else {},
     )
     with closing(planned):
         planned.plan_all(method)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
@@ -14,11 +13,11 @@ if TYPE_CHECKING:
     from longform.engine.plan import Planned
 
 A_MINUTE = 60
-_AGAIN = "what is asked after a first reply goes online at full price"
 UNBATCHED = {
-    "wait": (f"what a batch leaves unanswered waits for the next run; {_AGAIN}", 2),
-    "online": (f"what a batch leaves unanswered goes online at full price; {_AGAIN}", 3),
-}  # then -> (what goes online, the most calls for a question)
+    "wait": "what a batch leaves unanswered, and what is asked again, waits for the next one; nothing goes online",
+    "online": "what a batch leaves unanswered, and what is asked again, goes online at full price",
+}
+MOST_ONLINE = 3  # calls for a question
 
 OF_WHICH = {"cached_tokens": "about {} tokens in cached", "reasoning_tokens": "about {} tokens out reasoning"}
 
@@ -92,9 +91,9 @@ def _pair(sent: int | None, made: int | None) -> str:
     return "" if sent is None or made is None else f"{_figure(sent)} / {_figure(made)}"
 
 
-def plan_foot(stages: Iterable[Planned], unbatched: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def plan_foot(stages: Iterable[Planned]) -> list[str]:
     """The lines below a plan's table, in this order, each only where it applies: the sum of calls, tokens and USD;
-    time and batch price; what may be asked online in batch mode (`unbatched`: stage -> "wait" or "online"); that the
+    time and batch price; what becomes of questions that batches leave unanswered; that the
     length of replies is only bounded; the legend of signs; which stage to build first for exact figures; models of
     unknown price; stages that search the web.
     """
@@ -103,7 +102,7 @@ def plan_foot(stages: Iterable[Planned], unbatched: Mapping[str, str] = MappingP
     paid = [planned for planned in online if planned.exact and planned.calls]
     lines = _sum_lines(online)
     lines += [_time_and_batch(paid)] if any(planned.usd_high for planned in paid) else []
-    lines += _batch_lines(online, unbatched)
+    lines += _batch_lines(online)
     if any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
         lines.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
     lines += _signs(stages) + _until_lines(stages)
@@ -178,16 +177,16 @@ def _time_and_batch(asked: list[Planned]) -> str:
     return " · ".join([*phrases, "--max-cost stops before overspending"])
 
 
-def _batch_lines(online: list[Planned], unbatched: Mapping[str, str]) -> list[str]:
-    """For each setting of `unbatched` a line: the stages in batch mode that have it, and which of their questions are
-    asked online, at full price; with the most calls that these may be, where that is known.
+def _batch_lines(online: list[Planned]) -> list[str]:
+    """For each setting of `unbatched` a line: the stages in batch mode that have it, and what becomes of questions that
+    a batch leaves unanswered; where they go online with the most calls that these may be, if that is known.
     """
     lines = []
-    for then, (what, most_calls) in UNBATCHED.items():
-        stages = [planned for planned in online if unbatched.get(planned.stage) == then]
+    for then, what in UNBATCHED.items():
+        stages = [planned for planned in online if planned.unbatched == then]
         calls = [planned.calls for planned in stages]
-        most = None if None in calls else sum(most_calls * (number or 0) for number in calls)
-        bound = "" if most is None else f", at most {most:,} calls"
+        known = then == "online" and None not in calls
+        bound = f", at most {sum(MOST_ONLINE * (number or 0) for number in calls):,} calls" if known else ""
         names = ", ".join(planned.stage for planned in stages)
         lines += [f'{names} in batches, unbatched = "{then}": {what}{bound}'] if stages else []
     return lines

@@ -19,6 +19,7 @@ from longform.artifacts.versions import Version
 from longform.engine.build import Build, Progress, StageRun, Watch
 from longform.engine.prefect_tasks import ignoring_server_errors, log
 from longform.engine.served import warnings_of
+from tasks.publishing.card import escaped
 
 
 class RunPage:
@@ -81,9 +82,15 @@ class Bar:
 
 
 def summarize(dataset: str, build: Build, version: Version | None, gates: Sequence[str] = ()) -> None:
-    """Write the Markdown artifact of a finished build: the version (None: nothing published), its splits, the stages,
-    models that changed within a stage, what the gates found, and commands to look at them. HTTP errors of the server
-    are ignored.
+    """Write the Markdown artifact of a finished build (`summary`). HTTP errors of the server are ignored."""
+    text = summary(dataset, build, version, gates)
+    with ignoring_server_errors():
+        create_markdown_artifact(text, key=f"{dataset}-build", description=f"{dataset}: what this run made")
+
+
+def summary(dataset: str, build: Build, version: Version | None, gates: Sequence[str] = ()) -> str:
+    """A finished build in Markdown: the version (None: nothing published), its splits, the stages, models that changed
+    within a stage, what the gates found, and commands to look at them. What servers say is no markup.
     """
     lines = [f"# {dataset} {version.name if version else '(nothing published)'}", ""]
     if version:
@@ -95,10 +102,9 @@ def summarize(dataset: str, build: Build, version: Version | None, gates: Sequen
         lines += [f"`{version.folder}`", "", "| config | split | rows |", "|---|---|---:|", *splits, ""]
     lines += _table_of(build.done)
     warnings = list(warnings_of(served for run in build.done for served in run.served))
-    lines += ["", *(f"- {sentence}" for sentence in [*warnings, *gates])] if warnings or gates else []
+    lines += ["", *(f"- {escaped(sentence)}" for sentence in [*warnings, *gates])] if warnings or gates else []
     lines += ["", f"Look: `longform show {dataset}` · `longform rejects {dataset}` · `longform trace {dataset}`"]
-    with ignoring_server_errors():
-        create_markdown_artifact("\n".join(lines), key=f"{dataset}-build", description=f"{dataset}: what this run made")
+    return "\n".join(lines)
 
 
 def summarize_reading(source: str, runs: list[StageRun], folder: str) -> None:

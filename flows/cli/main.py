@@ -123,12 +123,13 @@ def plan(
     from flows.builds.console import console
     from flows.builds.plan_table import plan_foot, plan_table
     from flows.cli.shared.costs import budget_lines, spent_of
-    from flows.config.endpoints import unbatched
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
     chosen, run_options = read_options(dataset, config, settings, home, limit, options)
-    planned, existing = building.plan(building.declare(dataset, chosen, run_options), run_options, priced=True)
+    planned, existing = building.plan(
+        building.declare(dataset, chosen, run_options), run_options, priced=True, config=chosen
+    )
     budgets = spent_of(run_options.home, building.caps(dataset, chosen, run_options))
     _say_terms(chosen)
     if as_json:
@@ -145,7 +146,7 @@ def plan(
     out = console()
     out.print(f"{dataset}, against endpoint {chosen.model}\n")
     out.print(plan_table(planned.stages))
-    for number, line in enumerate([*plan_foot(planned.stages, unbatched(chosen)), *budget_lines(budgets)]):
+    for number, line in enumerate([*plan_foot(planned.stages), *budget_lines(budgets)]):
         out.print(f"{'' if number else chr(10)}{line}", soft_wrap=True)
     if existing and planned.nothing_to_do:
         out.print(f"\nNothing to do: {dataset} {existing.name} has this recipe.")

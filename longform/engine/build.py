@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from longform.artifacts.store import Artifact, Digests, Part, Store
 from longform.engine.bounds import records_at_most
-from longform.engine.health import PILOT, Ceilings, Gate, Health, gate_error, gates_of, refusal
+from longform.engine.health import PILOT, Ceilings, Gate, Health, counted_of, gate_error, gates_of, refusal
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.served import Served, served_of, warnings_of
@@ -29,6 +29,7 @@ from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
 from longform.llm.price import NANO
+from longform.llm.read.repeated import Repeats
 from longform.llm.retry import Retry
 from longform.machines import temporary
 
@@ -37,6 +38,7 @@ ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
 Watch = Callable[[], dict[str, Any]]
+Questions = Callable[[], Iterable[tuple[Any, Request]]]
 Made = TypeVar("Made", covariant=True)
 
 
@@ -260,7 +262,9 @@ class Build:
             raise self._unfinished_error(call)
         stage_run = StageRun(call.name, artifact, "reuse", 0.0) if artifact else self._make(call, input_hash)
         if self._is_judged(call) and (
-            refused := refusal(call.name, self.store, stage_run.artifact.parts, self._ceilings_of(call))
+            refused := refusal(
+                call.name, self.store, stage_run.artifact.parts, self._ceilings_of(call), list(call.upstream.values())
+            )
         ):
             raise refused
         stage_run.seconds = 0.0 if artifact else time.monotonic() - started
@@ -304,8 +308,8 @@ class Build:
         )
         if call.online and call.name in self.batch:
             self._prefetch(call, list(to_make.values()), ceilings)
-            held = self.models.held.get(call.name, {})
-            to_make = {unit: replace(job, held=held) for unit, job in to_make.items()}
+            batched = self.models.batched.get(call.name)
+            to_make = {unit: replace(job, batched=batched) for unit, job in to_make.items()}
         self._make_parts(call, to_make, parts_of, ceilings)
         parts = [part for job in jobs for part in parts_of[job.unit] or ()]
         rows_in = {name: rows.count for name, rows in call.upstream.items()}
@@ -360,7 +364,8 @@ class Build:
         finished: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         errors: list[Exception] = []
         most = MODEL_PARTS_AT_ONCE if call.online else max(2, self.runner.workers + 1)
-        health = Health(call.name, ceilings, lambda: finished.put(None)) if ceilings else None
+        inputs = call.upstream.values()
+        health = Health(call.name, ceilings, lambda: finished.put(None), inputs) if ceilings else None
         if health is not None:
             health.add_parts(part for parts in parts_of.values() for part in parts or ())
         while waiting or running:
@@ -434,42 +439,51 @@ class Build:
         raised if their replies are of no use.
         """
         for endpoint in [endpoint for endpoint in call.endpoints if jobs and not endpoint.offline]:
-            questions = self._questions(call.stage, jobs, endpoint)
-            first = list(islice(questions, 2 * PILOT))
+            questions = partial(self._questions, call.stage, jobs, endpoint)
+            first = list(islice(questions(), 2 * PILOT))
             if ceilings is not None and len(first) == 2 * PILOT:
-                self._send_batch(call, endpoint, first[:PILOT])
-                self._judge_pilot(call, endpoint, first[:PILOT], ceilings)
-                first = first[PILOT:]
-            self._send_batch(call, endpoint, chain(first, questions))
+                pilot = first[:PILOT]
+                self._send_batches(call, endpoint, partial(list, pilot))
+                self._judge_pilot(call, endpoint, pilot, ceilings)
+            self._send_batches(call, endpoint, questions)
 
-    def _send_batch(self, call: StageCall, endpoint: Endpoint, questions: Iterable[Request]) -> None:
-        """Have the provider's Batch API answer those of these questions that have no stored reply."""
-        self.models.prefetch(
+    def _send_batches(self, call: StageCall, endpoint: Endpoint, questions: Questions) -> None:
+        """Have the provider's Batch API answer those of these questions that have no stored reply; where none may be
+        asked by a single call, also the further attempts that their replies make due.
+        """
+        online = call.name in self.unbatched_online
+        while self.models.prefetch(
             endpoint,
-            questions,
+            (request for _, request in questions()),
             stage=call.name,
             recipe=call.recipe.fingerprint,
             folder=self.store.home / "llm" / "batches",
             say=self.progress.say,
-            online=call.name in self.unbatched_online,
-        )
+            online=online,
+        ):
+            if online:
+                return
 
-    def _judge_pilot(self, call: StageCall, endpoint: Endpoint, pilot: list[Request], ceilings: Ceilings) -> None:
+    def _judge_pilot(
+        self, call: StageCall, endpoint: Endpoint, pilot: list[tuple[Any, Request]], ceilings: Ceilings
+    ) -> None:
         """Raise GateError if too many replies to the questions of a pilot are of no use. Questions without a stored
-        reply are asked singly, as they would be later.
+        reply are asked singly, if they would be later.
         """
-        health = Health(call.name, ceilings)
+        health, repeats = Health(call.name, ceilings, inputs=call.upstream.values()), Repeats()
         client = self.models.client(endpoint, stage=call.name, recipe=call.recipe.fingerprint)
         with suppress(Incomplete):  # the unit meets it again, and says so
-            for _, reply in client.ask((None, request) for request in pilot):
-                health.add_reply(reply)
+            for (item, request), reply in client.ask((each, each[1]) for each in pilot):
+                checked = repeats.checked(request, reply)
+                health.add_reply(checked, item, request.system, counted_of(request, checked))
 
-    def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[Request]:
-        """The requests that these units would send to an endpoint, found by running the stage's body dry, unit by
-        unit. Those that depend on a reply, or come after embeddings or a web request, are not found (`walk`).
+    def _questions(self, stage: Stage, jobs: list[Job], endpoint: Endpoint) -> Iterator[tuple[Any, Request]]:
+        """(item, request) of the requests that these units would send to an endpoint, found by running the stage's
+        body dry, unit by unit. Those that depend on a reply, or come after embeddings or a web request, are not found
+        (`walk`).
         """
         for job in jobs:
-            requests: list[Request] = []
+            requests: list[tuple[Any, Request]] = []
             walk(self.store, stage, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
             yield from requests
 
@@ -561,10 +575,12 @@ def _error_to_raise(errors: list[Exception]) -> Exception:
     return gate_error(findings) if isinstance(first, GateError) and findings else first
 
 
-def _append_if_wanted(requests: list[Request], wanted: Endpoint, endpoint: Endpoint, request: Request) -> None:
-    """Append a request to `requests` if its endpoint is the wanted one."""
+def _append_if_wanted(
+    requests: list[tuple[Any, Request]], wanted: Endpoint, endpoint: Endpoint, request: Request, item: Any
+) -> None:
+    """Append (item, request) to `requests` if its endpoint is the wanted one."""
     if endpoint == wanted:
-        requests.append(request)
+        requests.append((item, request))
 
 
 def reusable_artifact(

@@ -4,6 +4,10 @@
     cut_off      the reply ends at the limit of tokens, or in the middle of a sentence
     unreadable   the reply is empty, or has not the form that was asked for
     not_taken    the endpoint does not take the question: too long, not acceptable
+    degenerate   the reply is one word, the same words over and over, or a text of its prompt
+    repeated     the reply is word for word that to another question
+    abstained    the reply abstains, which the method counts: no fault, but of no use where nearly all do
+    unchanged    the reply leaves the text it was to work on as it is: likewise
 
 A stage stops as soon as the lower 95 % bound of a share is above its ceiling, after LEAST replies at the earliest. Its
 first PILOT questions are a pilot: no further question is asked before their replies have come. What a rule of the
@@ -12,19 +16,22 @@ method filters is no fault of the model.
 
 from __future__ import annotations
 
+import re
 import threading
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
-from longform.artifacts.rows import Rejected, read_batches
+from longform.artifacts.rows import Rejected, Rows, read_batches
 from longform.artifacts.store import Part, Store
+from longform.engine.addresses import addresses, id_of
 from longform.errors import GateError
+from longform.lines import beginning
 from longform.llm.ask.types import Answer, Failure, Request
 from longform.llm.read.replies import without_thought
 from longform.llm.retry import MODEL_REASON, kind_of
@@ -33,11 +40,11 @@ REPLIES = "replies"  # a counter of parts: what the model was asked for them
 PILOT = 30
 LEAST = 20
 CONFIDENCE = 0.95
-EXAMPLES, EXAMPLE_CHARACTERS = 3, 100  # different ones, of the first EXAMPLES_FROM rows
+EXAMPLES, EXAMPLE_CHARACTERS, ID_CHARACTERS = 3, 100, 80  # examples of different texts, if there are
 EXAMPLES_FROM = 1_000
 UNBOUNDED = 1 << 30
 
-Fault = Literal["refused", "cut_off", "unreadable", "not_taken"]
+Fault = Literal["refused", "cut_off", "unreadable", "not_taken", "degenerate", "repeated", "abstained", "unchanged"]
 Item = TypeVar("Item")
 
 FAULTS: dict[Fault, str] = {
@@ -45,6 +52,8 @@ FAULTS: dict[Fault, str] = {
     "cut_off": "replies are cut off",
     "unreadable": "replies cannot be read",
     "not_taken": "questions are not taken by the endpoint",
+    "degenerate": "replies are one word, the same words over and over, or the prompt",
+    "repeated": "replies repeat that to another question",
 }
 _FAULT_OF: dict[str, Fault] = {
     "refusal": "refused",
@@ -52,7 +61,30 @@ _FAULT_OF: dict[str, Fault] = {
     "length": "cut_off",
     "whitespace": "cut_off",
     "request": "not_taken",
+    "degenerate": "degenerate",
+    "repeated": "repeated",
 }
+_FAULTS: tuple[Fault, ...] = get_args(Fault)
+_COUNTED: dict[Fault, str] = {"abstained": "abstain", "unchanged": "leave the text as it was"}
+_LEAST: dict[Fault, int] = {"abstained": 1, "unchanged": 5}  # replies; of fewer a share of these says nothing
+
+SINGULAR = {
+    "replies": "reply",
+    "questions": "question",
+    "rows": "row",
+    "stages": "stage",
+    "kinds": "kind",
+    "decline": "declines",
+    "repeat": "repeats",
+    "abstain": "abstains",
+    "leave": "leaves",
+    "are": "is",
+}
+WHAT = re.compile("replies|questions|rows|stages|kinds")
+VERBS = re.compile(
+    r"(?<=replies )(?:decline|are|repeat)|(?<=questions )are|(?<=rows )are|abstain\Z|leave(?= the text as it was\Z)"
+)
+IS_COUNTED = re.compile(r"(?:abstains?|leaves? the text as it was)\Z")
 
 
 def fault_of(reason: str) -> Fault | None:
@@ -71,6 +103,10 @@ class Ceilings:
     cut_off: float = 0.1
     unreadable: float = 0.1
     not_taken: float = 0.1
+    degenerate: float = 0.1
+    repeated: float = 0.1
+    abstained: float = 0.8
+    unchanged: float = 0.9
 
     def of(self, fault: Fault) -> float:
         """The ceiling of a fault."""
@@ -111,7 +147,18 @@ class Gate:
     def sentence(self) -> str:
         """What was found, e.g. `answer_open_book: 2 of 41 replies decline (4.9 %)`, with `, accepted` if so."""
         accepted = ", accepted" if self.accepted else ""
-        return f"{self.gate}: {self.found:,} of {self.checked:,} {self.what} ({percent(self.share)}){accepted}"
+        what = in_number(self.what, self.found, self.checked)
+        return f"{self.gate}: {self.found:,} of {self.checked:,} {what} ({percent(self.share)}){accepted}"
+
+
+def in_number(what: str, found: int, checked: int) -> str:
+    """What was found, with the verb for `found` of them and the noun for `checked`: `replies decline`, `replies
+    declines` after "1 of 41", `reply declines` after "1 of 1".
+    """
+    noun, verb = WHAT.match(what), VERBS.search(what)
+    if found == 1 and verb:
+        what = f"{what[: verb.start()]}{SINGULAR[verb[0]]}{what[verb.end() :]}"
+    return f"{SINGULAR[noun[0]]}{what[noun.end() :]}" if checked == 1 and noun else what
 
 
 def percent(share: float) -> str:
@@ -132,14 +179,22 @@ def lower_bound_is_above(found: int, checked: int, ceiling: float) -> bool:
     return bool(betainc(found, checked - found + 1, ceiling) < 1 - CONFIDENCE)
 
 
-def gates_of(stage: str, parts: Iterable[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
-    """What the gates of a model stage find in its parts, one for each fault; [] if it got no reply. `accepted`:
+def gates_of(stage: str, parts: Sequence[Part], ceilings: Ceilings, *, accepted: bool = False) -> list[Gate]:
+    """What the gates of a model stage find in its parts, one for each fault, and for each system one for what its
+    replies may do, but not nearly all (_COUNTED); [] if it got no reply. `accepted`:
     somebody said that the stage goes on as it is; this is noted only at gates whose share is above the ceiling.
     """
     checked, faults = count_replies(parts)
     if not checked:
         return []
     gates = [Gate(stage, "stage", what, faults[fault], checked, ceilings.of(fault)) for fault, what in FAULTS.items()]
+    counted = _sums(parts)
+    for fault, least in _LEAST.items():
+        for name, number in sorted(counted.items()):
+            system = name.removeprefix(f".{fault} of: ")
+            if system != name and number >= least:
+                found = counted[f"{fault}: {system}"]
+                gates.append(Gate(stage, "stage", _told(fault, system), found, number, ceilings.of(fault)))
     return [
         Gate(each.gate, each.of, each.what, each.found, each.checked, each.ceiling, accepted and each.is_above)
         for each in gates
@@ -163,54 +218,117 @@ def count_replies(parts: Iterable[Part]) -> tuple[int, Counter[Fault]]:
     return checked, faults
 
 
-def refusal(stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings) -> GateError | None:
-    """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy."""
-    for fault, gate in zip(FAULTS, gates_of(stage, parts, ceilings), strict=False):
+def counted_of(request: Request, reply: Answer | Failure) -> dict[Fault, bool]:
+    """What an answer may do, but not nearly all (_COUNTED) -> whether it does; {} if the request says nothing of it."""
+    if isinstance(reply, Failure):
+        return {}
+    of: dict[Fault, Callable[[Any], object] | None] = {"abstained": request.abstains, "unchanged": request.unchanged}
+    return {fault: bool(does(reply.value)) for fault, does in of.items() if does is not None}
+
+
+def counters_of(system: str, counted: Mapping[Fault, bool]) -> list[str]:
+    """The counters of a part in which a reply to a question of this system is counted. `counted`: as of
+    `counted_of`.
+    """
+    does = [f"{fault}: {system}" for fault, found in counted.items() if found]
+    return [*(f".{fault} of: {system}" for fault in counted), *does]
+
+
+def _sums(parts: Iterable[Part]) -> Counter[str]:
+    """counter -> its sum over the parts."""
+    return sum((Counter(dict(part.counts)) for part in parts), Counter())
+
+
+def _told(fault: Fault, system: str) -> str:
+    """What is counted of a system, e.g. `replies of rr_gs_gpt4 abstain`."""
+    return f"replies of {system} {_COUNTED[fault]}" if system else f"replies {_COUNTED[fault]}"
+
+
+def refusal(
+    stage: str, store: Store, parts: Sequence[Part], ceilings: Ceilings, inputs: Sequence[Rows] = ()
+) -> GateError | None:
+    """The error of a stage, all of whose parts are made, with a share above its ceiling; None if it is healthy.
+    `inputs`: the rows that the stage reads.
+    """
+    faults: dict[str, Fault] = {what: fault for fault, what in FAULTS.items()}
+    for gate in gates_of(stage, parts, ceilings):
         if gate.is_above:
-            stored = islice(_stored_examples(store, parts, fault), EXAMPLES_FROM)
-            examples = list(dict.fromkeys(stored))[:EXAMPLES]
-            return _error(stage, f"{gate.found:,} of its {gate.checked:,}", fault, ceilings, examples)
+            examples = Examples()
+            if fault := faults.get(gate.what):
+                for text, row in islice(_stored_examples(store, parts, fault), EXAMPLES_FROM):
+                    examples.add(text, row)
+            return _error(stage, "its", gate.found, gate.checked, gate.what, gate.ceiling, examples.words(inputs))
     return None
 
 
-def _stored_examples(store: Store, parts: Iterable[Part], fault: Fault) -> Iterator[str]:
-    """The texts of rejected rows with this fault: the reply, else what is said of it."""
+def _stored_examples(store: Store, parts: Iterable[Part], fault: Fault) -> Iterator[tuple[str, str]]:
+    """(text, id) of rejected rows with this fault; the text is the reply, else what is said of it."""
     for part in parts:
         if any(fault_of(reason) == fault for _, reason, _ in part.rejected):
-            for batch in read_batches(store.rejected_path(part), 100, ["reason", "detail", "raw"]):
+            for batch in read_batches(store.rejected_path(part), 100, ["key", "reason", "detail", "raw"]):
                 for row in batch.to_pylist():
                     if fault_of(row["reason"]) == fault:
-                        yield row["raw"] or row["detail"] or ""
+                        yield row["raw"] or row["detail"] or "", row["key"]
 
 
-def _error(stage: str, numbers: str, fault: Fault, ceilings: Ceilings, examples: Iterable[str]) -> GateError:
-    """The error of a stage with too many of one fault. `numbers`: e.g. `27 of its first 30`."""
-    quoted = ", ".join(filter(None, map(quote, examples)))
-    such = f", e.g. {quoted}" if quoted else ""
-    return gate_error({stage: f"{stage}: {numbers} {FAULTS[fault]} (ceiling {percent(ceilings.of(fault))}){such}"})
+class Examples:
+    """Examples of a fault for people: up to EXAMPLES different texts, each with the ids of rows that it is of."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, list[str]] = {}
+
+    def add(self, text: str, row: str | None) -> None:
+        """Note a text, and the id of its row if that is known, unless there are enough."""
+        if text in self._ids or len(self._ids) < EXAMPLES:
+            ids = self._ids.setdefault(text, [])
+            if row is not None and row not in ids and len(ids) < EXAMPLES:
+                ids.append(row)
+
+    def words(self, inputs: Sequence[Rows]) -> str:
+        """The examples as `"I cannot" (x.com/1, https://x.com/q/1), "No." (x.com/2)`: of EXAMPLES rows in all, where
+        texts are equal. `inputs`: the rows that the stage reads, which tell addresses.
+        """
+        more = EXAMPLES - len(self._ids)
+        ids = {
+            text: rows[: 1 + more] if number == 0 else rows[:1] for number, (text, rows) in enumerate(self._ids.items())
+        }
+        known = addresses((row for rows in ids.values() for row in rows), inputs)
+        return ", ".join(filter(None, (_example(text, rows, known) for text, rows in ids.items())))
+
+
+def _example(text: str, ids: Sequence[str], known: Mapping[str, str]) -> str:
+    """A text in quotes, and its rows with their addresses as far as `known`; "" where there is neither."""
+    rows = "; ".join(", ".join(filter(None, (beginning(row, ID_CHARACTERS), known.get(row)))) for row in ids)
+    quoted = quote(text) or ("no text" if rows else "")
+    return f"{quoted} ({rows})" if rows else quoted
+
+
+def _error(stage: str, of: str, found: int, checked: int, what: str, ceiling: float, examples: str) -> GateError:
+    """The error of a stage with too many of one fault. `of`: `its`, or `its first`. `what`: the fault in words."""
+    such = f", e.g. {examples}" if examples else ""
+    told = f"{found:,} of {of} {checked:,} {in_number(what, found, checked)} (ceiling {percent(ceiling)})"
+    return gate_error({stage: f"{stage}: {told}{such}"})
 
 
 def gate_error(findings: Mapping[str, str]) -> GateError:
-    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies."""
+    """The error of all stages that gates refuse. `findings`: stage -> what was found in its replies. What a method
+    counts is no failure, and not asked again.
+    """
     accept = " ".join(f"--accept {stage}" for stage in findings)
+    again = ", with --retry-errors to ask these questions again"
+    if all(IS_COUNTED.search(finding.partition(" (ceiling ")[0]) for finding in findings.values()):
+        again = ""
     return GateError(
-        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command, with "
-        f"--retry-errors to ask these questions again; {accept} goes on as it is, and the card will say so.",
+        f"{'; '.join(findings.values())}: look at the prompt and the endpoint's model, then run the same command{again}"
+        f"; {accept} goes on as it is, and the card will say so.",
         findings,
     )
 
 
 def quote(text: str) -> str:
-    """The beginning of a text (`one_line`) in quotes, without a model's thought; "" if nothing is left of it."""
-    line = one_line(without_thought(text) or text)
+    """The beginning of a text in quotes, without a model's thought; "" if nothing is left of it."""
+    line = beginning(without_thought(text) or text, EXAMPLE_CHARACTERS)
     return f'"{line}"' if line else ""
-
-
-def one_line(text: str) -> str:
-    """The beginning of a text, at most EXAMPLE_CHARACTERS, on one line and without control characters."""
-    line = "".join(sign if unicodedata.category(sign)[0] != "C" else " " for sign in text[: 20 * EXAMPLE_CHARACTERS])
-    short = " ".join(line.split())
-    return short if len(short) <= EXAMPLE_CHARACTERS else f"{short[: EXAMPLE_CHARACTERS - 1].rstrip()}…"
 
 
 class _Tally:
@@ -219,34 +337,45 @@ class _Tally:
     def __init__(self) -> None:
         self.checked = 0
         self.found: Counter[Fault] = Counter()
-        self.examples: defaultdict[Fault, list[str]] = defaultdict(list)
+        self.examples: defaultdict[Fault, Examples] = defaultdict(Examples)
 
-    def add(self, number: int, fault: Fault | None = None, example: str = "") -> None:
-        """Count `number` outcomes, all with this fault or, for None, with none."""
+    def add(self, number: int, fault: Fault | None = None, example: tuple[str, str | None] | None = None) -> None:
+        """Count `number` outcomes, all with this fault or, for None, with none. `example`: a text, and the id of its
+        row.
+        """
         self.checked += number
         if fault is not None:
             self.found[fault] += number
-            if len(self.examples[fault]) < EXAMPLES and example not in self.examples[fault]:
-                self.examples[fault].append(example)
+            if example is not None:
+                self.examples[fault].add(*example)
 
     def worst(self, ceilings: Ceilings) -> Fault | None:
         """A fault whose share is above its ceiling by its lower bound; None if there is none, or it is too early."""
         if self.checked < LEAST:
             return None
-        above = (f for f in FAULTS if lower_bound_is_above(self.found[f], self.checked, ceilings.of(f)))
+        above = (f for f in _FAULTS if lower_bound_is_above(self.found[f], self.checked, ceilings.of(f)))
         return next(above, None)
 
 
 class Health:
     """The health of a stage while it is being made, counted from many threads: its replies as they come, and the rows
     that are made of them, since some faults are only seen in these. `on_decided` is called when the pilot has passed.
+    `inputs`: the rows that the stage reads, for the ids and addresses of examples.
     """
 
-    def __init__(self, stage: str, ceilings: Ceilings, on_decided: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        stage: str,
+        ceilings: Ceilings,
+        on_decided: Callable[[], None] = lambda: None,
+        inputs: Iterable[Any] = (),
+    ) -> None:
         self.stage, self.ceilings, self._on_decided = stage, ceilings, on_decided
+        self._inputs = [rows for rows in inputs if isinstance(rows, Rows)]
         self.decided = False
         self._begun = 0
         self._replies, self._rows = _Tally(), _Tally()
+        self._systems: defaultdict[tuple[Fault, str], _Tally] = defaultdict(_Tally)
         self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -261,18 +390,30 @@ class Health:
         """How many further questions may be asked now; UNBOUNDED when the pilot has passed. It may be 0, or less."""
         return UNBOUNDED if self.decided else PILOT - self._begun
 
-    def add_reply(self, reply: Answer | Failure) -> None:
-        """Count a reply. GateError if a share is above its ceiling by its lower bound."""
+    def add_reply(
+        self,
+        reply: Answer | Failure,
+        item: Any = None,
+        system: str = "",
+        counted: Mapping[Fault, bool] = MappingProxyType({}),
+    ) -> None:
+        """Count a reply. `item`: by which the stage knows the row that it asked for. GateError if a share is above its
+        ceiling by its lower bound. `counted`: as of `counted_of`, of a question of this system.
+        """
         if isinstance(reply, Failure):
-            self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), _text_of(reply))
-        else:
-            self._add(self._replies, 1)
+            example = _text_of(reply), id_of(item, self._inputs)
+            self._add(self._replies, 1, fault_of(f"{MODEL_REASON}{reply.kind}"), example)
+            return
+        for fault, found in counted.items():
+            example = (reply.text, id_of(item, self._inputs)) if found else ("", None)
+            self._add(self._systems[fault, system], 1, fault if found else None, example, _told(fault, system))
+        self._add(self._replies, 1)
 
     def add_item(self, item: Any) -> None:
         """Count what a stage's body yielded: a row, a batch or a rejected row. Errors as of `add_reply`."""
         if isinstance(item, Rejected):
             if item.kind == "defect":
-                self._add(self._rows, 1, fault_of(item.reason), item.raw or item.detail or "")
+                self._add(self._rows, 1, fault_of(item.reason), (item.raw or item.detail or "", item.key))
         elif isinstance(item, pa.RecordBatch):
             self._add(self._rows, item.num_rows)
         elif item.get("response", "") is not None:  # else no model was asked for it
@@ -292,14 +433,24 @@ class Health:
         """Let the stage go on at once: it asks for vectors, which cannot be refused one by one."""
         self._decide(waived=True)
 
-    def _add(self, tally: _Tally, number: int, fault: Fault | None = None, example: str = "") -> None:
-        """Count outcomes; GateError as of `add_reply`, also for every later outcome of the stage."""
+    def _add(
+        self,
+        tally: _Tally,
+        number: int,
+        fault: Fault | None = None,
+        example: tuple[str, str | None] | None = None,
+        what: str | None = None,
+    ) -> None:
+        """Count outcomes; GateError as of `add_reply`, also for every later outcome of the stage. `what`: what is told
+        of them, by default the words of FAULTS.
+        """
         with self._lock:
             tally.add(number, fault, example)
             worst = tally.worst(self.ceilings) if tally.found and not self._refused else None
             if worst is not None:
-                numbers = f"{tally.found[worst]:,} of its first {tally.checked:,}"
-                error = _error(self.stage, numbers, worst, self.ceilings, tally.examples[worst])
+                such, told = tally.examples[worst].words(self._inputs), what or FAULTS[worst]
+                ceiling, found = self.ceilings.of(worst), tally.found[worst]
+                error = _error(self.stage, "its first", found, tally.checked, told, ceiling, such)
                 self._refused = error.findings
             if self._refused:
                 raise gate_error(self._refused)

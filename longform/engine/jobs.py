@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longform.artifacts.conservation import check_conservation
 from longform.artifacts.parts import Parts, group_of, part_keys
@@ -31,6 +31,9 @@ from longform.files import busy, full, unwritable
 from longform.llm.ask.types import Endpoint, Request, broken_off
 from longform.llm.models import Models
 from longform.llm.offline import Rules
+
+if TYPE_CHECKING:
+    from longform.llm.batch.batched import Batched
 
 PARTS = 4  # of a group, as far as the rows of each stay within the bounds
 ROWS_PER_PART = (16_384, 32_768)  # fewer cost more in Prefect than they save, more cost memory
@@ -54,8 +57,8 @@ class Job:
     `responses`: the path or address of the store of model responses; empty: the file in the home. `shared`: the folder
     of the build, None outside of a build. `offline`: the rules of the offline model. `stages_after`: the length of the
     longest chain of stages that wait for its stage. `asking`: further arguments of the worker's Models. `ceilings`: of
-    a stage whose model's replies are judged, else None. `held`: the questions of the stage that wait for a batch (key
-    -> why, in a sentence).
+    a stage whose model's replies are judged, else None. `batched`: what the batches of a stage have done that
+    may make no single calls.
     """
 
     module: str
@@ -73,7 +76,7 @@ class Job:
     stages_after: int = 0
     asking: dict[str, Any] = field(default_factory=dict)
     ceilings: Ceilings | None = None
-    held: dict[str, str] = field(default_factory=dict)
+    batched: Batched | None = None
 
     @property
     def bytes(self) -> int:
@@ -205,10 +208,10 @@ def execute(job: Job) -> list[Part]:
     meanwhile; other errors as in `execute_with`.
     """
     where, meter = job.responses or job.home / "llm" / "responses.sqlite", Meter(job)
-    health = Health(job.stage, job.ceilings) if job.ceilings else None
+    health = Health(job.stage, job.ceilings, inputs=job.inputs.values()) if job.ceilings else None
     models = Models(where, offline=job.offline, home=job.home, **job.asking)
     with models, _watched(job, models, meter) as stop:
-        models.held[job.stage] = job.held
+        models.batched |= {job.stage: job.batched} if job.batched is not None else {}
         return execute_with(job, models, stop, meter, health)
 
 
@@ -290,11 +293,11 @@ def walk(
     store: Store,
     stage: Stage,
     job: Job,
-    asks: Callable[[Endpoint, Request], None],
+    asks: Callable[[Endpoint, Request, Any], None],
     embeds: Callable[[Endpoint, list[str]], None],
 ) -> bool:
-    """Run a unit of work dry: call `asks` with each of its requests and `embeds` with its texts. Nothing is sent or
-    stored.
+    """Run a unit of work dry: call `asks` with each of its requests and its item, and `embeds` with its texts.
+    Nothing is sent or stored.
 
     False if the body stopped at a web request, so that requests may be missing; else True. The body stops, too, after
     its first call for embeddings, as it gets none. Requests that depend on a reply are never found. StoreError if the

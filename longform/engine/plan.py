@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from longform.artifacts.parts import group_of
@@ -53,8 +54,9 @@ class Planned(Figures):
 
     Tokens and USD have an estimate with a likely range (`_low`, `_high`) and a bound (`_at_most`). `unpriced`:
     endpoint -> model where the price is unknown. `endpoint`: the name of its first endpoint, None without one.
-    `offline`: it asks no real model. `batch`: one of its models has a Batch API. `measured`: the length of replies is
-    estimated from stored ones. `web`: it asks the web, at most once for each row.
+    `offline`: it asks no real model. `batch`: one of its models has a Batch API. `unbatched`: what becomes of questions
+    that a batch leaves unanswered, "wait" or "online"; None unless it asks in batches. `measured`: the length of
+    replies is estimated from stored ones. `web`: it asks the web, at most once for each row.
     """
 
     stage: str
@@ -72,6 +74,7 @@ class Planned(Figures):
     endpoint: str | None = None
     offline: bool = True
     batch: bool = False
+    unbatched: str | None = None
     unpriced: dict[str, str] | None = None
     web: bool = False
 
@@ -151,7 +154,8 @@ class Plan:
 
     The results are in `stages`. `force`: the stage that is to be made again. `retry`: which rows that a model could
     not answer are to be asked again. With `responses`, the path or address of the response store, the plan also counts
-    the requests of each stage and estimates their costs.
+    the requests of each stage and estimates their costs. `unbatched`: stage -> what becomes of questions that a batch
+    leaves unanswered, of the stages in batch mode.
     """
 
     def __init__(
@@ -161,7 +165,9 @@ class Plan:
         force: str | None = None,
         retry: Retry = NO_RETRY,
         responses: Path | str | None = None,
+        unbatched: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._unbatched = unbatched
         self.store, self.force, self.retry = store, force, retry
         self.digests = Digests(store.home)
         self.stages: list[Planned] = []
@@ -403,6 +409,7 @@ class Plan:
             "endpoint": call.endpoints[0].name,
             "offline": not online,
             "batch": any("batch" in endpoint.capabilities for endpoint in online),
+            "unbatched": self._unbatched.get(call.name) if online else None,
         }
         if not units.unmade:
             return replace(planned, **facts, **Figures().as_fields(), known=EXACT)
@@ -438,7 +445,7 @@ class Plan:
                     self.store,
                     call.stage,
                     job,
-                    lambda endpoint, request: estimators[endpoint.name].add(request),
+                    lambda endpoint, request, _: estimators[endpoint.name].add(request),
                     lambda endpoint, texts: estimators[endpoint.name].embed(texts),
                 )
                 for job in units.to_make

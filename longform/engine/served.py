@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from longform.artifacts.store import Part
-from longform.engine.health import one_line
+from longform.lines import beginning
 from longform.llm.ask.types import Endpoint
 
 SERVED = ".served "
 MOST, SHOWN = 20, 5
+NAME_CHARACTERS = 100
 OTHERS = "others"
 
 
@@ -73,7 +74,7 @@ class Names:
 
 def _told_apart(name: str | None, known: set[str]) -> str | None:
     """The name on one short line, None if nothing is left of it; OTHERS if it is new and MOST are known already."""
-    short = one_line(name or "")
+    short = beginning(name or "", NAME_CHARACTERS)
     if short and short not in known and len(known) >= MOST:
         return OTHERS
     known.update({short} if short else ())

@@ -37,12 +37,13 @@ from longform.artifacts.recipe import Recipe, identity, shape
 from longform.artifacts.rows import AllRows, PerGroup, Rejected, Row, Rows, Shard, Source
 from longform.artifacts.store import Digests, Store
 from longform.engine.at_most import AtMost
-from longform.engine.health import REPLIES, UNBOUNDED, Health
+from longform.engine.health import REPLIES, UNBOUNDED, Health, counted_of, counters_of
 from longform.engine.served import Names
 from longform.errors import FlowError
 from longform.hints import hint
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
+from longform.llm.read.repeated import Repeats
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
@@ -349,7 +350,7 @@ class StageContext:
     ) -> None:
         self.store, self.count, self._health = store, count, health
         self.responses = bytearray()
-        self._names = Names()
+        self._names, self._repeats = Names(), Repeats()
         self._models, self._stage, self._recipe, self._shared = models, stage, recipe, shared
         self._scratch: Path | None = None
         self._web: Web | None = None
@@ -377,12 +378,17 @@ class StageContext:
         """
         health = self._health
         asked, room = (items, lambda: UNBOUNDED) if health is None else (health.counted(items), health.room)
-        for item, reply in self._client(endpoint).ask(asked, room=room):
+        both = (((item, request), request) for item, request in asked)
+        for (item, request), reply in self._client(endpoint).ask(both, room=room):
             self.count(REPLIES, 1)
             if isinstance(reply, Answer) and not endpoint.offline:
                 self._count_served(endpoint, *reply.served)
+                reply = self._repeats.checked(request, reply)
+            counted = {} if endpoint.offline else counted_of(request, reply)
+            for name in counters_of(request.system, counted):
+                self.count(name, 1)
             if health is not None:
-                health.add_reply(reply)
+                health.add_reply(reply, item, request.system, counted)
             yield item, reply
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
@@ -449,7 +455,7 @@ class DryContext(StageContext):
     def __init__(
         self,
         store: Store,
-        asks: Callable[[Endpoint, Request], None],
+        asks: Callable[[Endpoint, Request, Any], None],
         embeds: Callable[[Endpoint, list[str]], None],
     ) -> None:
         super().__init__(store, None, "", "", lambda *_: None)
@@ -461,9 +467,9 @@ class DryContext(StageContext):
         return self._scratch
 
     def ask(self, endpoint: Endpoint, items: Iterable[tuple[Item, Request]]) -> Iterator[Any]:
-        """Pass each request to `asks`; yields nothing."""
-        for _, request in items:
-            self._asks(endpoint, request)
+        """Pass each request, and its item, to `asks`; yields nothing."""
+        for item, request in items:
+            self._asks(endpoint, request, item)
         yield from ()
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:

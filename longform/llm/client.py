@@ -25,15 +25,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, zip_longest
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
 from longform.llm import offline
 from longform.llm.ask.keys import canonical
 from longform.llm.ask.tokens import upper_bound
 from longform.llm.ask.types import Answer, Endpoint, Failure, FailureKind, Request, broken_off
+from longform.llm.read.degenerate import flaw_of
 from longform.llm.read.refusals import DECLINES, refusal_in
+from longform.llm.read.repeated import Repeats
 from longform.llm.read.replies import whole_reply
 from longform.llm.responses.records import TOMBSTONE, Record
 from longform.llm.responses.store import ResponseStore
@@ -65,6 +68,9 @@ QUESTIONS_AT_ONCE = 64
 ALWAYS_ROOM = 1 << 30
 TEXTS_PER_CALL = 64
 TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
+
+if TYPE_CHECKING:
+    from longform.llm.batch.batched import Batched
 
 T = TypeVar("T")
 Embedded = tuple[Any, str | None, str | None]  # a vector, and the model and fingerprint that its reply names
@@ -111,13 +117,13 @@ class PendingRequest:
 
 class Shared(Protocol):
     """What all clients of a build share: the response store, a dispatcher for each endpoint, the rules of the offline
-    model, which stored failures are to be asked again (`retry`), and the questions of each stage that wait for a batch
-    (`held`: stage -> key -> why, in a sentence).
+    model, which stored failures are to be asked again (`retry`), and the stages that may make no single calls, as
+    their questions wait for batches (`batched`).
     """
 
     offline: offline.Rules
     retry: Retry
-    held: dict[str, dict[str, str]]
+    batched: dict[str, Batched]
 
     @property
     def store(self) -> ResponseStore: ...
@@ -133,7 +139,7 @@ class PendingRequests:
     def __init__(self, models: Shared, endpoint: Endpoint, stage: str, recipe: str) -> None:
         self.dispatcher = models.dispatcher(endpoint)
         self._models, self._endpoint, self._stage, self._recipe = models, endpoint, stage, recipe
-        self._bodies = Bodies(endpoint)
+        self._bodies, self._repeats = Bodies(endpoint), Repeats()
 
     def begin(self, chunk: Sequence[tuple[T, Request]]) -> list[tuple[T, PendingRequest]]:
         """For each item one (item, PendingRequest) per sample of its request, in order. Samples whose reply is neither
@@ -147,20 +153,12 @@ class PendingRequests:
         found, new = self._joined(chunk)
         try:
             stored = self._models.store.replies([each.key for each in new]) if new else {}
-            missing = [each for each in new if not self._resolve_or_retry(each, stored.get(each.key), None)]
-            self._submit([each for each in missing if not self._hold(each)])
+            self._submit([each for each in new if not self._resolve_or_retry(each, stored.get(each.key), None)])
         except BaseException as error:  # whatever it is, others may have joined these
             for each in (each for each in new if each.result is None):
                 self._resolve(each, self.dispatcher.as_ours(error))
             raise
         return found
-
-    def _hold(self, pending: PendingRequest) -> bool:
-        """Whether the question is one that a batch is to answer, not a single call: then its result is Incomplete."""
-        why = self._models.held.get(self._stage, {}).get(pending.key)
-        if why is not None:
-            self._resolve(pending, Incomplete(why))
-        return why is not None
 
     def _joined(
         self, chunk: Sequence[tuple[T, Request]]
@@ -250,7 +248,7 @@ class PendingRequests:
         if result is None:
             return False
         stored = facts is None and not (recent or pending.fresh)
-        if stored and isinstance(result, Failure) and self._is_wanted_again(result):
+        if stored and self._is_wanted_again(pending, result):
             pending.fresh = True
             pending.start_over()
             return False
@@ -260,9 +258,16 @@ class PendingRequests:
             self._resolve(pending, result)
         return True
 
-    def _is_wanted_again(self, failure: Failure) -> bool:
-        """Whether stored failures of this kind are to be asked again in this stage."""
-        return self._models.retry.wants(self._stage, failure.kind)
+    def _is_wanted_again(self, pending: PendingRequest, result: Answer | Failure | str) -> bool:
+        """Whether a stored result is to be asked again in this stage, and no batch has done that: failures of this kind
+        are, or replies that repeat that to another question.
+        """
+        if isinstance(result, str):
+            return False
+        wants, batched = partial(self._models.retry.wants, self._stage), self._models.batched.get(self._stage)
+        if batched is not None and batched.has_asked_again(result.key):
+            return False
+        return self._repeats.is_wanted_again(pending.request, result, wants)
 
     def _next_attempt(self, pending: PendingRequest, completion: Completion, why: str) -> None:
         """Make the next attempt (see `next_attempt`). It is looked up in the store, unless stored replies are not to
@@ -278,8 +283,14 @@ class PendingRequests:
     # calls
 
     def _submit(self, requests: Sequence[PendingRequest]) -> None:
-        """Submit the calls for these requests, of which there may be none. EndpointError where a key is missing."""
-        if requests:
+        """Submit the calls for these requests, of which there may be none. In a stage whose questions wait for batches
+        they end with Incomplete instead. EndpointError where a key is missing.
+        """
+        batched = self._models.batched.get(self._stage)
+        if batched is not None:
+            for each in requests:
+                self._resolve(each, Incomplete(batched.why(each.keys[-1], self._stage)))
+        elif requests:
             self._models.check_keys(self._endpoint)
             self.dispatcher.submit(self._calls(requests))
 
@@ -357,7 +368,10 @@ class PendingRequests:
             failure = Failure(result.kind, result.message, pending.keys[-1], sample=pending.sample)
             self._resolve(pending, failure)
         elif not self._resolve_or_retry(pending, *result, recent=True):
-            self._resolve(pending, Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read."))
+            self._resolve(
+                pending,
+                Incomplete(f"{self.dispatcher.named} gave an answer that cannot be read: run the same command again."),
+            )
 
 
 def next_attempt(
@@ -393,19 +407,33 @@ def stored_result(
     record: Record | None,
     endpoint: Endpoint,
     get: Callable[[Sequence[str]], Mapping[str, Record]],
+    clean: Callable[[str], str] = str,
 ) -> Answer | Failure | None:
     """What the stored record under the request's key, and those of its later attempts (`get`), lead to; None where an
-    attempt is still to be sent, at which the pending request then is.
+    attempt is still to be sent, at which the pending request then is. `clean` as in `next_attempt`.
     """
     while record is not None:
-        completion = _completion(record)
-        result = _result(pending, record, completion, endpoint, cached=True)
-        if completion is None or not isinstance(result, str):
-            assert not isinstance(result, str), "a record without a completion is a failure, or none"
+        key = pending.keys[-1]
+        result = stored_step(pending, record, endpoint, clean)
+        if result is not None or pending.keys[-1] == key:
             return result
-        next_attempt(pending, completion, result, endpoint)
         record = get(pending.keys[-1:]).get(pending.keys[-1])
     return None
+
+
+def stored_step(
+    pending: PendingRequest, record: Record | None, endpoint: Endpoint, clean: Callable[[str], str] = str
+) -> Answer | Failure | None:
+    """What the stored record of the present attempt leads to; None where an attempt is still to be sent: the next one,
+    at which the pending request then is, or the present one if the record is missing or cannot be read.
+    """
+    completion = _completion(record) if record else None
+    result = _result(pending, record, completion, endpoint, cached=True) if record else None
+    if completion is not None and isinstance(result, str):
+        next_attempt(pending, completion, result, endpoint, clean)
+        return None
+    assert not isinstance(result, str), "a record without a completion is a failure, or none"
+    return result
 
 
 def _completion(record: Record) -> Completion | None:
@@ -467,6 +495,8 @@ def judge(
             return pending.failed("empty", "the reply is empty", completion)
     if request.check and (flaw := request.check(value)):
         return pending.failed(*flaw, completion)
+    if not endpoint.offline and (why := flaw_of(request, value)):
+        return pending.failed("degenerate", f"the reply is {why}", completion)
     return Answer(
         text,
         pending.keys[-1],

@@ -21,9 +21,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from longform.llm.ask.tokens import count, upper_bound
-from longform.llm.ask.types import Endpoint, Failure, Request
+from longform.llm.ask.types import Endpoint, Request
 from longform.llm.client import PendingRequest, stored_result
 from longform.llm.price import FIGURES, NANO, Figures, cost_nano, price_of
+from longform.llm.read.repeated import Repeats
 from longform.llm.responses.records import REPLY, Record, Usage
 from longform.llm.responses.store import ResponseStore
 from longform.llm.send.bodies import Bodies, chat_key, embedding_key, embedding_sent, fields_of, read_json
@@ -53,7 +54,7 @@ class Estimator:
     ) -> None:
         self.endpoint, self._wants = endpoint, wants
         self._store = None if endpoint.offline else store
-        self._bodies = Bodies(endpoint)
+        self._bodies, self._repeats = Bodies(endpoint), Repeats()
         self._waiting: list[_Question] = []
         self._tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._seen = sqlite3.connect("", isolation_level=None)  # of its own, in memory until it is large
@@ -143,7 +144,7 @@ class Estimator:
             result = stored_result(pending, record, self.endpoint, self._get)
             if result is None and pending.step != "first":
                 later.append(_attempt(question, pending, self.endpoint))
-            elif result is not None and not (isinstance(result, Failure) and self._wants(result.kind)):
+            elif result is not None and not self._repeats.is_wanted_again(question.request, result, self._wants):
                 stored.append(record)
         return stored, later
 

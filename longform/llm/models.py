@@ -22,6 +22,7 @@ from longform.llm.retry import Retry
 from longform.settings import api_key
 
 if TYPE_CHECKING:
+    from longform.llm.batch.batched import Batched
     from longform.llm.client import Client
     from longform.llm.offline import Rules
     from longform.llm.responses.store import ResponseStore
@@ -39,7 +40,7 @@ class Models:
     """The response store, budget and endpoints' connections of a build. The store (`where`: a file, or the URL of a
     PostgreSQL database) and the event loop's thread are opened when first needed.
 
-    `held`: stage -> key -> why this question of the stage is not asked by a single call, in a sentence.
+    `batched`: stage -> what its batches have done, of those stages that may make no single calls.
 
     `max_cost`: the cap of this run in US dollars; None: no cap. `caps`: limits that other runs count for as well.
     `retry`: which questions whose stored result is a failure are asked again. `failed_runs`: after so many runs without
@@ -76,7 +77,7 @@ class Models:
         self._run, self._dataset = run, dataset
         self._first_pause_seconds, self._loop_seconds = first_pause_seconds, loop_seconds
         self._say, self._say_of_store = say or (lambda _: None), say
-        self.held: dict[str, dict[str, str]] = {}
+        self.batched: dict[str, Batched] = {}
         self.offline: Rules = offline or {}
         self._lock = threading.RLock()
         self._store: ResponseStore | None = None
@@ -119,38 +120,45 @@ class Models:
         folder: Path,
         say: Callable[[str], None],
         online: bool = False,
-        at_most: int | None = None,
-    ) -> None:
-        """Have the provider's Batch API answer those of these requests that have no stored reply; returns when its
-        jobs have ended. Requests that get no reply there are left to single calls if these are allowed (`online`);
-        else they are `held` back: a client of this stage gets Incomplete for them. `at_most`: only the first so many
-        requests.
+    ) -> bool:
+        """Have the provider's Batch API answer those of these requests that have no stored reply, and, unless single
+        calls are allowed (`online`), make the further attempts that are due at the others; returns when its jobs have
+        ended. Whether replies were stored, which may have made another attempt due.
+
+        Requests that get no reply there are left to single calls if these are allowed; else a client of this stage
+        gets Incomplete for them, and for all other questions without a stored reply (`batched`).
 
         Request files are kept in `folder` until their job has ended. `say` is called with messages for the user.
         BudgetError where the budget has no room for all requests, EndpointError where the key is missing or the
         endpoint refuses, Incomplete where it gives no answer for an hour or the models are closed; UsageError as of
         `dispatcher`.
         """
-        from longform.llm.prefetch import from_first_unanswered, prefetch_stage
+        from longform.llm.batch.batched import Batched
+        from longform.llm.prefetch import due_attempts, first_attempts, prefetch_stage
 
-        dispatcher = self.dispatcher(endpoint)
-        requests = from_first_unanswered(dispatcher, endpoint, requests)
-        first = next(requests, None)
+        dispatcher, batched = self.dispatcher(endpoint), Batched()
+        if online:
+            self.batched.pop(stage, None)
+            items = first_attempts(dispatcher, endpoint, requests)
+        else:
+            batched = self.batched.setdefault(stage, batched)
+            items = due_attempts(dispatcher, endpoint, requests, batched, partial(self.retry.wants, stage))
+        first = next(items, None)
         if first is None and (self._keyless([endpoint]) or not self.store.jobs(endpoint.name)):
-            return
+            return False
         self.check_keys(endpoint)
-        held = prefetch_stage(
+        left, stored = prefetch_stage(
             dispatcher,
             endpoint,
-            chain([] if first is None else [first], requests),
+            chain([] if first is None else [first], items),
             stage=stage,
             recipe=recipe,
             folder=folder,
             say=say,
             online=online,
-            at_most=at_most,
         )
-        self.held[stage] = {**self.held.get(stage, {}), **held}
+        batched.left |= left
+        return stored > 0
 
     @property
     def store(self) -> ResponseStore:

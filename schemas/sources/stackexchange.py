@@ -71,6 +71,7 @@ THREADS = table(
     column("answers", pa.list_(ANSWER), "most votes first, then by upstream id; may be empty"),
     key="question_id",
     parents={"post_id": ["question_id", "answers.answer_id"]},
+    link="https://{0}/q/{1}",
 )
 
 # names of the users of community question answering sites, as far as attribution needs them

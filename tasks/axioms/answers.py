@@ -120,7 +120,8 @@ def corrupt_answers(
                 question=questions[answer["question_id"]],
                 passages=evidence[answer["question_id"]],
                 answer=answer["text"][:ANSWER_CHARACTERS],
-                check=partial(_unchanged, answer["text"]),
+                copies=True,  # of an answer without claims
+                check=partial(_unchanged, answer["text"], questions[answer["question_id"]]),
             ),
         )
         for answer in open_book
@@ -151,13 +152,16 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
     }
 
 
-def _unchanged(text: str, corruption: Corruption) -> Flaw | None:
+def _unchanged(text: str, question: str, corruption: Corruption) -> Flaw | None:
     """What is wrong with a reply in which nothing was corrupted, although it lists claims of the answer `text`: it
-    lists no changed one, or its answer is the given one.
+    lists no changed one, or its answer is from the given one or the question, or is one of several claims.
     """
     claims, corrupted = _one_line_each(corruption.claim), _one_line_each(corruption.corrupted_claim)
-    unchanged = not corrupted or corruption.corrupted_answer.strip() == text.strip()
-    return ("invalid", "nothing was corrupted") if claims and unchanged else None
+    answer = " ".join(corruption.corrupted_answer.split())
+    copied = any(answer in " ".join(given.split()) for given in (text, question))
+    if claims and (not corrupted or copied or (len(claims) > 1 and answer in (*claims, *corrupted))):
+        return "invalid", "nothing was corrupted"
+    return None
 
 
 def _one_line_each(claims: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Audits of texts that models wrote: refusal, language and wrapping, each with the same ceiling in every dataset.
+"""Audits of texts that models wrote: refusal, degenerate, language and wrapping, with one ceiling in every dataset.
 
 Texts that people wrote or that were released are not looked at, nor those of the offline model, which quotes people.
 """
@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from longform.artifacts.rows import Row
+from longform.llm.read.degenerate import degenerate
 from longform.llm.read.refusals import refusal_in
 from tasks.publishing.audits import Audit
+from tasks.text.audits.equality import equal_texts
 from tasks.text.audits.language import other_language
 from tasks.text.audits.wrapping import wrapped
 
@@ -32,14 +34,20 @@ def generated(model: str = "model", response: str = "response") -> str:
 
 
 def audits_of_texts(
-    texts: Texts, among: str, *, refusal: Callable[[str], str | None] = refusal_in
-) -> tuple[Audit, Audit, Audit]:
-    """The audits `refusal`, `language` and `wrapped` of generated texts. `texts`: row -> (name, question, text) of each
-    generated text in it. `among`: as of an Audit. `refusal`: the words by which a text declines, or None.
+    texts: Texts, among: str, *, abstains: Callable[[str], object] = lambda text: None
+) -> tuple[Audit, Audit, Audit, Audit]:
+    """The audits `refusal`, `degenerate`, `language` and `wrapped` of generated texts. `texts`: row -> (name, question,
+    text) of each generated text in it. `among`: as of an Audit. `abstains`: whether a text abstains, which the method
+    counts: then it may decline, or be one word.
     """
 
     def declines(row: Row) -> Iterator[str]:
-        return (f"{name}: {words}" for name, _, text in texts(row) if (words := refusal(text)))
+        found = ((name, refusal_in(text), text) for name, _, text in texts(row))
+        return (f"{name}: {words}" for name, words, text in found if words and not abstains(text))
+
+    def is_degenerate(row: Row) -> Iterator[str]:
+        found = ((name, _degenerate(question, text), text) for name, question, text in texts(row))
+        return (f"{name}: {what}" for name, what, text in found if what and not abstains(text))
 
     def is_foreign(row: Row) -> Iterator[str]:
         return (f"{name}: in {found}" for name, question, text in texts(row) if (found := _language(question, text)))
@@ -49,6 +57,7 @@ def audits_of_texts(
 
     return (
         Audit("refusal", CEILING, _first(declines), among),
+        Audit("degenerate", CEILING, _first(is_degenerate), among),
         Audit("language", CEILING, _first(is_foreign), among),
         Audit("wrapped", CEILING, _first(is_wrapped), among),
     )
@@ -57,6 +66,11 @@ def audits_of_texts(
 def _first(found: Callable[[Row], Iterator[str]]) -> Finds:
     """A function that returns the first of what is found in a row, or None."""
     return lambda row: next(found(row), None)
+
+
+@lru_cache(REMEMBERED)
+def _degenerate(question: str, text: str) -> str | None:
+    return "its question" if equal_texts(question, text) else degenerate(text)
 
 
 @lru_cache(REMEMBERED)

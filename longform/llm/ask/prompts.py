@@ -43,7 +43,12 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"---\n(.*?)\n---\n\s*# system[ \t]*\n(.*?)^# user[ \t]*\n(.*)\Z", re.DOTALL | re.MULTILINE)
 _CLOSING = re.compile(r"^# as (\w+)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _COUNTERS = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
-_TAKEN = frozenset({"self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "check", "declines"})
+_TAKEN = frozenset(
+    {
+        *("self", "form", "endpoint", "max_tokens", "reply", "samples", "logprobs", "check"),
+        *("declines", "copies", "abstains", "unchanged", "system", "subject"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,16 @@ class Prompt:
         logprobs: int | None = None,
         check: Callable[[Any], Flaw | None] | None = None,
         declines: bool = False,
+        copies: bool = False,
+        abstains: Callable[[Any], object] | None = None,
+        unchanged: Callable[[Any], object] | None = None,
+        system: str = "",
+        subject: str = "",
         **inputs: Any,
     ) -> Request:
         """A request to this endpoint with these inputs. With `reply`, a pydantic model, it asks for a structured reply
         in the endpoint's form, else for plain text, which must be whole. UsageError if the inputs are not those of the
-        prompt, or it cannot ask in this form. `max_tokens`, `samples`, `logprobs`, `check`, `declines`: see Request.
+        prompt, or it cannot ask in this form. The other arguments are those of Request.
         """
         form: Form = endpoint.form if reply else "text"
         return Request(
@@ -111,6 +121,11 @@ class Prompt:
             whole=reply is None,
             check=check,
             declines=declines,
+            copies=copies,
+            abstains=abstains,
+            unchanged=unchanged,
+            system=system,
+            subject=subject,
         )
 
     def render(self, *, form: Form = "text", **inputs: Any) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency", "prompt_cache_key", "reasoning"]
 Form = Literal["text", "json", "tags"]
-FailureKind = Literal["request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "unanswered"]
+FailureKind = Literal[
+    "request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "degenerate", "repeated", "unanswered"
+]
 Flaw = tuple[FailureKind, str]
 
 
@@ -90,7 +92,11 @@ class Request:
 
     `whole`: a plain reply must be whole, with its end mark or a plausible end (`whole_reply`). `check` says of a reply,
     as it is in `Answer.value`, why it is of no use, as (kind of failure, why); None if it is. `declines`: a reply that
-    declines to answer is an answer, because the method counts such replies; else it is a Failure.
+    declines to answer is an answer, because the method counts such replies; else it is a Failure. `copies`: so is one
+    that is a text of the prompt. `abstains`: whether a reply, as it is in `Answer.value`, abstains, which the method
+    counts; such replies may be one word, and equal. `unchanged`: whether a reply leaves the text it was to work on as
+    it is, which it may where nothing is left to do. Both shares are judged by themselves, for each `system` in whose
+    name is asked. `subject`: what is asked about, by default the messages; replies on one subject may be equal.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -104,6 +110,11 @@ class Request:
     whole: bool = False
     check: Callable[[Any], Flaw | None] | None = None
     declines: bool = False
+    copies: bool = False
+    abstains: Callable[[Any], object] | None = None
+    unchanged: Callable[[Any], object] | None = None
+    system: str = ""
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,8 @@ class Failure:
         invalid     the reply did not have the form that was asked for, even after one repair; or it failed the
                     request's check
         empty       the reply was empty
+        degenerate  the reply was one word, the same words over and over, or a text of the prompt
+        repeated    the reply was that to another question, too (the first one stays an answer)
         unanswered  several runs got no reply that can be read; asked again only if that is wanted
 
     The kind is that of the last attempt: `length`, `whitespace` and `empty` are final only in a second or third one

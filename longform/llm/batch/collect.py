@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from longform.llm.batch.files import LINE_BYTES, Collector, Tally
 from longform.llm.batch.remote import Remote, Say, Sleep, pauses_up_to
+from longform.llm.batch.replies import LINE_BYTES, Collector, Tally
 from longform.llm.responses.records import Job
 from longform.llm.responses.store import ResponseStore
 
 SHORT_SECONDS = 300.0
-FILES_BYTES = 8 << 30
+FILES_BYTES, SPARE_BYTES = 8 << 30, 2 << 30  # SPARE_BYTES: for lines that are too large
 KINDS = {"output": "output_file_id", "error": "error_file_id"}
 
 
@@ -68,9 +68,10 @@ class Gatherer:
         words.
         """
         files, shorter = files_of(batch), list[str]()
+        most_bytes = min(FILES_BYTES, SPARE_BYTES + job.requests * LINE_BYTES)
         for kind, file in files.items():
             path = self._folder / f"{os.getpid()}-{job.name}.{kind}"
-            there = await self._remote.content(file, path, min(FILES_BYTES, (job.requests + 1) * LINE_BYTES))
+            there = await self._remote.content(file, path, most_bytes)
             try:
                 if there:
                     await self._store_file(path, collector, tallies[kind], gathered)

@@ -18,7 +18,7 @@ from longform.llm.ask.types import Endpoint
 from longform.llm.batch.files import URL
 from longform.llm.responses.records import Job
 from longform.llm.send.bodies import read_json
-from longform.llm.send.faults import Fault, fault_of, without_question
+from longform.llm.send.faults import Fault, fault_of, unusable, without_question
 from longform.llm.send.secrets import cleaner_of
 from longform.llm.send.wire import BATCHES, Outcome, Wire
 
@@ -42,6 +42,7 @@ class Remote:
     def __init__(self, wire: Wire, endpoint: Endpoint, api_key: str | None, say: Say, sleep: Sleep) -> None:
         self._wire, self._endpoint, self._say, self._sleep = wire, endpoint, say, sleep
         self._cleaner = cleaner_of(api_key)
+        self._was_reached = False
 
     async def upload(self, path: Path, key: str) -> str | None:
         """Upload a file; its id at the provider, or None where the file is larger than the provider takes (413). `key`
@@ -174,7 +175,12 @@ class Remote:
             await self._wait(pauses, outcome)
 
     def _is_transient(self, outcome: Outcome, is_valid: Callable[[bytes], bool]) -> bool:
-        """Whether the call should be repeated: a 2xx reply that fails `is_valid`, or a fault that may pass."""
+        """Whether the call should be repeated: a 2xx reply that fails `is_valid`, or a fault that may pass. An address
+        that cannot be reached is final until it was reached once.
+        """
+        self._was_reached = self._was_reached or outcome.status != 0
+        if outcome.final and not self._was_reached:
+            return False
         if 200 <= outcome.status < 300:
             return not is_valid(outcome.body)
         return self._fault(outcome).then == "again"
@@ -195,8 +201,8 @@ class Remote:
         pause = next(pauses, None)
         if pause is None:
             raise Incomplete(
-                f'The batches of endpoint "{self._endpoint.name}" gave no answer for an hour (at last: {reason}): '
-                "jobs go on at the provider, run the same command again to collect them."
+                f'The batches of endpoint "{self._endpoint.name}" at {self._wire.address} gave no answer for an hour '
+                f"(at last: {reason}): jobs go on at the provider; run the same command again to collect them."
             )
         pause = max(pause, min(outcome.retry_after or 0.0, LONGEST_BATCH_PAUSE_SECONDS))
         self._say(f"batches of {self._endpoint.name}: {reason}; asking again in {pause:g} s")
@@ -204,7 +210,7 @@ class Remote:
 
     def _reason(self, outcome: Outcome) -> str:
         """Why a call has to be repeated, in words without the API key."""
-        return self._fault(outcome).message if outcome.status >= 300 or not outcome.status else "an unreadable answer"
+        return self._fault(outcome).message if outcome.status >= 300 or not outcome.status else unusable(outcome.body)
 
     def problem(self, batch: dict[str, Any], body_of_line: Callable[[int], str]) -> Fault | None:
         """The first of the errors for which the provider failed the batch, as a fault without the API key and without
@@ -233,7 +239,9 @@ class Remote:
         """
         if 200 <= outcome.status < 300:
             return read_json(outcome.body)
-        named = f'The endpoint "{self._endpoint.name}"'
+        named = f'The endpoint "{self._endpoint.name}" at {self._wire.address}'
+        if outcome.status == 0:
+            raise EndpointError(f"{named} cannot be reached ({self._fault(outcome).message}): {outcome.hint}.")
         raise EndpointError(
             f"{named} refused {what} ({self._fault(outcome).message}): check the key, the account and whether it "
             'offers batches, or set mode = "online". What was answered is stored.'
@@ -276,6 +284,11 @@ def pauses_up_to(seconds: float) -> Iterator[float]:
             return
         yield min(pause, left)
         left -= pause
+
+
+def status_of(batch: dict[str, Any]) -> str:
+    """The status of a provider's batch in lower case; "none" where it has none."""
+    return str(batch.get("status")).lower()
 
 
 def _name(batch: dict[str, Any]) -> Any:

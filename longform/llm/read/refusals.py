@@ -82,10 +82,12 @@ def _bare(text: str) -> str:
     """
     if "</think>" in text:
         text = without_thought(text)
-    if heading := _HEADING.match(text, 0, LONGEST_HEADING):
-        text = text[heading.end() :]
-    if preamble := _PREAMBLE.match(text):
-        text = text[preamble.end() :]
+    first = text[:HEAD_CHARACTERS]
+    if "\n" in first or ":" in first or "：" in first:
+        if heading := _HEADING.match(text, 0, LONGEST_HEADING):
+            text = text[heading.end() :]
+        if preamble := _PREAMBLE.match(text):
+            text = text[preamble.end() :]
     if text[:1].isalpha():
         return text
     body = text.lstrip()

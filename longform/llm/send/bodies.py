@@ -353,6 +353,8 @@ def _text(value: Any) -> str:
 
 def _count(usage: Any, name: str) -> int:
     """The count of this name in `usage`; 0 where there is none, or it is no whole number from 0 on."""
+    if usage is None:
+        return 0
     number = usage.get(name) if isinstance(usage, dict) else None
     if type(number) is float and number.is_integer():  # as integers of more than 64 bits are read
         number = int(number)

@@ -54,8 +54,8 @@ class Dispatcher:
 
     `pending`: store key -> the question that is being answered, which equal ones join; guarded by `lock`. `answered`
     counts replies. `one_by_one`: the server has returned fewer samples than were asked for in one call.
-    `run` and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before it counts as
-    never answered. `say` is called with what the user should know, from the event loop.
+    `run` (`ledger_run`) and `dataset` are written to the ledger. `failed_runs`: in how many runs a call may fail before
+    it counts as never answered. `say` is called with what the user should know, from the event loop.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Dispatcher:
         self.one_by_one = False
         self._say, self._told_of_usage = say, False
         self.loop, self.api_key, self._transport = loop, api_key, transport
-        self._run, self._dataset = run, dataset
+        self.ledger_run, self._dataset, self.failed_runs = run, dataset, failed_runs
         self._machine = Machine(
             self.gate,
             budget,
@@ -316,7 +316,7 @@ class Dispatcher:
         """A key by which the provider knows an attempt that it has answered before, so that a reply that was lost is
         not paid twice, also after a kill: another one after each reply that came and was of no use.
         """
-        asked = [call.path, *call.keys, str(call.replies), self._run if call.again else "", call.sent]
+        asked = [call.path, *call.keys, str(call.replies), self.ledger_run if call.again else "", call.sent]
         return hashlib.sha256("\n".join(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
     async def _claim(self, claim: Claim) -> None:
@@ -344,7 +344,7 @@ class Dispatcher:
     async def _note(self, note: Note) -> None:
         """Count the run as one in which the call failed."""
         try:
-            runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self._run)
+            runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self.ledger_run)
         except (Exception, asyncio.CancelledError) as error:
             self._do(self._machine.halt(self.as_ours(error)))
             runs = {}
@@ -415,12 +415,17 @@ class Dispatcher:
         )
         if untrue is None:
             return facts
+        beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
+        self.tell_untrue(
+            untrue, '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
+        )
+        return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
+
+    def tell_untrue(self, untrue: str, hint: str = "") -> None:
+        """Tell the user, once, that the endpoint counts more tokens than can be."""
         if not self._told_of_usage:
             self._told_of_usage = True
-            beside = facts.reasoning_tokens and "reasoning" not in self.endpoint.capabilities
-            hint = '; if it thinks beside its limit, add "reasoning" to its capabilities' if beside else ""
             self._say(f"{self.named} counts more tokens than can be ({untrue}): the most that can be is booked{hint}")
-        return replace(facts, tokens=tokens, reasoning_tokens=reasoning)
 
     async def _book_loss(self, call: Call, outcome: Outcome) -> None:
         """Commit a line of the ledger for an attempt that was lost or gave nothing usable, and may have been billed. A
@@ -480,7 +485,7 @@ class Dispatcher:
         `answered`: False for a call whose reply was lost or unusable.
         """
         return Paid(
-            run=self._run,
+            run=self.ledger_run,
             dataset=self._dataset,
             stage=stage,
             recipe=recipe,

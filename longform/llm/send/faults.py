@@ -16,8 +16,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from http.client import responses
 from typing import Any, Literal, NamedTuple
 
+from longform.lines import beginning, one_line
 from longform.llm.ask.types import Endpoint
 from longform.llm.send.bodies import read_json
 from longform.llm.send.secrets import NO_KEYS, Cleaner
@@ -31,6 +33,8 @@ LOADING = re.compile(
     rb"loading (?:the )?model|model .{0,60}is (?:currently |still )?(?:loading|starting)", re.IGNORECASE
 )
 TITLE = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
+MESSAGE_CHARACTERS = 300
+OVERLOADED = {529: "Overloaded"}
 
 
 def _any(*forms: str) -> re.Pattern[str]:
@@ -79,6 +83,12 @@ OTHERS = _any(
     r"['\"`](?:seed|stop|temperature|top_[pk]|user)['\"`]|: (?:seed|temperature|top_p)\b|reasoning_effort",
     r"(?:presence|frequency)_penalty|stream mode|enable the stream",
 )
+SPEAKS_TLS = _any(r"HTTP request (?:was )?(?:sent )?to (?:an )?(?:HTTPS|TLS|SSL)", r"speaking plain HTTP to an SSL")
+A_PAGE = "a page"
+ANSWERS = ("choices", "data", "output")
+NO_API = tuple(f"200 with {what}" for what in (A_PAGE, "an empty body", "a body that is no JSON", "JSON that is no"))
+LONG_HINT = "look why the server sends more than it was asked for"
+NO_API_HINT = "look whether base_url is that of a model's API"
 CACHE_KEY = re.compile(r"prompt_cache_key")
 FIELDS = (SCHEMA, LOGPROBS, MANY_CHOICES, LIMIT, CACHE_KEY, OTHERS)
 CAPABILITIES = {"json_schema": SCHEMA, "logprobs": LOGPROBS, "n": MANY_CHOICES, "prompt_cache_key": CACHE_KEY}
@@ -110,12 +120,13 @@ class ErrorDetails(NamedTuple):
 
 def fault_of(status: int, body: bytes, cleaner: Cleaner = NO_KEYS) -> Fault:
     """What a status other than 200 means. `status` is 0 where no reply came; then `body` is the reason in words. The
-    message is the status and what the error body says, on one line of at most 300 characters, without keys.
+    message is the status and what the error body says, else what the status means, on one line of at most 300
+    characters, without keys.
     """
     details = _details_of(cleaner.body(body))
     held = FILTER.search(details.code) or (400 <= status < 500 and FILTER_WORDS.search(details.words))
     parts = [details.code, details.parameter if details.parameter not in details.words else "", details.words]
-    message = " ".join(filter(None, [str(status or ""), *parts]))
+    message = _with_status(status, " ".join(filter(None, parts)))
     return Fault(_then(status, details), "filter" if held else "request", scrub(message, cleaner), status)
 
 
@@ -150,20 +161,61 @@ def is_busy(status: int, body: bytes) -> bool:
 
 
 def unusable(body: bytes) -> str:
-    """A short message about the body of a reply with status 200 that is no answer: a stream of events, a page, or
-    neither; the body itself where it is the wire's own message.
+    """A short message about the body of a reply with status 200 that is no answer; the body itself where it is the
+    wire's own message.
     """
     start = body[:100].lstrip()
     if start.startswith(b"200 with "):
         return scrub(body.decode("utf-8", "replace"))
+    return f"200 with {_no_answer(start, body)}"
+
+
+def _no_answer(start: bytes, body: bytes) -> str:
+    """What a body is that is no answer. `start`: its first bytes."""
+    if not start:
+        return "an empty body"
     if start.startswith(b"data:"):
-        return "200 with a stream of events, which was not asked for"
-    return f"200 with {scrub(_excerpt(body))}" if start.startswith(b"<") else "200 without a usable answer"
+        return "a stream of events, which was not asked for"
+    if start.startswith(b"<"):
+        return scrub(_excerpt(body))
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        more = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
+        if start[:1] not in b"{[":
+            return "a body that is no JSON"
+        return "more than one JSON document" if more else "JSON that breaks off, or is broken"
+    if not isinstance(document, dict):
+        return "JSON that is no object"
+    name = next((name for name in ANSWERS if name in document), None)
+    return f"a list `{name}` that is empty or cannot be read" if name else "JSON that is no answer of a model"
+
+
+def hint(fault: Fault) -> str:
+    """What to look at after a reply with status 200 that no model can have sent, or that was too large; empty for any
+    other fault.
+    """
+    if fault.status == 200 and fault.message.startswith("200 with more than "):
+        return LONG_HINT
+    return NO_API_HINT if fault.status == 200 and fault.message.startswith(NO_API) else ""
+
+
+def _with_status(status: int, words: str) -> str:
+    """A status and the words of its error. Where there are none, or the page of a proxy, what the status means."""
+    if not status:
+        return words
+    meaning = OVERLOADED.get(status) or responses.get(status, "")
+    if words and not words.startswith(A_PAGE):
+        return f"{status} {words}"
+    title = words.partition('"')[2].removeprefix(str(status)).strip(' "')
+    page = A_PAGE if title.casefold() in ("", meaning.casefold()) else words
+    return f"{status} {meaning}".rstrip() + (f", {page}" if words else "" if meaning else " without a word on why")
 
 
 def scrub(text: str, cleaner: Cleaner = NO_KEYS) -> str:
     """The text on one line, cut at 300 characters, with "[key]" for keys and for what looks like one."""
-    return SECRET.sub("[key]", " ".join(cleaner.text(text).split()))[:300].strip()
+    line = one_line(cleaner.text(text[: 100 * MESSAGE_CHARACTERS]))
+    return beginning(SECRET.sub("[key]", cleaner.text(line)), MESSAGE_CHARACTERS)
 
 
 def without_question(message: str, sent: str) -> str:
@@ -194,13 +246,16 @@ def remedy(fault: Fault, endpoint: Endpoint) -> str:
     message = fault.message
     if fault.status == 402 or QUOTA.search(message) or QUOTA_WORDS.search(message):
         return "add credit to its account, or raise the limit there"
+    if SPEAKS_TLS.search(message):
+        return "begin base_url with https://, as that port speaks TLS"
     if fault.status in (401, 403):
-        return f"check the key {endpoint.key_env}" if endpoint.key_env else "set key_env, as it wants a key"
+        also = ", and whether its account may use this model" if fault.status == 403 else ""
+        return f"check the key {endpoint.key_env}{also}" if endpoint.key_env else "set key_env, as it wants a key"
     if fault.status == 404 or MODEL.search(message):
         return "check the model's name and base_url"
     if 300 <= fault.status < 400:
-        return "check base_url, from which the server redirects elsewhere"
-    if fault.status in (405, 501, 505):
+        return "check base_url, and whether it begins with https://"
+    if fault.status in (405, 415, 501, 505):
         return "check base_url"
     return _advice(message, endpoint) or "check the key, the account, the model's name and the parameters"
 
@@ -243,7 +298,7 @@ def _of_a_bad_request(details: ErrorDetails) -> Then:
     not take, "never" if the request is too long or was held back by a filter, else "unsure", also for too high a token
     limit.
     """
-    if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words):
+    if QUOTA.search(details.code) or QUOTA_WORDS.search(details.words) or SPEAKS_TLS.search(details.words):
         return "stop"
     if any(_of_the_request(details)) or TOO_LONG_PERHAPS.search(details.words):
         return "never"
@@ -314,9 +369,10 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 def _excerpt(body: bytes) -> str:
-    """The first 10 * CHARACTERS_READ bytes of the body as text; for a body that begins with `<` "a page", with its
-    title if it has one there.
+    """The first 10 * CHARACTERS_READ bytes of the body as text; for a body that begins with `<` A_PAGE, with its title
+    if it has one there.
     """
     text = body[: 10 * CHARACTERS_READ].decode("utf-8", "replace")
     title = TITLE.search(text) if text.lstrip().startswith("<") else None
-    return f"a page, {title[1].strip()}" if title else "a page" if text.lstrip().startswith("<") else text
+    titled = f'{A_PAGE} titled "{one_line(title[1])}"' if title else A_PAGE
+    return titled if text.lstrip().startswith("<") else text

@@ -37,7 +37,7 @@ from longform.llm.price import Budget
 from longform.llm.responses.records import Record
 from longform.llm.send.bodies import EMBEDDINGS
 from longform.llm.send.calls import LOOK_AGAIN, Call, Replies, Result
-from longform.llm.send.faults import Fault, fault_of, is_busy, unusable, without_question
+from longform.llm.send.faults import Fault, fault_of, hint, is_busy, unusable, without_question
 from longform.llm.send.wire import Outcome
 
 TRIES = {"rate": 20, "server": 6, "unknown": 3, "unusable": 3}
@@ -150,7 +150,7 @@ class Machine:
         self._number = count()
         self._faults: dict[Call, tuple[Outcome, Fault, str]] = {}
         self._storing = self._unsure = 0
-        self._last_fault = ""
+        self._last_fault, self._hint = "no answer", ""
         self._wake_at: float | None = None
 
     @property
@@ -305,8 +305,8 @@ class Machine:
         """
         if self.halted is None and self.gate.broken:
             self.halted = Incomplete(
-                f"{self._named} at {self._address} keeps failing (at last: {self._last_fault or 'no answer'}) and is "
-                "left alone: answers so far are stored, run the same command again."
+                f"{self._named} at {self._address} keeps failing and is left alone (at last: {self._last_fault}): "
+                f"answers so far are stored; {self._next_step}."
             )
         if self.halted is not None:
             self._end_all(actions, self.halted)
@@ -378,7 +378,7 @@ class Machine:
         """
         fault = self._fault(outcome)
         fault = fault._replace(message=without_question(fault.message, call.sent))
-        self._last_fault = fault.message
+        self._last_fault, self._hint = fault.message, outcome.hint or hint(fault)
         kind = "unusable" if outcome.status == 200 else verdict if verdict in TRIES else "server"
         if verdict == "unknown" or outcome.status == 200:
             self._faults[call] = outcome, fault, kind
@@ -414,7 +414,7 @@ class Machine:
     def _stopped(self, outcome: Outcome, fault: Fault) -> str:
         """The message after a fault that stops everything."""
         if outcome.final:
-            return f"{self._named} cannot be reached ({fault.message}): start the server, or check base_url."
+            return f"{self._named} at {self._address} cannot be reached ({fault.message}): {outcome.hint}."
         return (
             f"{self._named} at {self._address} refused a request for the model {self._model} ({fault.message}): "
             f"{self._explain(fault)}. Answers so far are stored."
@@ -431,8 +431,8 @@ class Machine:
         asked = outcome.retry_after or 0
         if asked > LONGEST_RETRY_AFTER_SECONDS:
             self.halted = self.halted or Incomplete(
-                f"{self._named} asks to be left alone for {asked / 3600:.1f} hours ({fault.message}): "
-                "answers so far are stored, run the same command again then."
+                f"{self._named} at {self._address} asks to be left alone for {_in_words(asked)} ({fault.message}): "
+                "answers so far are stored; run the same command again then."
             )
             self._end(actions, call, self.halted)
         elif tried > TRIES[kind]:
@@ -451,7 +451,7 @@ class Machine:
         """
         gave_up = (
             f"{self._named} at {self._address} gave no answer in {sum(call.tries.values())} tries "
-            f"(at last: {fault.message}): answers so far are stored, run the same command again."
+            f"(at last: {fault.message}): answers so far are stored; {self._next_step}."
         )
         down = outcome.status in NOT_THE_QUESTIONS_FAULT and not (outcome.status == 0 and outcome.sent)
         if call.path == EMBEDDINGS or (down and not self.worked):  # a text without a vector is no row to be left out
@@ -459,6 +459,12 @@ class Machine:
             return
         self._faults[call] = outcome, fault, gave_up
         actions.append(Note(call, fault))
+
+    @property
+    def _next_step(self) -> str:
+        """What to do after a fault that may pass. What the address may lack is only said until something has worked."""
+        again = "run the same command again"
+        return f"{self._hint}, and {again}" if self._hint and not self.worked else again
 
     def _end_all(self, actions: Actions, error: LongformError) -> None:
         """End all calls that wait, with the error."""
@@ -502,6 +508,14 @@ class Machine:
         """
         reserved, call.reserved = call.reserved, 0
         self.budget.settle(reserved, spent or 0, calls=spent is not None, stage=call.stage)
+
+
+def _in_words(seconds: float) -> str:
+    """A long time in words: `20 minutes`, `24 hours`, `3 days`."""
+    for size, unit in ((2 * 86_400, "days"), (2 * 3_600, "hours")):
+        if seconds >= size:
+            return f"{seconds / (size // 2):.0f} {unit}"
+    return f"{seconds / 60:.0f} minutes"
 
 
 def verdict_of(outcome: Outcome, replies: Replies | None) -> Verdict:

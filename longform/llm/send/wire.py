@@ -55,7 +55,8 @@ class Outcome:
     restarts refuses connections for a moment, too.)
 
     `retry_after` is in seconds, None if the reply does not say. `request_id` is the server's. `too_large`: the reply
-    had more bytes than allowed and was broken off; where it was, or could not be unpacked, `body` says so in words.
+    had more bytes than allowed and was broken off; where it was, or could not be unpacked, `body` says so in words, and
+    of a redirect it says where to. `hint`: what to change, where no reply came.
     Neither it nor the id contains a key (longform/llm/send/secrets.py); `headers`, which may, are for the gate only.
     """
 
@@ -68,6 +69,7 @@ class Outcome:
     sent: bool = True
     final: bool = False
     too_large: bool = False
+    hint: str = ""
 
 
 class Wire:
@@ -119,7 +121,7 @@ class Wire:
                 reply.close()  # a whole reply has given its connection back
                 raise
         except _failures() as error:
-            return _failed(error, started, NOT_WHOLE.format(self._endpoint.timeout_seconds), reply, self._cleaner)
+            return self._failed(error, started, NOT_WHOLE.format(self._endpoint.timeout_seconds), reply)
         return _outcome(reply.status, reply.headers, kept, started, self._cleaner)
 
     async def call(self, method: str, path: str, *, idempotency_key: str | None = None, **content: Any) -> Outcome:
@@ -138,7 +140,7 @@ class Wire:
             ):
                 kept = await read_body(_encoding(reply), _chunks(reply), MOST_BYTES)
         except _failures() as error:
-            return _failed(error, started, NOT_WHOLE.format(seconds), reply, self._cleaner)
+            return self._failed(error, started, NOT_WHOLE.format(seconds), reply)
         return _outcome(reply.status_code, reply.headers, kept, started, self._cleaner)
 
     async def download(self, path: str, to: Path, *, most_bytes: int) -> Outcome:
@@ -155,8 +157,23 @@ class Wire:
                 else:
                     kept = await read_body(_encoding(reply), _chunks(reply), MOST_BYTES)
         except _failures() as error:
-            return _failed(error, started, SILENT.format(seconds), reply, self._cleaner)
+            return self._failed(error, started, SILENT.format(seconds), reply)
         return _outcome(reply.status_code, reply.headers, kept, started, self._cleaner)
+
+    def _failed(self, error: Exception, started: float, timed_out: str, reply: Reply | None) -> Outcome:
+        """The outcome of a request that failed. `timed_out` are the words for a time-out; `reply` has the head that
+        came, None where none did.
+        """
+        from longform.llm.send.no_reply import no_reply
+
+        status, received = _came(reply)
+        if isinstance(error, BodyError) and reply is not None:
+            body = f"{status} {error}".encode()
+            return _outcome(status, reply.headers, body, started, self._cleaner, too_large=error.too_large)
+        tls = (self._endpoint.base_url or "").lower().startswith("https:")
+        words, sent, final, hint = no_reply(error, timed_out=timed_out, received=received, tls=tls)
+        took = round((time.monotonic() - started) * 1000)
+        return Outcome(0, words.encode(), took, sent=sent, final=final, hint=hint)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -234,7 +251,7 @@ def _outcome(
     request_id, after, after_ms = headers.get("x-request-id"), headers.get("retry-after"), headers.get("retry-after-ms")
     return Outcome(
         200 if 200 <= status < 300 else status,
-        cleaner.body(body),
+        cleaner.body(_redirect(headers) or body if 300 <= status < 400 else body),
         round((time.monotonic() - started) * 1000),
         seconds_to_wait(after, after_ms) if after or after_ms else None,
         cleaner.header(request_id if request_id is None or request_id.isascii() else _text(request_id)),
@@ -243,19 +260,10 @@ def _outcome(
     )
 
 
-def _failed(error: Exception, started: float, timed_out: str, reply: Reply | None, cleaner: Cleaner) -> Outcome:
-    """The outcome of a request that failed. `timed_out` are the words for a time-out; `reply` has the head that came,
-    None where none did.
-    """
-    from longform.llm.send.no_reply import no_reply
-
-    status, received = _came(reply)
-    if isinstance(error, BodyError) and reply is not None:
-        return _outcome(
-            status, reply.headers, f"{status} {error}".encode(), started, cleaner, too_large=error.too_large
-        )
-    words, sent, final = no_reply(error, timed_out=timed_out, received=received)
-    return Outcome(0, words.encode(), round((time.monotonic() - started) * 1000), sent=sent, final=final)
+def _redirect(headers: Mapping[str, str]) -> bytes:
+    """Where a redirect leads to, in words, without user, password and query; empty where it does not say."""
+    location = headers.get("location")
+    return f"redirects to {address_of(_text(location))}".encode() if location else b""
 
 
 def _came(reply: Reply | None) -> tuple[int, int | None]:

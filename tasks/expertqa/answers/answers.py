@@ -75,7 +75,11 @@ def write_closed_book(
         (
             question["question_id"],
             prompt.request(
-                model, max_tokens=ANSWER_TOKENS, check=_flaw_of_closed_book, declines=True, **_inputs(question)
+                model,
+                max_tokens=ANSWER_TOKENS,
+                check=_flaw_of_closed_book,
+                **_abstaining(CLOSED_BOOK),
+                **_inputs(question),
             ),
         )
         for question in asked
@@ -95,8 +99,18 @@ def _flaw(reply: str) -> Flaw | None:
     """What is wrong with a reply that declines in words which `abstention` does not know, such as those of another
     language: nothing would count it. Table 4 counts abstentions.
     """
-    body = cited_sources(reply)[0] or reply
-    return None if abstention(body) or refusal_in(body) is None else ("refusal", DECLINES)
+    declines = not _abstains(reply) and refusal_in(cited_sources(reply)[0] or reply) is not None
+    return ("refusal", DECLINES) if declines else None
+
+
+def _abstains(reply: str) -> bool:
+    """Whether a reply abstains in words that table 4 counts."""
+    return abstention(cited_sources(reply)[0] or reply) is not None
+
+
+def _abstaining(system: str) -> Row:
+    """The arguments of a request to a system whose abstentions are counted, and stay answers."""
+    return {"declines": True, "abstains": _abstains, "system": system}
 
 
 def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
@@ -136,7 +150,7 @@ def write_from_passages(
             why = HAS_ANSWERS if question["answers"] else "no passage found" if systems else NOT_ASKED
             yield Rejected(question["question_id"], "filtered", why)
     requests = (
-        ((question["question_id"], system, passages), _reading(question, passages, model, prompt))
+        ((question["question_id"], system, passages), _reading(question, system, passages, model, prompt))
         for question, system, passages in asked
     )
     for (key, system, passages), answer in context.ask(model, requests):
@@ -155,11 +169,17 @@ def _passages_by_system(context: StageContext, passages: list[Row], systems: Ite
     return {system: texts for system, texts in found.items() if texts}
 
 
-def _reading(question: Row, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
-    """The request for an answer to the question from these passages, each cut to PASSAGE_CHARACTERS."""
+def _reading(question: Row, system: str, passages: list[Row], model: Endpoint, prompt: Prompt) -> Request:
+    """The request for a system's answer to the question from these passages, each cut to PASSAGE_CHARACTERS."""
     texts = [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
     return prompt.request(
-        model, max_tokens=ANSWER_TOKENS, check=_flaw, declines=True, passages=texts, **_inputs(question)
+        model,
+        max_tokens=ANSWER_TOKENS,
+        check=_flaw,
+        subject=question["question_id"],
+        **_abstaining(system),
+        passages=texts,
+        **_inputs(question),
     )
 
 

@@ -10,16 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from longform.artifacts.rows import Rejected, Row
-from longform.llm.read.refusals import refusal_in
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.publishing.audits import Audits, Kinds, rejected_by
 from tasks.publishing.generated import audits_of_texts, generated, is_generated
-
-
-def _refusal(text: str) -> str | None:
-    """The words by which a text declines that are no abstention."""
-    found = refusal_in(text)
-    return found if found and not abstention(text) else None
 
 
 def _answers(row: Row) -> Iterator[tuple[str, str, str]]:
@@ -31,8 +24,8 @@ def _revisions(row: Row) -> Iterator[tuple[str, str, str]]:
     return _answers(row) if row["revised_by"] == "model" else iter(())
 
 
-OF_ANSWERS = audits_of_texts(_answers, generated(), refusal=_refusal)
-OF_REVISIONS = audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", refusal=_refusal)
+OF_ANSWERS = audits_of_texts(_answers, generated(), abstains=abstention)
+OF_REVISIONS = audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention)
 WRITERS = ("write_closed_book", "write_from_passages", "answer_post_hoc")
 AUDITS = Audits(
     rows={"claims": OF_ANSWERS, "random": OF_REVISIONS, "domain": OF_REVISIONS},

@@ -7,6 +7,7 @@ the released files: 201 of the 217 revised answers of `rand_val` are exactly tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import grouped
@@ -16,6 +17,7 @@ from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import REVISED
 from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
+from tasks.text.audits.equality import equal_texts
 
 QUESTION_CHARACTERS = 8_000
 ANSWER_CHARACTERS = 12_000
@@ -113,22 +115,30 @@ def _requests(
 ) -> Iterator[tuple[Row, Request]]:
     """(answer, request to revise it) of each answer. A request has the question, the answer, the answer's claims and,
     for each, the evidence that AutoAIS read, "" if it read none. Question, answer and evidence are cut to
-    QUESTION_CHARACTERS, ANSWER_CHARACTERS and EVIDENCE_CHARACTERS; claims are not.
+    QUESTION_CHARACTERS, ANSWER_CHARACTERS and EVIDENCE_CHARACTERS; claims are not. Whether the reply leaves the answer
+    as it is counts where AutoAIS found a claim that its evidence does not support.
 
     `claims`: answer id -> claims.
     """
     asked = {row["question_id"]: row["question"] for row in questions}
-    read = {row["claim_id"]: row["evidence"] or "" for row in attributions}
+    judged = {row["claim_id"]: row for row in attributions}
+    unsupported = {key for key, row in judged.items() if row["evidence"] and row["attributable"] is False}
     for answer in answers:
         own = claims[answer["answer_id"]]
+        keys = [claim["claim_id"] for claim in own]
+        read = [(judged[key]["evidence"] or "") if key in judged else "" for key in keys]
         yield (
             answer,
             prompt.request(
                 model,
+                copies=True,
+                abstains=abstention,
+                unchanged=partial(equal_texts, answer["text"]) if unsupported.intersection(keys) else None,
+                subject=answer["question_id"],
                 question=asked[answer["question_id"]][:QUESTION_CHARACTERS],
                 answer=answer["text"][:ANSWER_CHARACTERS],
                 claims=[claim["text"] for claim in own],
-                evidence=[read.get(claim["claim_id"], "")[:EVIDENCE_CHARACTERS] for claim in own],
+                evidence=[text[:EVIDENCE_CHARACTERS] for text in read],
             ),
         )
 

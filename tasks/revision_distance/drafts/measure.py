@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -131,10 +131,26 @@ def edit_request(
     Draft and reference are never cut. `request`, which only `freely` shows, is cut to REQUEST_CHARACTERS.
     """
     tokens = edit_tokens(len(draft) + len(reference or ""), model)
+    unchanged = partial(_leaves, " ".join(draft.split()))
     if reference is None:
         asked = request[:REQUEST_CHARACTERS]
-        return freely.request(model, max_tokens=tokens, reply=RevisionEdits, request=asked, draft=draft)
-    return to_reference.request(model, max_tokens=tokens, reply=RevisionEdits, draft=draft, reference=reference)
+        return freely.request(
+            model, max_tokens=tokens, reply=RevisionEdits, unchanged=unchanged, request=asked, draft=draft
+        )
+    return to_reference.request(
+        model, max_tokens=tokens, reply=RevisionEdits, unchanged=unchanged, draft=draft, reference=reference
+    )
+
+
+def _leaves(draft: str, reply: RevisionEdits) -> bool:
+    """Whether no edit of a reply changes the draft, given on one line: it puts the same words in place of words, or
+    changes words that the draft does not have.
+    """
+    folded = ((" ".join(each.original_snippet.split()), each) for each in reply.edits)
+    return all(
+        original not in draft or (each.original_snippet == each.revised_snippet and each.preceding_snippet is None)
+        for original, each in folded
+    )
 
 
 def edit_tokens(characters: int, model: Endpoint) -> int:

@@ -29,8 +29,8 @@ PREAMBLE, FENCE, JSON, QUOTES, POSTAMBLE = "a preamble", "a code fence", "JSON",
 
 _FILE = Path(__file__).with_name("wrapping.toml")
 _GAP = r"[^:：\n]{0,120}"
-_COLON = r"[:：。][\s*_]*\n"
-_QUOTES_CODE = r"(?!\s*(?:>|```|    ))"  # what a text of the author's own may introduce
+_COLON = r"(?:[:：。]|니다\.)[\s*_]*\n"
+_QUOTES_CODE = re.compile(r"\s*(?:>|```|~~~|    )")  # what a text of the author's own may introduce
 _FENCED = re.compile(r"\A(?P<fence>```+|~~~+)(?P<language>[\w+-]*)[ \t]*\n(?P<inside>.*)\n(?P=fence)\Z", re.DOTALL)
 _TEXT = ("markdown", "md", "text", "txt", "plaintext", "plain")
 _CODE_SIGN = re.compile(r"[{}();=<>$|\\\[\]_#@]|^\s+\S", re.MULTILINE)
@@ -50,11 +50,17 @@ def wrapped(text: str) -> str | None:
         return JSON
     if fenced := _FENCED.match(body):
         return _fence(fenced)
-    if _preamble().match(body, 0, FIRST_CHARACTERS):
+    if (found := _preamble().match(body, 0, FIRST_CHARACTERS)) and _is_of_text(body[found.end() :]):
         return PREAMBLE
     if _is_quoted(body):
         return QUOTES
     return POSTAMBLE if _postamble().search(body[-LAST_CHARACTERS:]) else None
+
+
+def _is_of_text(rest: str) -> bool:
+    """Whether what follows a preamble is the text that was asked for: prose, also in a fence, no quotation or code."""
+    fenced = _FENCED.match(rest.strip())
+    return _fence(fenced) is not None if fenced else _QUOTES_CODE.match(rest) is None
 
 
 def _fence(fenced: re.Match[str]) -> str | None:
@@ -100,8 +106,9 @@ def _is_quoted(body: str) -> bool:
 def _preamble() -> re.Pattern[str]:
     """The pattern of a preamble at the beginning of a text."""
     table = tomllib.loads(_FILE.read_text("utf-8"))
+    between = r"(?: ?\S{1,40}){0,3}? ?"
     here = [
-        rf"(?:{each['here']})(?: ?\S{{1,40}}){{0,3}}? ?(?:{each['kind']}){_GAP} ?{_COLON}{_QUOTES_CODE}"
+        rf"(?:¡?(?:{each['sure']}) ?[!.,،。！，、]*\s?)?(?:{each['here']}){between}(?:{each['kind']}){_GAP} ?{_COLON}"
         for each in table["here"].values()
     ]
     either = "|".join(_expression(line, table) for line in (*here, *table["preambles"].splitlines()) if line)

@@ -5,32 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from axioms_builds import Silent, build_axioms
+from axioms_builds import build_axioms
 from endpoint_server import Server, server
+from model_builds import built, config_of
 from offline_rules import respond
 
-from flows.builds.building import Options, gate_lines
-from flows.builds.building import build as run_build
+from flows.builds.building import gate_lines
 from flows.cli.shared.verification import check
-from flows.config.endpoints import EndpointConfig, StageConfig
-from flows.config.prompts import PROMPTS
-from flows.expertqa import PROMPT_NAMES as EXPERTQA_PROMPTS
-from flows.expertqa import ExpertqaConfig
 from flows.registry import audits_of, config_class
-from flows.revision_distance import PROMPT_NAMES as REVISION_PROMPTS
-from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
-from longform.engine.thread_tasks import SequentialStages
 from longform.errors import GateError
-from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
 from tasks.publishing.audits import worse_than_published
 
@@ -45,11 +37,16 @@ GERMAN = (
 PREAMBLE = "Sure! Here is the answer:\n\n"
 END = "\n====="
 BAD: dict[str, tuple[str, Callable[[str], str]]] = {
-    "language": ("language", lambda text: GERMAN),
+    "language": ("language", lambda text: in_german(text)),
     "preamble": ("wrapped", lambda text: PREAMBLE + text),
     "fence": ("wrapped", lambda text: f"```markdown\n{text}\n```"),
     "json": ("wrapped", lambda text: json.dumps({"answer": text})),
 }
+
+
+def in_german(text: str) -> str:
+    """German prose, another one for each text."""
+    return f"{GERMAN} Das Fass trägt die Nummer {len(text)}-{sum(map(ord, text))}."
 
 
 def spoils(server: Server, task: str, change: Callable[[str], str], share: float) -> Callable[[dict[str, Any]], Any]:
@@ -133,7 +130,7 @@ def test_many_texts_that_are_no_answers_are_refused_and_published_only_if_accept
 
 
 def test_a_kind_of_pair_that_an_audit_leaves_out_wholly_is_missing(tmp_path: Path, server: Server) -> None:
-    server.fails = spoils(server, "axioms/closed_book", lambda text: GERMAN, 1.0)
+    server.fails = spoils(server, "axioms/closed_book", in_german, 1.0)
     with pytest.raises(GateError, match="missing_kinds: 2 of 6 kinds of rows are gone"):
         build(tmp_path, server, accept=["language"])
     version = build(tmp_path, server, accept=["language", "missing_kinds"])
@@ -215,26 +212,12 @@ def test_what_is_smuggled_into_a_published_version_is_found(tmp_path: Path, serv
 # ---------------------------------------------------------------- the other datasets
 
 
-def built(dataset: str, config: Any, home: Path, **options: Any) -> Version:
-    published, _ = run_build(dataset, config, Options(home, **options), tasks=SequentialStages(), progress=Silent())
-    assert published is not None
-    return published.version
+def expertqa(server: Server) -> Any:
+    return config_of(server, "expertqa", limit=6)
 
 
-def mine(server: Server, dataset: str, names: Sequence[str], **more: Any) -> dict[str, Any]:
-    """The settings by which a dataset asks the server, which then answers its prompts by the rules."""
-    server.tasks |= {load_prompt(f"{dataset}/{name}", PROMPTS).system.strip(): f"{dataset}/{name}" for name in names}
-    own = EndpointConfig(base_url=f"http://127.0.0.1:{server.server_address[1]}/v1", model="m")
-    return {"model": "mine", "endpoints": {"mine": own, "weak": own.model_copy(update={"model": "w"})}, **more}
-
-
-def expertqa(server: Server) -> ExpertqaConfig:
-    return ExpertqaConfig(**mine(server, "expertqa", EXPERTQA_PROMPTS, limit=6, autoais="lexical", factscore="none"))
-
-
-def revision(server: Server) -> RevisionDistanceConfig:
-    stages = {"write_weak": StageConfig(model="weak")}
-    return RevisionDistanceConfig(**mine(server, "revision_distance", REVISION_PROMPTS, limit=3, stages=stages))
+def revision(server: Server) -> Any:
+    return config_of(server, "revision-distance", limit=3)
 
 
 CASES = {
@@ -250,7 +233,7 @@ def test_the_other_datasets_leave_out_what_is_no_answer(dataset: str, tmp_path: 
     clean = built(dataset, config, tmp_path / "clean")
     assert [row for row in findings(clean) if row["audit"] != "missing_kinds"] == []
     assert list(check(Store(tmp_path / "clean"), clean)) == []
-    server.fails = spoils(server, task, lambda text: GERMAN, 1.0)
+    server.fails = spoils(server, task, in_german, 1.0)
     with pytest.raises(GateError, match=r"language: \d+ of \d+ rows") as caught:
         built(dataset, config, tmp_path / "bad")
     assert "missing_kinds: " in str(caught.value)

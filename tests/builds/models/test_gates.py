@@ -113,6 +113,35 @@ def test_all_stages_that_gates_refuse_are_named_at_once_and_what_was_spent(tmp_p
         build(tmp_path / "priced", server, price=price)
 
 
+def test_the_examples_of_a_gate_name_posts_that_exist_with_their_links(tmp_path: Path, server: Server) -> None:
+    server.fails = lambda body: BAD["refusal"][0]
+    with pytest.raises(GateError) as caught:
+        build(tmp_path, server)
+    assert_rows_named(str(caught.value), tmp_path)
+
+
+def test_the_examples_of_a_stage_that_asks_about_answers_link_to_their_questions(
+    tmp_path: Path, server: Server
+) -> None:
+    server.fails = lambda body: BAD["refusal"][0] if task_of(server, body) == "axioms/corrupt" else None
+    with pytest.raises(GateError, match=r"corrupt_answers: .*\(a_\w+, https://") as caught:
+        build(tmp_path, server)
+    assert_rows_named(str(caught.value), tmp_path)
+
+
+def assert_rows_named(sentence: str, home: Path) -> None:
+    """Assert that the sentence has examples of three rows, each with the link of a question that was read."""
+    named = re.findall(r"([\w./-]+), https://([\w.]+)/q/(\d+)(?=[;)])", sentence)
+    questions = {
+        row["question_id"]
+        for path in home.glob("stages/join_threads/parts/*/rows.parquet")
+        for row in pq.read_table(path, columns=["question_id"]).to_pylist()
+    }
+    assert len(set(named)) == 3, sentence
+    assert {f"{site}/{number}" for _, site, number in named} <= questions
+    assert all(key.startswith("a_") or key == f"{site}/{number}" for key, site, number in named)
+
+
 def test_equal_replies_of_a_small_stage_are_one_example(tmp_path: Path, server: Server) -> None:
     server.fails = lambda body: BAD["refusal"][0]
     with pytest.raises(GateError) as caught:
@@ -181,8 +210,9 @@ def test_of_many_questions_only_a_pilot_is_asked(mode: str, tmp_path: Path) -> N
             tmp_path / "home",
             {"dump": dump, "model": "mine", "mode": mode, "endpoints": {"mine": endpoint}},
         )
-        with pytest.raises(GateError, match=r"2\d of its first 2\d replies decline"):
+        with pytest.raises(GateError, match=r"2\d of its first 2\d replies decline") as caught:
             build_axioms(home, until="answer_closed_book", **settings)
+        assert_rows_named(str(caught.value), home)
         answered = sum(model.counters()["outcomes"].values())
         model.set_faults({})
         version, progress, _ = build_axioms(home, retry_errors=True, **settings)

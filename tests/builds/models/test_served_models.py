@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from standin_server import serve
 from typer.testing import CliRunner
 
 from flows.builds.building import gate_lines
+from flows.builds.reporting import summary
 from flows.cli.main import app
 from flows.cli.shared.verification import check
 from longform.artifacts.store import Store
@@ -170,3 +172,18 @@ def test_batches_name_their_models_as_single_calls_do(tmp_path: Path) -> None:
     assert found["batch"] == found["online"]
     assert {name for each in found["batch"] for name in each["models"]} == {"offline-rules-1"}
     assert all(each["fingerprints"] for each in found["batch"])
+
+
+def test_names_that_a_server_gives_are_no_markup_on_the_page_of_a_run_and_in_the_card(
+    tmp_path: Path, server: Server
+) -> None:
+    hostile = "[all is well](https://evil.example)<img src=x onerror=alert(1)>\x1b[2J`x`|a|\n# gpt"
+    server.names = lambda body: {"model": hostile if len(body["messages"][-1]["content"]) % 2 else "**b**"}
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    endpoint = {"base_url": url, "model": "m", "concurrency": 8}
+    version, _, made = build_axioms(tmp_path, "v1", model="mine", endpoints={"mine": endpoint})
+    assert version is not None
+    page, card = summary("axioms", made, version, gate_lines(tmp_path, version)), version.folder / "README.md"
+    for text in (page, card.read_text()):
+        assert "all is well" in text
+        assert not re.search(r"(?<!\\)\[all is well|(?<!\\)<img|(?<!\\)\*\*b|\x1b|^# gpt", text, re.MULTILINE)

@@ -514,6 +514,21 @@ def test_plan_writes_nothing_not_even_the_home(longform: Shell, dump: str, tmp_p
     assert list(longform.folder.iterdir()) == []
 
 
+def test_plan_says_what_becomes_of_questions_that_a_batch_leaves(longform: Shell, dump: str, tmp_path: Path) -> None:
+    endpoint = ["base_url=http://127.0.0.1:9/v1", "model=m", 'capabilities=["batch"]']
+    chosen = ["mode=batch", "model=e", *(f"endpoints.e.{each}" for each in endpoint), f"dump={dump}", SITE]
+    chosen += ["stages.combine_answers.unbatched=online", "stages.corrupt_answers.mode=online"]
+    words = ["--home", tmp_path / "home", *(word for each in chosen for word in ("--set", each))]
+    found = longform.json("plan", "axioms", *words)
+    assert {stage["stage"]: stage["unbatched"] for stage in found["stages"] if stage["endpoint"]} == {
+        "answer_open_book": "wait", "answer_closed_book": "wait", "corrupt_answers": None, "combine_answers": "online",
+    }  # fmt: skip
+    assert {stage["unbatched"] for stage in found["stages"] if not stage["endpoint"]} == {None}
+    printed = " ".join(longform("plan", "axioms", *words).stdout.split())
+    assert 'answer_open_book, answer_closed_book in batches, unbatched = "wait"' in printed
+    assert 'combine_answers in batches, unbatched = "online"' in printed
+
+
 def test_plan_names_what_changed_and_what_it_reaches(longform: Shell, home: Path, dump: str) -> None:
     before = contents(home)
     settings = ("--set", f"dump={dump}", "--set", SITE, "--set", "neighbours=3")

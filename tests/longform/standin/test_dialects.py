@@ -463,7 +463,7 @@ STOP = {
     ),
     "path": Case(404, {"detail": "Not Found"}, "base_url"),
     "moved": Case(308, b"", "base_url"),
-    "a page": Case(405, b"<html><title>Method Not Allowed</title>", "a page, Method Not Allowed"),
+    "a page": Case(405, b"<html><title>Method Not Allowed</title>", "Method Not Allowed, a page"),
     # https://github.com/ggml-org/llama.cpp/issues/3815
     "llama.cpp cannot": Case(501, error("no such thing", type="not_supported_error", code=501), "base_url"),
     "key": Case(401, error("Invalid Authentication", type="invalid_request_error"), "check the key SOME_KEY"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -50,6 +52,7 @@ class Provider:
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.created: Counter[str] = Counter()
+        self.uploads: list[bytes] = []
         self.sizes: list[int] = []
         self.asked: Counter[str] = Counter()
         self.log: list[str] = []
@@ -60,6 +63,7 @@ class Provider:
         self.odd: Callable[[list[bytes], list[bytes]], tuple[list[bytes], list[bytes]]] = lambda out, bad: (out, bad)
         self.busy = 0
         self.absent: str | None = None
+        self.gzipped = False
         self.held, self.go_on = threading.Event(), threading.Event()
         self.number = 0
         handler = type("Handler", (Handler,), {"provider": self})
@@ -91,7 +95,7 @@ class Provider:
         """The ids of the batches that the list shows, the newest first."""
         return sorted(self.batches, reverse=True)
 
-    def content(self, name: str) -> bytes:
+    def content(self, name: str) -> bytes | Iterator[bytes]:
         return self.files[name]
 
     def size(self, name: str) -> dict[str, Any]:
@@ -138,7 +142,8 @@ class Provider:
         for line in reversed(lines):
             assert line["method"] == "POST"
             status_code, body = self.answer(line["custom_id"], line["body"])
-            response = {"status_code": status_code, "request_id": "r", "body": body}
+            request_id = f"{batch['id']}-{line['custom_id'][:8]}"
+            response = {"status_code": status_code, "request_id": request_id, "body": body}
             document = {"id": "x", "custom_id": line["custom_id"], "response": response, "error": None}
             (out if status_code == 200 else bad).append(json.dumps(document).encode())
         out, bad = self.odd(out, bad)
@@ -197,21 +202,41 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def send(self, status: int, document: Any) -> None:
+        if isinstance(document, Iterator):
+            return self.stream(document)
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
         try:
             self.send_response(status)
+            if isinstance(document, bytes) and self.provider.gzipped:
+                content = gzip.compress(content)
+                self.send_header("content-encoding", "gzip")
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
         except OSError:
             self.close_connection = True
 
+    def stream(self, pieces: Iterator[bytes]) -> None:
+        """Send pieces as they come, until the connection is closed."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.send_response(200)
+            self.send_header("connection", "close")
+            if self.provider.gzipped:
+                self.send_header("content-encoding", "gzip")
+            self.end_headers()
+            packed = zlib.compressobj(1, wbits=31) if self.provider.gzipped else None
+            for piece in pieces:
+                self.wfile.write(packed.compress(piece) if packed else piece)
+            self.wfile.write(packed.flush() if packed else b"")
+
     def act(self, named: str, content: bytes, query: dict[str, list[str]]) -> tuple[int, Any]:
         provider, (method, path) = self.provider, named.split(" ")
         kind, _, rest = path.lstrip("/").partition("/")
         name, _, verb = rest.partition("/")
         if named == "POST /files":
-            return 200, {"id": provider.new_file(uploaded(self.headers["content-type"], content)), "object": "file"}
+            provider.uploads.append(uploaded(self.headers["content-type"], content))
+            return 200, {"id": provider.new_file(provider.uploads[-1]), "object": "file"}
         if named == "POST /batches":
             return provider.post(json.loads(content), self.headers["idempotency-key"])
         if named == "GET /batches":
@@ -262,11 +287,12 @@ def items_of(number: int, *, task: str = "t", start: int = 0) -> list[Item]:
 
 def keep(item: Item, context: Mapping[str, Any], reply: Reply) -> tuple[Record | None, Paid | None]:
     shared = {"endpoint": "e", "model": "m", "task": item.task, "prompt": item.prompt, "request": item.sent.encode()}
+    shared["request_id"] = reply.request_id
     if reply.status == 400:
         return Record(**shared, body=b"too long", state=TOMBSTONE, code="request", batch=True), None
     if reply.status != 200:
         return None, None
-    if not reply.body or "choices" not in json.loads(reply.body):
+    if reply.too_large or "choices" not in json.loads(reply.body):
         unread = Paid("r", "d", context["stage"], "f", "e", "m", item.key, False, 0, 0, 0, item.bound_nano, batch=True)
         return Record(**shared, body=reply.body, code="unusable", batch=True), unread
     paid = Paid("r", "d", context["stage"], "f", "e", "m", item.key, True, 1, 0, 1, COST, batch=True)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import ipaddress
 import json
 import random
 import socket
-import ssl
 import threading
 import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from certificates import certificate
 from http_server import Answer, Server, serve
 from ports import nobody
 from raw_server import Says, raw_server, read_request
@@ -172,7 +167,7 @@ def test_a_proxy_of_the_environment_gets_its_password_and_says_nothing_of_it(
     with nobody() as nowhere:
         monkeypatch.setenv("http_proxy", nowhere.replace("http://", "http://bob:secret@"))
         outcome = posted("http://models.invalid/v1")
-    assert outcome.body.decode() == f"nothing listens at {nowhere.removeprefix('http://')} (connection refused)"
+    assert outcome.body.decode() == f"nothing listens at {nowhere.removeprefix('http://')}: connection refused"
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:9")
     assert posted("http://models.invalid/v1").status == 0
 
@@ -491,7 +486,7 @@ def test_a_port_where_nothing_listens(ask: Callable[[str], Outcome]) -> None:
         outcome = ask(f"{nowhere}/v1")
         several = ask(f"{nowhere.replace('127.0.0.1', 'localhost')}/v1")
     where = nowhere.removeprefix("http://")
-    assert outcome.body.decode() == f"nothing listens at {where} (connection refused)"
+    assert outcome.body.decode() == f"nothing listens at {where}: connection refused"
     assert (outcome.sent, outcome.final, several.sent, several.final) == (False, True, False, True)
 
 
@@ -502,20 +497,6 @@ def test_a_port_where_nothing_listens(ask: Callable[[str], Outcome]) -> None:
 def test_an_address_that_is_none_is_an_outcome_too(url: str, ask: Callable[[str], Outcome]) -> None:
     outcome = ask(url)
     assert (outcome.status, outcome.sent) == (0, False)
-
-
-def certificate(folder: Path) -> ssl.SSLContext:
-    """A server's side of TLS, with a certificate for 127.0.0.1 that nobody signed but itself, in `folder`/cert.pem."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    now, host = datetime.now(UTC), x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
-    signed = made.add_extension(host, critical=True).sign(key, hashes.SHA256())
-    (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *form))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return context
 
 
 @pytest.mark.parametrize("ask", [posted, called])
@@ -534,14 +515,14 @@ def test_a_certificate_that_nobody_trusts_is_refused_before_the_key_is_sent(
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
         trusted = ask(f"https://127.0.0.1:{port}/v1")
         other_name = ask(f"https://localhost:{port}/v1")
-    assert refused.body.decode() == "the certificate of 127.0.0.1 is not valid (self-signed certificate)"
+    assert refused.body.decode() == "the certificate of 127.0.0.1 is not valid: self-signed certificate"
     assert (refused.status, refused.sent, refused.final) == (0, False, True)
     assert (trusted.status, trusted.body, len(heads)) == (200, b"{}", 1)
-    assert other_name.body.startswith(b"the certificate of localhost is not valid (Hostname mismatch")
+    assert other_name.body.startswith(b"the certificate of localhost is not valid: Hostname mismatch")
 
 
 @pytest.mark.parametrize("ask", [posted, called])
 def test_tls_to_a_port_that_speaks_plain_http_is_final(server: Server, ask: Callable[[str], Outcome]) -> None:
     outcome = ask(server.url.replace("http:", "https:"))
-    assert outcome.body.decode().startswith(f"{server.url.removeprefix('http://')} does not speak TLS as asked (")
+    assert outcome.body.decode().startswith(f"{server.url.removeprefix('http://')} does not speak TLS as asked: ")
     assert (outcome.status, outcome.sent, outcome.final, server.asked) == (0, False, True, [])

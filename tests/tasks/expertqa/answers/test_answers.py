@@ -115,7 +115,7 @@ def test_the_prompt_names_the_field_and_the_answer_has_the_tokens_of_the_paper(h
     inputs = {"questions": questions(home, [question("q", "Why?" * 9_000, field="Alchemy")])}
     arguments = {"systems": ["gpt4"], "model": OFFLINE, "prompt": MEMORY}
     (job,) = jobs_of(home.store, write_closed_book.called(home.store, inputs, arguments))
-    walk(home.store, write_closed_book, job, lambda endpoint, request: requests.append(request), lambda *_: None)
+    walk(home.store, write_closed_book, job, lambda endpoint, request, item: requests.append(request), lambda *_: None)
     ((_, asked),) = [(request.task, request) for request in requests]
     assert asked.max_tokens == 2048
     assert "Alchemy" in asked.messages[1][1]

@@ -13,7 +13,11 @@ import pytest
 from tasks.text.audits.wrapping import wrapped
 
 SITES = paths.REAL_DATA / "stackexchange"
-LINES = (paths.TEST_DATA / "wrapped.tsv").read_text("utf-8").splitlines()
+LINES = [
+    line
+    for name in ("wrapped.tsv", "wrapped_held_out.tsv")
+    for line in (paths.TEST_DATA / name).read_text("utf-8").splitlines()
+]
 PROSE = "Tin melts at 232 degrees, and lead at 327. Both are soft, so keep them apart."
 
 

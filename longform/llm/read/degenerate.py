@@ -1,0 +1,85 @@
+"""Degenerate replies: texts that say nothing, whatever was asked.
+
+Yes.                                          one word
+It depends on the case. It depends on the …   the same words over and over
+<<<text 5f0c1d2e3a4b …                        a text of the prompt
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from longform.llm.ask.fence import marks
+from longform.llm.ask.types import Request
+
+ONE_WORD = "one word"
+LOOP = "the same words over and over"
+COPY = "a text of the prompt"
+
+LAST_CHARACTERS = 4_000
+LAST_WORDS = 200  # a reply that got stuck goes on so to its end
+LEAST_WORDS = 40
+WORDS_APART = 3
+MOST_REPEATED = 0.6  # share of the WORDS_APART-grams of these words that occurred before, from which they are a loop
+LEAST_UNSPACED = 6  # signs of a script without blanks that are more than a word
+LINE_CHARACTERS = 80
+PROBE = slice(-40, -24)  # characters before the end of a text that a loop has again and again
+PROBE_TIMES = 3
+
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_WORD = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
+_NOT_PROSE = re.compile(
+    r"^(?:\s*>| {4}|\t|\s*\|)[^\n]*$|^ {0,3}(```|~~~)[^\n]*\n.*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL
+)
+
+
+def flaw_of(request: Request, value: Any) -> str | None:
+    """Why a reply is degenerate, as of `degenerate`; None if it is not, or if it abstains and the method counts that.
+    `value`: as of an Answer.
+    """
+    if request.abstains is not None and request.abstains(value):
+        return None
+    prompts = [] if request.copies else [content for _, content in request.messages]
+    return next((what for text in texts_of(value) if (what := degenerate(text, *prompts))), None)
+
+
+def texts_of(value: Any) -> list[str]:
+    """The texts of a reply, as it is in `Answer.value`: itself, or the fields of any text in the model it was read
+    into, which verdicts and lists are not.
+    """
+    if isinstance(value, str):
+        return [value]
+    fields = getattr(type(value), "model_fields", {})
+    return [getattr(value, name) for name, field in fields.items() if field.annotation is str]
+
+
+def degenerate(text: str, *prompts: str) -> str | None:
+    """Why a text says nothing: ONE_WORD, LOOP, or COPY if one of `prompts`, the messages it replies to, has it word for
+    word; else None. An empty text is none of these. Code, quotations and tables may repeat themselves.
+    """
+    if len(text.split(None, 2)) == 1 and len(_UNSPACED.findall(text)) < LEAST_UNSPACED:
+        return ONE_WORD
+    if any(_is_copy(text, prompt) for prompt in prompts):
+        return COPY
+    return LOOP if _is_loop(text) else None
+
+
+def _is_copy(text: str, prompt: str) -> bool:
+    """Whether the prompt has a text word for word, or the text has one of its fences."""
+    if "<<<text" in text and marks(text) & marks(prompt):
+        return True
+    first_line = text.strip().partition("\n")[0][:LINE_CHARACTERS].strip()
+    return first_line in prompt and " ".join(text.split()) in " ".join(prompt.split())
+
+
+def _is_loop(text: str) -> bool:
+    """Whether most of the last words of a text repeat others among them."""
+    tail = text.rstrip()[-LAST_CHARACTERS:]
+    if len(tail) < LEAST_WORDS or tail.count(tail[PROBE]) < PROBE_TIMES:
+        return False
+    words = _WORD.findall(_NOT_PROSE.sub(" ", tail).casefold())[-LAST_WORDS:]
+    if len(words) < LEAST_WORDS:
+        return False
+    grams = [tuple(words[at : at + WORDS_APART]) for at in range(len(words) - WORDS_APART + 1)]
+    return 1 - len(set(grams)) / len(grams) >= MOST_REPEATED

@@ -1,0 +1,189 @@
+"""Replies that say nothing: one word, the same words over and over, their prompt, the reply to another question."""
+
+from __future__ import annotations
+
+import random
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import paths
+import pytest
+from endpoint_server import Server, says, server
+
+from longform.llm.ask.fence import fenced
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.models import Models
+from longform.llm.read.degenerate import degenerate
+from longform.llm.read.repeated import Repeats
+from longform.llm.retry import Retry
+from schemas.replies import Corruption, Entailment
+
+__all__ = ["server"]
+
+SITES = paths.REAL_DATA / "stackexchange"
+SENTENCE = "It is important to weigh all of the relevant factors before a decision is made. "
+PROSE = (
+    "Lime mortar hardens slowly, because it takes up carbon dioxide from the air. Keep the wall damp for a week, shade "
+    "it from the sun, and do not paint it within a year: paint shuts the air out. Where frost is near, wait for spring."
+)
+PROMPT = f"Question:\n{fenced('What is lime mortar, and how long does it take to harden?')}\n\nAnswer it in Markdown."
+
+
+@pytest.mark.parametrize("text", ["Yes.", "42", "**No**", "`ls`", "unknown", "да", "好的", "はい。", "ใช่"])
+def test_one_word_is_no_text(text: str) -> None:
+    assert degenerate(text) == "one word"
+
+
+@pytest.mark.parametrize("text", ["It depends.", "17 °C", "這取決於很多因素。", "先に熱くします", "Ask Kim", ""])
+def test_a_few_words_are_a_text(text: str) -> None:
+    assert degenerate(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SENTENCE * 5,
+        PROSE + " " + SENTENCE * 8,
+        PROSE + " " + SENTENCE * 8 + "It is important to we",
+        "the answer " * 60,
+        "ha" + " ha" * 60,
+        "这个问题很复杂。" * 20,
+        "- Close the valve.\n" * 30,
+        (PROSE + " ") * 6,
+    ],
+)
+def test_the_same_words_over_and_over_are_no_text(text: str) -> None:
+    assert degenerate(text) == "the same words over and over"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROSE,
+        SENTENCE * 2,
+        f"{PROSE}\n\n```\n{'0 0 0 0 1 0 0 0' * 80}\n```",
+        f"{PROSE}\n\n" + "| a b | c d | a b | c d |\n" * 40,
+        f"{PROSE}\n\n" + "".join(f"[{n}] https://example.org/lime/mortar/{n}\n" for n in range(40)),
+        f"{PROSE}\n\n" + "    add r1, r2\n" * 60,
+    ],
+)
+def test_tables_code_and_references_may_repeat_themselves(text: str) -> None:
+    assert degenerate(text) is None
+
+
+def test_words_drawn_by_chance_are_no_loop_and_a_few_that_come_again_and_again_are() -> None:
+    drawn = random.Random(0)
+    words = ["".join(drawn.choices("abcdefgh", k=6)) for _ in range(400)]
+    assert degenerate(" ".join(drawn.choices(words, k=300))) is None
+    for period in (1, 7, 30, 50):
+        assert degenerate(" ".join(words[:period] * (400 // period))) is not None
+
+
+def test_a_text_of_the_prompt_is_no_reply() -> None:
+    question = "What is lime mortar, and how long does it take to harden?"
+    for text in (PROMPT, question, question.replace("long ", "long\n"), "Answer it in Markdown."):
+        assert degenerate(text, PROMPT) == "a text of the prompt", text
+    assert degenerate(f"I was asked:\n\n{PROMPT}\n\nAnd this is it.", PROMPT) == "a text of the prompt"
+    assert degenerate(f"What is lime mortar? {PROSE}", PROMPT) is None
+
+
+def test_answers_of_real_people_are_not_degenerate() -> None:
+    if not SITES.exists():
+        pytest.skip("the sites are not here")
+    texts = [
+        unescape(re.sub("<[^>]+>", "", unescape(body)))
+        for path in sorted(SITES.glob("*_20*/Posts.xml"))
+        for body in re.findall(r'PostTypeId="2"[^>]*? Body="([^"]*)"', path.read_text("utf-8-sig"))
+    ]
+    assert len(texts) > 1_900
+    assert [text for text in texts if text.strip() and degenerate(text)] == []
+
+
+# replies
+
+
+def asked(home: Path, server: Server, request: Request, **options: Any) -> Answer | Failure:
+    endpoint = Endpoint("mine", "m", base_url=f"http://127.0.0.1:{server.server_address[1]}/v1")
+    with Models(home / "responses.sqlite", **options) as models:
+        ((_, answer),) = models.client(endpoint).ask([(None, request)])
+    return answer
+
+
+def question(text: str = PROMPT, **more: Any) -> Request:
+    return Request((("user", text),), task="x", whole=True, **more)
+
+
+@pytest.mark.parametrize("text", ["Yes.", SENTENCE * 12, PROMPT, "Answer it in Markdown."])
+def test_such_a_reply_is_a_failure_bought_once_and_asked_again_if_wanted(
+    text: str, tmp_path: Path, server: Server
+) -> None:
+    server.fails = says(f"{text}\n=====")
+    for _ in range(2):
+        reply = asked(tmp_path, server, question())
+        assert isinstance(reply, Failure)
+        assert reply.kind == "degenerate"
+    assert sum(server.bodies.values()) == 1
+    server.fails = says(f"{PROSE}\n=====")
+    assert isinstance(asked(tmp_path, server, question(), retry=Retry.of(["x:degenerate"])), Failure)
+    assert isinstance(asked(tmp_path, server, question(), retry=Retry.of(True)), Answer)
+
+
+def test_what_may_copy_or_abstain_is_an_answer_all_the_same(tmp_path: Path, server: Server) -> None:
+    server.fails = says("Answer it in Markdown.\n=====")
+    assert isinstance(asked(tmp_path, server, question(copies=True)), Answer)
+    server.fails = says("Unknown.\n=====")
+    assert isinstance(asked(tmp_path, server, question("Q", abstains=lambda text: text == "Unknown.")), Answer)
+
+
+def test_a_text_within_a_structured_reply_is_judged_and_a_verdict_is_not(tmp_path: Path, server: Server) -> None:
+    server.fails = says("<verdict>supported</verdict>\n=====")
+    assert isinstance(asked(tmp_path, server, question("Q", reply=Entailment, form="tags")), Answer)
+    server.fails = says(
+        "<claim>Tin melts at 232 degrees.</claim><corrupted_claim>At 332.</corrupted_claim>"
+        "<corrupted_answer>Wrong.</corrupted_answer>\n====="
+    )
+    reply = asked(tmp_path, server, question("R", reply=Corruption, form="tags"))
+    assert isinstance(reply, Failure)
+    assert reply.kind == "degenerate"
+
+
+# ---------------------------------------------------------------- the reply to another question
+
+
+def reply(text: str) -> Answer:
+    return Answer(text, "key", "m", "stop", 1, 1, value=text)
+
+
+def kinds(pairs: list[tuple[Request, str]]) -> list[str | None]:
+    repeats = Repeats()
+    found = [repeats.checked(request, reply(text)) for request, text in pairs]
+    return [each.kind if isinstance(each, Failure) else None for each in found]
+
+
+def test_how_many_replies_repeat_one_does_not_depend_on_their_order() -> None:
+    pairs = [(question(f"Q{n}"), ("Salt." if n % 3 else f"Sugar {n}.")) for n in range(30)]
+    drawn = random.Random(1)
+    for _ in range(10):
+        drawn.shuffle(pairs)
+        assert kinds(pairs).count("repeated") == 19
+
+
+def test_the_same_question_one_subject_and_abstentions_repeat_nothing() -> None:
+    assert kinds([(question("Q"), PROSE), (question("Q"), PROSE)]) == [None, None]
+    assert kinds([(question("Q"), PROSE), (question("R"), PROSE.upper().replace(" ", "\n"))]) == [None, "repeated"]
+    of_one = [(question(text, subject="q/1"), PROSE) for text in "QR"]
+    assert kinds([*of_one, (question("Q", subject="q/2"), PROSE)]) == [None, None, "repeated"]
+    assert kinds([(question(text, abstains=lambda _: True), "I don't know.") for text in "QR"]) == [None, None]
+
+
+def test_repeated_replies_are_asked_again_if_wanted_but_the_first(tmp_path: Path, server: Server) -> None:
+    endpoint = Endpoint("mine", "m", base_url=f"http://127.0.0.1:{server.server_address[1]}/v1")
+    server.fails = says(f"{PROSE}\n=====")
+    for retry, sent in ((None, 5), (None, 0), ("stage:empty", 0), ("stage:repeated", 4)):
+        before = sum(server.bodies.values())
+        with Models(tmp_path / "responses.sqlite", retry=Retry.of([retry] if retry else None)) as models:
+            client = models.client(endpoint, stage="stage", recipe="r")
+            assert len(list(client.ask((n, question(f"Question {n}?")) for n in range(5)))) == 5
+        assert sum(server.bodies.values()) - before == sent
