@@ -234,6 +234,11 @@ class Gate:
             self._share = part
 
     @property
+    def expired(self) -> bool:
+        """Whether the time of this process's share has run out, so that others may have it."""
+        return self._clock() >= self._until
+
+    @property
     def broken(self) -> bool:
         """Whether the server is given up, because all requests that tested it failed."""
         return self._breaker.broken
@@ -257,9 +262,9 @@ class Gate:
         breaker = self._breaker
         if self.in_flight >= self.limit or breaker.broken or breaker.probe is not None:
             return math.inf
-        now = self._clock()
-        if now >= self._until:
+        if self.expired:
             return math.inf
+        now = self._clock()
         seconds = self._paused_until - now
         if breaker.open:
             seconds = max(seconds, breaker.until - now)

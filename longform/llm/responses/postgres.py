@@ -153,8 +153,12 @@ _RELEASE = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('key = ANY(
 _RELEASE_ALL = f"DELETE FROM longform.lease WHERE key IN {_LOCKED.format('owner = $1')}"
 
 _ALONE = "SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock($1)"
-_GONE = "DELETE FROM longform.holder WHERE endpoint = $1 AND until < clock_timestamp()"
-_OTHERS = "SELECT owner, wanted, held FROM longform.holder WHERE endpoint = $1 AND owner <> $2"
+_GONE = """
+DELETE FROM longform.holder WHERE endpoint = $1 AND until < clock_timestamp()
+AND pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => $2)
+"""
+_HELD = "SELECT owner, wanted, held FROM longform.holder WHERE endpoint = $1"
+_FOR_GOOD = "SELECT set_config('synchronous_commit', 'local', true)"
 _TURN = f"SELECT floor(extract(epoch FROM clock_timestamp()) / {TURN_SECONDS})::bigint"
 _HOLD = """
 INSERT INTO longform.holder AS there(endpoint, owner, wanted, held, until)
@@ -371,7 +375,7 @@ class PostgresDatabase:
 
         A key is granted if no other process has its lease and no usable reply is stored under it (or `again` is True).
         The reply is looked up after the lease was taken: the process that had the lease before has stored its reply by
-        then. The commit is not waited for, because leases need not outlive a crash of the server.
+        then. The commit is waited for: after a crash of the server nobody else is to ask at the same time.
         """
         self._renewing = self._renewing or asyncio.create_task(self._renew())
         keys = sorted({key for some, _ in asked for key in some})
@@ -379,7 +383,6 @@ class PostgresDatabase:
 
         async def grant(connection: Any) -> set[bytes]:
             async with connection.transaction(isolation="read_committed"):
-                await connection.execute("SELECT set_config('synchronous_commit', 'off', true)")
                 granted = {row[0] for row in await connection.fetch(_LEASE, keys, self._owner, self._lease_seconds)}
                 found = await connection.fetch(_ANSWERED, list(granted - asked_again), self._owner)
                 return granted - {row[0] for row in found}
@@ -564,7 +567,7 @@ class PostgresAllowances:
     (longform/llm/gate/sharing.py).
 
     `do` runs a function with a connection in the store's event loop, and is awaited in the caller's. A process that
-    has not called `share` for `seconds` counts as dead.
+    has not called `share` for `seconds` counts as dead, but none in the first seconds of a server that was away.
     """
 
     def __init__(self, do: Callable[..., Awaitable[Any]], *, seconds: float = HOLDER_SECONDS) -> None:
@@ -575,10 +578,13 @@ class PostgresAllowances:
             async with connection.transaction(isolation="read_committed"):
                 digest = hashlib.sha256(f"endpoint {endpoint}".encode()).digest()
                 await connection.execute(_ALONE, int.from_bytes(digest[:8], "big", signed=True))
-                await connection.execute(_GONE, endpoint)
-                others = {row[0]: (row[1], row[2]) for row in await connection.fetch(_OTHERS, endpoint, owner)}
+                await connection.execute(_GONE, endpoint, self.seconds)
+                others = {row[0]: (row[1], row[2]) for row in await connection.fetch(_HELD, endpoint)}
+                _, held = others.pop(owner, (0, 0))
                 turn = await connection.fetchval(_TURN)
                 result = shared_now(owner, others, total=total, wanted=wanted, in_use=in_use, turn=turn)
+                if result.granted > held:  # a crash of the server must not forget it
+                    await connection.execute(_FOR_GOOD)
                 await connection.execute(_HOLD, endpoint, owner, wanted, result.granted, self.seconds)
                 return result
 

@@ -470,7 +470,7 @@ def _errors_named(path: Path) -> Iterator[None]:
     """Turns errors of SQLite inside the block into a StoreError that names the file."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the words of a damaged file may stand in SQLite's own
         raise _unusable(path, error) from None
 
 

@@ -282,7 +282,12 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, call: Call) -> None:
-        """Send the call once. An error of any kind ends it."""
+        """Send the call once. An error of any kind ends it. A process that slept since the gate admitted the call may
+        have lost its share of the endpoint to others: then it is not sent.
+        """
+        if self.gate.expired:
+            self._do(self._machine.put_back(call))
+            return
         try:
             outcome, replies = await self._exchange(call)
         except (Exception, asyncio.CancelledError) as error:  # whatever it is, the one who asked must hear of it

@@ -58,7 +58,7 @@ class Claim(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Send the call; then `replied`, or `unsent`."""
+    """Send the call; then `replied`, `unsent` or `put_back`."""
 
     call: Call
 
@@ -248,6 +248,13 @@ class Machine:
         actions: Actions = []
         self._end(actions, call, error)
         return self._go_on(actions)
+
+    def put_back(self, call: Call) -> Actions:
+        """The call was not sent, as the time of this process's share of the endpoint ran out: it is ready again."""
+        self.gate.release(call.ticket, "other", None, None)
+        self._settle(call, None)
+        self._ready.appendleft(call)
+        return self._go_on([])
 
     def kept(self, call: Call, spent: int, result: Result | None, *, all_keys: bool = True) -> Actions:
         """What came of the attempt is committed. `spent`: what it cost, in billionths of a US dollar. `result`: what

@@ -20,7 +20,7 @@ FULL = Record(
     finish="stop",
     served_model="m-1",
     fingerprint="fp",
-    request_id="req-1",
+    request_id="req",
     input_tokens=7,
     cached_tokens=2,
     output_tokens=3,
@@ -48,7 +48,7 @@ def paid(number: int = 0, **fields: Any) -> Paid:
     return Paid(**{**line, **tokens, "key": key(number), "cost_nano": 45, **fields})
 
 
-def put(store: ResponseStore, *records: tuple[str, Record], lines: Sequence[Paid] = ()) -> None:
+def put(store: ResponseStore, records: Sequence[tuple[str, Record]], lines: Sequence[Paid] = ()) -> None:
     asyncio.run(store.put(records, lines))
 
 

@@ -122,6 +122,15 @@ class Server:
             self.signal(signal.SIGCONT)
 
     @contextmanager
+    def killed(self) -> Iterator[None]:
+        """A block in which it is gone, as after a power cut."""
+        self.kill()
+        try:
+            yield
+        finally:
+            self.start()
+
+    @contextmanager
     def stopped(self) -> Iterator[None]:
         """A block in which it is gone, as after a crash (`pg_ctl stop -m immediate`)."""
         self.stop(signal.SIGQUIT)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,11 @@ import paths
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from postgresql import running
 from standin_server import Server, serve
 
 from longform.llm.ask.types import Answer, Endpoint, Request
-from longform.llm.gate.sharing import fair_shares, shared_now
+from longform.llm.gate.sharing import Share, fair_shares, shared_now
 from longform.llm.models import Models
 from longform.llm.responses.store import open_responses
 
@@ -168,6 +169,29 @@ def test_a_database_of_an_earlier_release_gets_the_tables_it_lacks(postgres: Any
     share = asyncio.run(store.allowances.share("mine", "me", total=4, wanted=2, in_use=0))
     assert share == (4, 4), "what nobody else wants is there as well"
     store.close()
+
+
+def test_who_could_not_be_heard_of_while_the_database_was_away_keeps_its_share() -> None:
+    """It may still have requests in flight, however long the database was away."""
+    seconds = 2.0
+    with running() as postgres:
+        url = postgres.database()
+        with closing(open_responses(url)) as store:
+            assert store.allowances
+            store.allowances.seconds = seconds
+
+            def share(owner: str, in_use: int) -> Share:
+                assert store.allowances
+                return asyncio.run(store.allowances.share("mine", owner, total=8, wanted=8, in_use=in_use))
+
+            assert share("one", 0) == (8, 8)
+            with postgres.stopped():
+                time.sleep(1.5 * seconds)
+            assert share("two", 0).granted == 0
+            assert share("one", 8) == (8, 4)
+            assert share("one", 4) == (4, 4)
+            assert share("two", 0) == (4, 4)
+            wait_for(lambda: share("two", 4) == (8, 8))
 
 
 # rules

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from postgresql import Server
+from stored_responses import FULL, full, key, put
 from typer.testing import CliRunner
 
 from flows.cli.main import app
@@ -26,41 +27,11 @@ from longform.llm.ask.keys import canonical, key_of
 from longform.llm.responses.records import RECORD, TOMBSTONE, Paid, Record
 from longform.llm.responses.store import ResponseStore, open_responses
 
-FULL = Record(
-    endpoint="test",
-    model="m",
-    task="axioms/corrupt",
-    prompt="hash",
-    request=b'{"model":"m"}' * 200,
-    body=b'{"choices":[]}' * 20,
-    code=None,
-    finish="stop",
-    served_model="m-1",
-    fingerprint="fp",
-    request_id="req",
-    input_tokens=7,
-    cached_tokens=2,
-    output_tokens=3,
-    reasoning_tokens=1,
-    token_limit=99,
-    milliseconds=12,
-    cost_nano=2**40,
-    batch=True,
-    created=1_700_000_000.25,
-)
 PAID = Paid("run", "axioms", "corrupt", "abc", "test", "m", "ab" * 32, True, 7, 2, 3, 40)
 
 
-def key(number: int) -> str:
-    return f"{number:064x}"
-
-
 def answers(number: int) -> list[tuple[str, Record]]:
-    return [(key(n), replace(FULL, body=b'{"n": %d}' % n)) for n in range(number)]
-
-
-def put(store: ResponseStore, records: list[tuple[str, Record]], paid: list[Paid] | None = None) -> None:
-    asyncio.run(store.put(records, paid or []))
+    return [full(n) for n in range(number)]
 
 
 @pytest.fixture

@@ -17,23 +17,18 @@ from contextlib import closing, contextmanager, suppress
 import paths
 import pytest
 from ports import held_port
-from postgresql import Server, running
+from postgresql import Server
 from processes import started, wait_for
 from stored_responses import full, key, lease, paid, put
 
 from longform.errors import StoreError
+from longform.llm.responses.postgres import PostgresDatabase
 from longform.llm.responses.store import ResponseStore, open_responses
 
 pytestmark = pytest.mark.check
 
 PATIENCE_SECONDS = 30.0  # as docs/models.md says
 OUTAGE_SECONDS = 15.0
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
 
 
 class Busy:
@@ -47,7 +42,7 @@ class Busy:
         assert store.allowances
         share = store.allowances.share
         operations: dict[str, Callable[[int], object]] = {
-            "put": lambda n: put(store, full(n), lines=[paid(n)]),
+            "put": lambda n: put(store, [full(n)], [paid(n)]),
             "lease": lambda n: lease(store, key(10**6 + n)),
             "release": lambda n: asyncio.run(store.release([key(10**6 + n)])),
             "get": lambda n: store.get([key(n)]),
@@ -100,14 +95,14 @@ def opening(url: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("how", ["hanging", "stopped"])
-def test_an_outage_of_fifteen_seconds_ends_nobody_who_works_or_opens_and_is_said_once(server: Server, how: str) -> None:
-    url, said = server.database(), list[str]()
+def test_an_outage_of_fifteen_seconds_ends_nobody_who_works_or_opens_and_is_said_once(dying: Server, how: str) -> None:
+    url, said = dying.database(), list[str]()
     with closing(open_responses(url, say=said.append)) as store:
         busy = Busy(store)
         wait_for(lambda: len(busy.done) == len(busy.threads))
         opened: list[subprocess.CompletedProcess[str]] = []
         late = threading.Thread(target=lambda: opened.append(opening(url)))
-        with server.hanging() if how == "hanging" else server.stopped():
+        with dying.hanging() if how == "hanging" else dying.stopped():
             late.start()
             time.sleep(OUTAGE_SECONDS)
         late.join()
@@ -115,7 +110,7 @@ def test_an_outage_of_fifteen_seconds_ends_nobody_who_works_or_opens_and_is_said
         wait_for(lambda: all(number > before[name] + 1 or name in busy.failed for name, number in busy.done.items()))
         busy.end()
         assert busy.failed == {}
-        place = re.escape(f"The response store at 127.0.0.1:{server.port}/{url.rpartition('/')[2]}")
+        place = re.escape(f"The response store at 127.0.0.1:{dying.port}/{url.rpartition('/')[2]}")
         line = rf"{place} does not answer \(\w+\): waiting for it, 30 s at most\."
         assert (opened[0].returncode, opened[0].stdout) == (0, "0\n")
         assert re.fullmatch(rf"{line}\n", opened[0].stderr)
@@ -126,12 +121,12 @@ def test_an_outage_of_fifteen_seconds_ends_nobody_who_works_or_opens_and_is_said
 
 
 @pytest.mark.parametrize("how", ["hanging", "stopped"])
-def test_opening_ends_with_the_words_of_an_open_store_when_its_patience_is_over(server: Server, how: str) -> None:
-    url = server.database()
+def test_opening_ends_with_the_words_of_an_open_store_when_its_patience_is_over(dying: Server, how: str) -> None:
+    url = dying.database()
     with closing(open_responses(url)) as store:
         busy = Busy(store, "put", "lease", "get", "spent", "share", "usage", "stats")
         wait_for(lambda: len(busy.done) == len(busy.threads))
-        with server.hanging() if how == "hanging" else server.stopped():
+        with dying.hanging() if how == "hanging" else dying.stopped():
             began = time.monotonic()
             opened = opening(url)
             took = time.monotonic() - began
@@ -140,7 +135,7 @@ def test_opening_ends_with_the_words_of_an_open_store_when_its_patience_is_over(
             assert time.monotonic() - began < PATIENCE_SECONDS + 15
         assert opened.returncode == 1
         assert PATIENCE_SECONDS - 2 < took < PATIENCE_SECONDS + 15
-        place = f"The response store at 127.0.0.1:{server.port}/{url.rpartition('/')[2]}"
+        place = f"The response store at 127.0.0.1:{dying.port}/{url.rpartition('/')[2]}"
         sentence = rf"{re.escape(place)} cannot be reached \(\w+\): check that PostgreSQL runs there and lets this "
         assert len(re.findall("does not answer", opened.stderr)) == 1
         assert re.search(sentence, opened.stderr)
@@ -148,12 +143,12 @@ def test_opening_ends_with_the_words_of_an_open_store_when_its_patience_is_over(
         assert all(re.match(sentence, str(error)) for error in busy.failed.values())
 
 
-def test_what_waiting_cannot_mend_ends_the_opening_at_once(server: Server) -> None:
+def test_what_waiting_cannot_mend_ends_the_opening_at_once(dying: Server) -> None:
     said: list[str] = []
     for url, why in (
-        (server.url(password="wrong"), "refuses this user"),
-        (server.url("nowhere"), "has no database of this name"),
-        (f"postgresql://owner:secret@nobody.invalid:{server.port}/x", "cannot be reached \\(gaierror\\)"),
+        (dying.url(password="wrong"), "refuses this user"),
+        (dying.url("nowhere"), "has no database of this name"),
+        (f"postgresql://owner:secret@nobody.invalid:{dying.port}/x", "cannot be reached \\(gaierror\\)"),
     ):
         began = time.monotonic()
         with pytest.raises(StoreError, match=why):
@@ -265,3 +260,17 @@ def test_connections_that_were_forgotten_on_the_way_end_nobody(postgres: Server,
         busy.end()
         assert busy.failed == {}
         store.close()
+
+
+def test_a_lease_outlives_a_crash_of_the_server(dying: Server) -> None:
+    """Who has it may be asking a model: nobody else is to ask at the same time."""
+    url = dying.database()
+    with (
+        closing(ResponseStore(PostgresDatabase(url))) as mine,
+        closing(ResponseStore(PostgresDatabase(url))) as theirs,
+    ):
+        for number in range(5):
+            assert lease(mine, key(number)) == {key(number)}
+            with dying.stopped():
+                pass
+            assert lease(theirs, key(number)) == set()

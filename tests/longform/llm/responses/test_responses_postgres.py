@@ -23,61 +23,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgresql import Server
 from processes import started
+from stored_responses import FULL, key, lease, paid, put
 
 from longform.errors import StoreError
 from longform.llm.responses.groups import MOST_IN_A_GROUP
 from longform.llm.responses.postgres import PostgresDatabase
-from longform.llm.responses.records import TOMBSTONE, Job, Paid, Record
+from longform.llm.responses.records import TOMBSTONE, Job, Record
 from longform.llm.responses.store import ResponseStore, open_responses
 
 pytestmark = pytest.mark.check
 
 REPO = paths.ROOT
-RECORD = Record(
-    endpoint="test",
-    model="m",
-    task="axioms/corrupt",
-    prompt="hash",
-    request=b'{"model":"m"}',
-    body=b'{"choices":[]}' * 100,
-    finish="stop",
-    served_model="m-1",
-    fingerprint="fp",
-    request_id="req-1",
-    input_tokens=7,
-    cached_tokens=2,
-    output_tokens=3,
-    reasoning_tokens=1,
-    token_limit=99,
-    milliseconds=12,
-    cost_nano=45,
-    batch=True,
-    created=1_790_000_000.25,
-)
 STONE = Record("test", "m", "t", "", b"{}", b"too long", state=TOMBSTONE, code="request", created=1.0)
-
-
-def key(number: int) -> str:
-    return f"{number:064x}"
-
-
-def paid(number: int = 0, **fields: object) -> Paid:
-    line = {"run": "r", "dataset": "axioms", "stage": "corrupt", "recipe": "f1", "endpoint": "test", "model": "m"}
-    tokens = {"answered": True, "input_tokens": 7, "cached_tokens": 2, "output_tokens": 3, "reasoning_tokens": 2}
-    tokens |= {"cost_nano": 45}
-    return Paid(**{**line, "key": key(number), **tokens, **fields})  # type: ignore[arg-type]
 
 
 def made(number: int, **fields: object) -> Record:
     return Record("test", "m", "t", "p", b"{}", b"%d" % number, created=float(number), **fields)  # type: ignore[arg-type]
-
-
-def put(store: ResponseStore, *records: tuple[str, Record], lines: list[Paid] | None = None) -> None:
-    asyncio.run(store.put(records, lines or []))
-
-
-def lease(store: ResponseStore, *keys: str) -> set[str]:
-    return asyncio.run(store.lease(keys))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -107,28 +68,28 @@ def theirs(postgres_url: str) -> Iterator[ResponseStore]:
 
 def test_what_was_put_is_there_and_a_later_one_takes_its_place(store: ResponseStore) -> None:
     assert store.get([key(1)]) == {}
-    put(store, (key(1), RECORD), (key(2), STONE))
-    assert store.get([key(2), key(3), key(1)]) == {key(1): RECORD, key(2): STONE}
-    put(store, (key(1), STONE), (key(2), STONE), (key(2), RECORD))
-    assert store.get([key(1), key(2)]) == {key(1): STONE, key(2): RECORD}
+    put(store, [(key(1), FULL), (key(2), STONE)])
+    assert store.get([key(2), key(3), key(1)]) == {key(1): FULL, key(2): STONE}
+    put(store, [(key(1), STONE), (key(2), STONE), (key(2), FULL)])
+    assert store.get([key(1), key(2)]) == {key(1): STONE, key(2): FULL}
 
 
 def test_the_store_dates_what_has_no_date(store: ResponseStore) -> None:
     before = time.time()
-    put(store, (key(1), Record("e", "m", "t", "", b"{}")))
+    put(store, [(key(1), Record("e", "m", "t", "", b"{}"))])
     created = store.get([key(1)])[key(1)].created
     assert created is not None
     assert before <= created <= time.time()
 
 
 def test_the_ledger_adds_up_by_stage_in_the_order_of_payment(store: ResponseStore) -> None:
-    put(store, lines=[paid(1, stage="score", recipe="f2"), paid(2), paid(3, answered=False, cost_nano=None)])
-    put(store, (key(4), RECORD), lines=[paid(4, batch=True, cost_nano=10**15), paid(5, dataset="other"), paid(2)])
+    put(store, [], [paid(1, stage="score", recipe="f2"), paid(2), paid(3, answered=False, cost_nano=None)])
+    put(store, [(key(4), FULL)], [paid(4, batch=True, cost_nano=10**15), paid(5, dataset="other"), paid(2)])
     corrupt = {"stage": "corrupt", "endpoint": "test", "model": "m", "batch": False, "calls": 3, "unanswered": 1}
-    corrupt |= {"input_tokens": 21, "cached_tokens": 6, "output_tokens": 9, "reasoning_tokens": 6}
+    corrupt |= {"input_tokens": 21, "cached_tokens": 6, "output_tokens": 9, "reasoning_tokens": 3}
     corrupt |= {"cost_nano": 90, "unpriced": 1}
     one = {"calls": 1, "unanswered": 0, "input_tokens": 7, "cached_tokens": 2, "output_tokens": 3, "unpriced": 0}
-    one |= {"reasoning_tokens": 2}
+    one |= {"reasoning_tokens": 1}
     score, batch = corrupt | one | {"stage": "score", "cost_nano": 45}, corrupt | one | {"cost_nano": 10**15}
     assert store.ledger("axioms") == [score, corrupt, batch | {"batch": True}]
     assert store.ledger("axioms", ["f2", "f3"]) == [score]
@@ -138,12 +99,12 @@ def test_the_ledger_adds_up_by_stage_in_the_order_of_payment(store: ResponseStor
 
 def test_usage_is_of_answers_of_this_task_only(store: ResponseStore) -> None:
     assert store.usage("test", "m", "t") is None
-    put(store, (key(1), STONE), (key(2), RECORD))
+    put(store, [(key(1), STONE), (key(2), FULL)])
     assert store.usage("test", "m", "t") is None
     numbers = range(1, 11)
     request = b"x" * 100
     sizes = {n: {"input_tokens": 10 * n, "output_tokens": n, "milliseconds": 100 * n} for n in numbers}
-    put(store, *[(key(10 + n), Record("test", "m", "t", "", request, **sizes[n], created=float(n))) for n in numbers])
+    put(store, [(key(10 + n), Record("test", "m", "t", "", request, **sizes[n], created=float(n))) for n in numbers])
     usage = store.usage("test", "m", "t")
     assert usage is not None
     assert (usage.answers, usage.input_tokens_per_byte) == (10, 0.55)
@@ -151,8 +112,8 @@ def test_usage_is_of_answers_of_this_task_only(store: ResponseStore) -> None:
 
 
 def test_stats_count_answers_and_errors(store: ResponseStore) -> None:
-    put(store, (key(1), RECORD), (key(2), RECORD), (key(3), STONE), (key(4), made(1)))
-    tokens = {"input_tokens": 14, "output_tokens": 6, "cost_nano": 90}
+    put(store, [(key(1), FULL), (key(2), FULL), (key(3), STONE), (key(4), made(1))])
+    tokens = {"input_tokens": 14, "output_tokens": 6, "cost_nano": 2 * 2**40}
     none = dict.fromkeys(tokens, 0)
     first, second = store.stats()
     assert first.pop("bytes") > 0
@@ -163,7 +124,7 @@ def test_stats_count_answers_and_errors(store: ResponseStore) -> None:
 
 def test_scan_goes_through_all_or_some_in_the_order_of_keys(store: ResponseStore) -> None:
     numbers = random.Random(1).sample(range(10**9), 700)
-    put(store, *[(key(number), made(number)) for number in numbers])
+    put(store, [(key(number), made(number)) for number in numbers])
     assert list(store.scan()) == [(key(number), made(number)) for number in sorted(numbers)]
     some = numbers[:300]
     asked = {key(number) for number in some} | {key(10**9 + 1)}
@@ -172,22 +133,22 @@ def test_scan_goes_through_all_or_some_in_the_order_of_keys(store: ResponseStore
 
 
 def test_add_keeps_what_is_there_and_counts_the_new(store: ResponseStore) -> None:
-    put(store, (key(1), RECORD))
+    put(store, [(key(1), FULL)])
     others = ((key(number), made(number)) for number in range(601))
     assert store.add(others) == 600
-    assert store.add([(key(0), RECORD), (key(900), RECORD), (key(900), STONE)]) == 1
-    assert store.get([key(0), key(1), key(900)]) == {key(0): made(0), key(1): RECORD, key(900): RECORD}
+    assert store.add([(key(0), FULL), (key(900), FULL), (key(900), STONE)]) == 1
+    assert store.get([key(0), key(1), key(900)]) == {key(0): made(0), key(1): FULL, key(900): FULL}
     assert store.ledger("axioms") == []
 
 
 def test_purged_records_are_gone_and_what_was_paid_for_them_is_not(store: ResponseStore) -> None:
-    put(store, *[(key(number), RECORD) for number in range(1, 1_500)], lines=[paid()])
+    put(store, [(key(number), FULL) for number in range(1, 1_500)], [paid()])
     assert store.purge([key(number) for number in range(1_000, 3_000)] + [key(1_000)]) == 500
     assert [found for found, _ in store.scan()] == [key(number) for number in range(1, 1_000)]
     assert store.purge([key(2_000)]) == store.purge([]) == 0
     assert store.ledger("axioms")[0]["calls"] == 1
-    put(store, (key(1_200), RECORD))
-    assert store.get([key(1_200)]) == {key(1_200): RECORD}
+    put(store, [(key(1_200), FULL)])
+    assert store.get([key(1_200)]) == {key(1_200): FULL}
 
 
 def test_a_job_is_written_down_followed_and_forgotten(store: ResponseStore) -> None:
@@ -224,7 +185,7 @@ def test_threads_and_loops_may_put_and_get_at_once(store: ResponseStore) -> None
 
 
 def test_a_number_without_end_does_not_cost_the_reply(store: ResponseStore) -> None:
-    put(store, (key(1), made(1, input_tokens=10**30)), (key(2), made(2)))
+    put(store, [(key(1), made(1, input_tokens=10**30)), (key(2), made(2))])
     assert store.get([key(1)])[key(1)].body == b"1"
     assert store.get([key(2)]) == {key(2): made(2)}
 
@@ -240,16 +201,16 @@ ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20
 def test_any_bytes_and_any_text_come_back_as_they_were(mine: ResponseStore, content: bytes, texts: list[str]) -> None:
     endpoint, task, finish, model, dataset = texts
     record = Record(endpoint, "m", task, "", content, content, finish=finish, served_model=model, created=1.0)
-    put(mine, (key(1), record), lines=[paid(dataset=dataset, stage=task)])
+    put(mine, [(key(1), record)], [paid(dataset=dataset, stage=task)])
     assert mine.get([key(1)]) == {key(1): record}
     assert task in [line["stage"] for line in mine.ledger(dataset)]
 
 
 def test_columns_can_be_read_without_our_code(postgres: Server, postgres_url: str, mine: ResponseStore) -> None:
-    put(mine, (key(1), RECORD), lines=[paid()])
+    put(mine, [(key(1), FULL)], [paid()])
     query = "SELECT encode(key, 'hex'), task, served_model, input_tokens, cost_nano, state FROM longform.response"
     assert [tuple(row) for row in postgres.execute(query, postgres_url)] == [
-        (key(1), "axioms/corrupt", "m-1", 7, 45, 0)
+        (key(1), "axioms/corrupt", "m-1", 7, 2**40, 0)
     ]
     meta = postgres.execute("SELECT k, v FROM longform.meta", postgres_url)
     assert {name: dict(meta)[name] for name in ("format", "key_version")} == {"format": "2", "key_version": "1"}
@@ -263,7 +224,7 @@ def test_a_thousand_puts_share_few_transactions(postgres: Server, postgres_url: 
         blocking = await asyncpg.connect(postgres_url)
         async with blocking.transaction():
             await blocking.execute("LOCK TABLE longform.response")
-            tasks = [asyncio.create_task(mine.put([(name, RECORD)], [paid(n)])) for n, name in enumerate(keys)]
+            tasks = [asyncio.create_task(mine.put([(name, FULL)], [paid(n)])) for n, name in enumerate(keys)]
             await asyncio.sleep(0)
         await asyncio.gather(*tasks)
         await blocking.close()
@@ -296,10 +257,10 @@ def test_a_lease_is_granted_to_one_at_a_time(mine: ResponseStore, theirs: Respon
 def test_an_answer_ends_the_lease_and_nobody_is_granted_another(mine: ResponseStore, theirs: ResponseStore) -> None:
     broken = made(2, code="unusable")
     assert lease(mine, key(0), key(1), key(2)) == {key(0), key(1), key(2)}
-    put(mine, (key(0), RECORD), (key(1), STONE), (key(2), broken))
+    put(mine, [(key(0), FULL), (key(1), STONE), (key(2), broken)])
     assert lease(theirs, key(0), key(1), key(2)) == {key(1), key(2)}
     assert lease(mine, key(0)) == set()
-    assert theirs.get([key(0)]) == {key(0): RECORD}
+    assert theirs.get([key(0)]) == {key(0): FULL}
 
 
 def test_closing_gives_leases_back(postgres_url: str, mine: ResponseStore) -> None:
@@ -325,7 +286,7 @@ def test_two_who_want_the_same_keys_ask_for_each_once(mine: ResponseStore, their
             asked.update(granted)
             await asyncio.sleep(random.uniform(0, 0.01))
             if granted:
-                await store.put([(name, RECORD) for name in granted], [paid() for _ in granted])
+                await store.put([(name, FULL) for name in granted], [paid() for _ in granted])
             missing -= (await asyncio.to_thread(store.get, list(missing))).keys()
 
     threads = [threading.Thread(target=asyncio.run, args=(work(s, n),)) for n, s in enumerate([mine, theirs])]
@@ -514,9 +475,9 @@ def losing_the_first_commit(port: int) -> Iterator[tuple[int, list[bytes]]]:
 def test_a_put_whose_commit_was_not_heard_of_is_booked_once(postgres: Server, postgres_url: str) -> None:
     with losing_the_first_commit(postgres.port) as (port, lost):
         store = ResponseStore(PostgresDatabase(postgres_url.replace(f":{postgres.port}/", f":{port}/")))
-        put(store, (key(1), RECORD), lines=[paid(1)])
+        put(store, [(key(1), FULL)], [paid(1)])
         assert b"COMMIT" in lost[0]
-        assert store.get([key(1)]) == {key(1): RECORD}
+        assert store.get([key(1)]) == {key(1): FULL}
         assert store.ledger("axioms")[0]["calls"] == 1
         store.close()
 

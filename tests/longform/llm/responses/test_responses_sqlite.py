@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from old_responses import FORMAT_1
 from processes import started
+from stored_responses import FULL, put
 
 from longform.errors import BusyError, StoreError
 from longform.llm.ask.keys import canonical, key_of
@@ -28,27 +29,6 @@ from longform.llm.responses.store import ResponseStore, open_responses
 
 REPO = paths.ROOT
 KEY = key_of("test", "/chat/completions", canonical({"model": "m"}))
-RECORD = Record(
-    endpoint="test",
-    model="m",
-    task="axioms/corrupt",
-    prompt="hash",
-    request=b'{"model":"m"}',
-    body=b'{"choices":[]}' * 200,
-    finish="stop",
-    served_model="m-1",
-    fingerprint="fp",
-    request_id="req",
-    input_tokens=7,
-    cached_tokens=2,
-    output_tokens=3,
-    reasoning_tokens=1,
-    token_limit=99,
-    milliseconds=12,
-    cost_nano=2**40,
-    batch=True,
-    created=1_700_000_000.25,
-)
 PAID = Paid("run", "axioms", "corrupt", "abc", "test", "m", KEY, True, 7, 2, 3, 40)
 
 
@@ -62,10 +42,6 @@ def store(path: Path) -> Iterator[ResponseStore]:
     opened = open_responses(path)
     yield opened
     opened.close()
-
-
-def put(store: ResponseStore, records: Sequence[tuple[str, Record]], paid: Sequence[Paid] = ()) -> None:
-    asyncio.run(store.put(records, paid))
 
 
 def keys(number: int) -> list[str]:
@@ -83,42 +59,42 @@ def python(code: str, *arguments: object) -> AbstractContextManager[subprocess.P
 def test_what_was_put_is_there_after_reopening(path: Path) -> None:
     store = open_responses(path)
     assert store.get([KEY]) == {}
-    put(store, [(KEY, RECORD)])
+    put(store, [(KEY, FULL)])
     store.close()
     store = open_responses(path)
-    assert store.get([KEY]) == {KEY: RECORD}
+    assert store.get([KEY]) == {KEY: FULL}
     store.close()
 
 
 @given(st.binary(max_size=3000), st.integers(0, 9))
 def test_any_bytes_come_back_as_they_went_in(tmp_path_factory: pytest.TempPathFactory, body: bytes, times: int) -> None:
     store = open_responses(tmp_path_factory.mktemp("bytes") / "r.sqlite")
-    record = replace(RECORD, request=body * times, body=body)
+    record = replace(FULL, request=body * times, body=body)
     put(store, [(KEY, record)])
     assert store.get([KEY]) == {KEY: record}
     store.close()
 
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(store: ResponseStore) -> None:
-    put(store, [(KEY, RECORD)])
+    put(store, [(KEY, FULL)])
     tombstone = Record("test", "m", "t", "", b"{}", b"too long", state=TOMBSTONE, code="request", created=1.0)
     put(store, [(KEY, tombstone)])
     assert store.get([KEY]) == {KEY: tombstone}
 
 
 def test_a_record_without_a_time_gets_one(store: ResponseStore) -> None:
-    put(store, [(KEY, replace(RECORD, created=None))])
+    put(store, [(KEY, replace(FULL, created=None))])
     assert (store.get([KEY])[KEY].created or 0) > 1_700_000_001
 
 
 def test_many_keys_are_found_in_one_call(store: ResponseStore) -> None:
-    put(store, [(key, RECORD) for key in keys(1000)])
-    assert store.get([*keys(1000), "ff" * 32]) == dict.fromkeys(keys(1000), RECORD)
+    put(store, [(key, FULL) for key in keys(1000)])
+    assert store.get([*keys(1000), "ff" * 32]) == dict.fromkeys(keys(1000), FULL)
 
 
 def test_the_columns_say_what_was_paid_for_without_our_code(path: Path) -> None:
     store = open_responses(path)
-    put(store, [(KEY, RECORD)], [PAID])
+    put(store, [(KEY, FULL)], [PAID])
     store.close()
     database = sqlite3.connect(path)
     row = database.execute("SELECT lower(hex(key)), task, served_model, ptok, ctok, state FROM response").fetchone()
@@ -132,20 +108,20 @@ def test_the_columns_say_what_was_paid_for_without_our_code(path: Path) -> None:
 
 
 def test_what_a_server_made_up_is_stored_as_far_as_it_can_be(store: ResponseStore) -> None:
-    odd = replace(RECORD, served_model="half \ud800", output_tokens=2**70)
+    odd = replace(FULL, served_model="half \ud800", output_tokens=2**70)
 
     async def put_both() -> None:
-        await asyncio.gather(store.put([(keys(2)[0], odd)]), store.put([(keys(2)[1], RECORD)]))
+        await asyncio.gather(store.put([(keys(2)[0], odd)]), store.put([(keys(2)[1], FULL)]))
 
     asyncio.run(put_both())
     found = store.get(keys(2))
-    assert found[keys(2)[0]] == replace(RECORD, served_model="half ?", output_tokens=None)
-    assert found[keys(2)[1]] == RECORD
+    assert found[keys(2)[0]] == replace(FULL, served_model="half ?", output_tokens=None)
+    assert found[keys(2)[1]] == FULL
 
 
 def test_one_entry_that_cannot_be_written_spoils_no_other(store: ResponseStore) -> None:
     async def put_three() -> list[BaseException | None]:
-        entries = [[(KEY, RECORD)], [("no key", RECORD)], [(keys(1)[0], RECORD)]]
+        entries = [[(KEY, FULL)], [("no key", FULL)], [(keys(1)[0], FULL)]]
         return await asyncio.gather(*(store.put(entry) for entry in entries), return_exceptions=True)
 
     first, second, third = asyncio.run(put_three())
@@ -156,14 +132,14 @@ def test_one_entry_that_cannot_be_written_spoils_no_other(store: ResponseStore) 
 
 def test_an_answer_and_its_line_in_the_ledger_are_stored_both_or_none(store: ResponseStore) -> None:
     with pytest.raises(StoreError):
-        put(store, [(KEY, RECORD)], [replace(PAID, key="no key")])
+        put(store, [(KEY, FULL)], [replace(PAID, key="no key")])
     assert store.get([KEY]) == {}
     assert store.ledger("axioms") == []
 
 
 def test_a_damaged_reply_is_reported(path: Path) -> None:
     store = open_responses(path)
-    put(store, [(KEY, RECORD)])
+    put(store, [(KEY, FULL)])
     store.close()
     database = sqlite3.connect(path)
     database.execute("UPDATE response SET body = substr(body, 1, 9)")
@@ -182,8 +158,8 @@ def test_several_event_loops_put_at_once_and_see_what_they_put(store: ResponseSt
     missed: list[str] = []
 
     async def each(key: str) -> None:
-        await store.put([(key, RECORD)], [replace(PAID, key=key)])
-        if store.get([key]) != {key: RECORD}:
+        await store.put([(key, FULL)], [replace(PAID, key=key)])
+        if store.get([key]) != {key: FULL}:
             missed.append(key)
 
     async def all_of(part: list[str]) -> None:
@@ -202,12 +178,12 @@ def test_several_event_loops_put_at_once_and_see_what_they_put(store: ResponseSt
 
 def test_one_who_no_longer_waits_hinders_nobody_and_loses_nothing(store: ResponseStore) -> None:
     async def give_up() -> None:
-        tasks = [asyncio.create_task(store.put([(key, RECORD)])) for key in keys(20)]
+        tasks = [asyncio.create_task(store.put([(key, FULL)])) for key in keys(20)]
         await asyncio.sleep(0)
         for task in tasks[::2]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await store.put([(KEY, RECORD)])
+        await store.put([(KEY, FULL)])
 
     asyncio.run(give_up())
     assert len(store.get([*keys(20), KEY])) == 21
@@ -215,13 +191,13 @@ def test_one_who_no_longer_waits_hinders_nobody_and_loses_nothing(store: Respons
 
 def test_a_loop_that_ended_meanwhile_does_not_stop_the_others(store: ResponseStore) -> None:
     loop = asyncio.new_event_loop()
-    task = loop.create_task(store.put([(KEY, RECORD)]))
+    task = loop.create_task(store.put([(KEY, FULL)]))
     loop.call_soon(loop.stop)
     loop.run_forever()
     task.cancel()
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()
-    put(store, [(keys(1)[0], RECORD)])
+    put(store, [(keys(1)[0], FULL)])
     assert len(store.get([KEY, keys(1)[0]])) == 2
 
 
@@ -230,9 +206,9 @@ def test_all_of_a_process_share_one_store_and_other_processes_are_kept_out(path:
     first, second = open_responses(path), open_responses(tmp_path / "link" / "llm" / "responses.sqlite")
     first.close()
     first.close()
-    put(second, [(KEY, RECORD)])
+    put(second, [(KEY, FULL)])
     with pytest.raises(StoreError, match="closed"):
-        put(_closed(path.with_name("other.sqlite")), [(KEY, RECORD)])
+        put(_closed(path.with_name("other.sqlite")), [(KEY, FULL)])
     code = """
 import sys
 from longform.errors import BusyError
@@ -305,8 +281,8 @@ def test_a_file_moves_to_another_machine_for_good_and_the_first_writes_no_more(p
         first.send_signal(signal.SIGCONT)
         said, _ = first.communicate("\n", timeout=600)
         assert f"was taken over by process {os.getpid()} on " in said
-        put(store, [(KEY, RECORD)])
-        assert store.get(["01" * 32, KEY]) == {KEY: RECORD}
+        put(store, [(KEY, FULL)])
+        assert store.get(["01" * 32, KEY]) == {KEY: FULL}
         store.close()
 
 
@@ -374,9 +350,9 @@ def test_readers_work_while_another_process_writes_and_change_nothing(path: Path
         assert len(list(reader.scan())) >= len(seen)
         assert reader.stats()[0]["answers"] >= len(seen)
         with pytest.raises(StoreError, match="open to read"):
-            put(reader, [(KEY, RECORD)])
+            put(reader, [(KEY, FULL)])
         with pytest.raises(StoreError, match="open to read"):
-            reader.add([(KEY, RECORD)])
+            reader.add([(KEY, FULL)])
         with pytest.raises(BusyError, match=f"process {child.pid}"):
             open_responses(path)
         child.kill()
@@ -389,10 +365,10 @@ def test_readers_work_while_another_process_writes_and_change_nothing(path: Path
 
 def test_a_reader_shares_the_connection_of_a_writer_of_its_own_process(store: ResponseStore, path: Path) -> None:
     reader = open_responses(path, read_only=True)
-    put(store, [(KEY, RECORD)])
-    assert reader.get([KEY]) == {KEY: RECORD}
+    put(store, [(KEY, FULL)])
+    assert reader.get([KEY]) == {KEY: FULL}
     reader.close()
-    put(store, [(KEY, RECORD)])
+    put(store, [(KEY, FULL)])
 
 
 def test_a_missing_file_reads_as_an_empty_store_and_is_not_made(path: Path) -> None:
@@ -405,21 +381,9 @@ def test_a_missing_file_reads_as_an_empty_store_and_is_not_made(path: Path) -> N
     assert not path.parent.exists()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "toy", str(folder)], capture_output=True).returncode:
-        pytest.skip("only root may mount the small disk that this test needs")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def test_a_full_disk_is_reported_to_all_who_wait_and_what_was_stored_stays(small_disk: Path) -> None:
     store = open_responses(small_disk / "r.sqlite")
-    bodies = {key: replace(RECORD, body=os.urandom(30_000)) for key in keys(60)}
+    bodies = {key: replace(FULL, body=os.urandom(30_000)) for key in keys(60)}
 
     async def fill() -> list[BaseException | None]:
         return await asyncio.gather(*(store.put([entry]) for entry in bodies.items()), return_exceptions=True)
@@ -439,11 +403,11 @@ def test_a_full_disk_is_reported_to_all_who_wait_and_what_was_stored_stays(small
 def test_a_disk_that_may_only_be_read_is_read(small_disk: Path) -> None:
     path = small_disk / "r.sqlite"
     store = open_responses(path)
-    put(store, [(KEY, RECORD)])
+    put(store, [(KEY, FULL)])
     store.close()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     reader = open_responses(path, read_only=True)
-    assert dict(reader.scan()) == {KEY: RECORD}
+    assert dict(reader.scan()) == {KEY: FULL}
     reader.close()
     with pytest.raises(StoreError, match="Read-only"):
         open_responses(path)
@@ -467,7 +431,7 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- older and newer releases
 
-OLD = replace(RECORD, cost_nano=None, batch=False)
+OLD = replace(FULL, cost_nano=None, batch=False)
 
 
 @pytest.fixture
@@ -491,7 +455,7 @@ def old(path: Path) -> Path:
 def test_a_store_of_the_first_release_is_migrated_and_used(old: Path) -> None:
     store = open_responses(old)
     assert store.get([KEY]) == {KEY: OLD}
-    put(store, [(keys(1)[0], RECORD)], [PAID])
+    put(store, [(keys(1)[0], FULL)], [PAID])
     store.stage_job(Job("j", "test", "STAGED", 1), [KEY])
     assert store.usage("test", "m", "axioms/corrupt") is not None
     store.close()
@@ -543,23 +507,23 @@ def test_a_store_of_another_release_is_refused_untouched(path: Path, sql: str, r
 
 def test_a_scan_goes_through_all_in_the_order_of_keys_while_others_write(store: ResponseStore) -> None:
     chosen = sorted(keys(500))
-    put(store, [(key, RECORD) for key in chosen[:400]])
+    put(store, [(key, FULL) for key in chosen[:400]])
     scan = store.scan()
     first = [key for key, _ in (next(scan) for _ in range(10))]
-    put(store, [(chosen[-1], RECORD)])
+    put(store, [(chosen[-1], FULL)])
     rest = [key for key, _ in scan]
     assert [*first, *rest] == [*chosen[:400], chosen[-1]]
 
 
 def test_a_scan_of_some_keys_skips_those_that_are_not_there(store: ResponseStore) -> None:
-    put(store, [(key, RECORD) for key in keys(300)])
+    put(store, [(key, FULL) for key in keys(300)])
     wanted = keys(310)[100:]
     assert [key for key, _ in store.scan(wanted)] == sorted(keys(300)[100:])
     assert list(store.scan([])) == []
 
 
 def test_of_a_purged_record_no_byte_is_left_in_the_files(store: ResponseStore, path: Path) -> None:
-    put(store, [(KEY, replace(RECORD, request=b"words that must go" * 3)), ("ab" * 32, RECORD)])
+    put(store, [(KEY, replace(FULL, request=b"words that must go" * 3)), ("ab" * 32, FULL)])
     assert b"words that must go" in b"".join(file.read_bytes() for file in path.parent.iterdir() if file.is_file())
     assert store.purge([KEY]) == 1
     assert b"words that must go" not in b"".join(file.read_bytes() for file in path.parent.iterdir() if file.is_file())
@@ -575,20 +539,20 @@ def test_a_store_open_to_read_purges_nothing(path: Path) -> None:
 
 
 def test_adding_keeps_what_is_there(store: ResponseStore) -> None:
-    put(store, [(KEY, RECORD)])
-    other = replace(RECORD, body=b"another")
-    assert store.add([(KEY, other), *((key, other) for key in keys(600)), (keys(1)[0], RECORD)]) == 600
-    assert store.get([KEY, keys(1)[0]]) == {KEY: RECORD, keys(1)[0]: other}
+    put(store, [(KEY, FULL)])
+    other = replace(FULL, body=b"another")
+    assert store.add([(KEY, other), *((key, other) for key in keys(600)), (keys(1)[0], FULL)]) == 600
+    assert store.get([KEY, keys(1)[0]]) == {KEY: FULL, keys(1)[0]: other}
     assert store.ledger("axioms") == []
 
 
 def test_stats_count_by_endpoint_model_and_task(store: ResponseStore) -> None:
     first, second, third, fourth = keys(4)
-    free = replace(RECORD, task="axioms/write", cost_nano=None, input_tokens=None)
+    free = replace(FULL, task="axioms/write", cost_nano=None, input_tokens=None)
     stone = Record("test", "m", "axioms/write", "", b"{}", b"no", state=TOMBSTONE, code="request")
-    put(store, [(first, RECORD), (second, replace(RECORD, cost_nano=1)), (third, free), (fourth, stone)])
+    put(store, [(first, FULL), (second, replace(FULL, cost_nano=1)), (third, free), (fourth, stone)])
     corrupt, write = store.stats()
-    assert (corrupt["task"], corrupt["answers"], corrupt["errors"], corrupt["input_tokens"]) == (RECORD.task, 2, 0, 14)
+    assert (corrupt["task"], corrupt["answers"], corrupt["errors"], corrupt["input_tokens"]) == (FULL.task, 2, 0, 14)
     assert corrupt["cost_nano"] == 2**40 + 1
     assert (write["answers"], write["errors"], write["output_tokens"], write["cost_nano"]) == (1, 1, 3, 0)
     assert 0 < write["bytes"] < corrupt["bytes"]
@@ -623,14 +587,12 @@ def test_the_ledger_sums_what_was_paid_by_stage_model_and_mode(store: ResponseSt
 
 def test_usage_is_of_the_latest_answers_that_tell_theirs(store: ResponseStore) -> None:
     chosen = keys(403)
-    early = replace(RECORD, request=b"x" * 10, input_tokens=9_999, output_tokens=9_999)
-    late = [
-        replace(RECORD, request=b"x" * 2_000, input_tokens=500, output_tokens=n, milliseconds=n) for n in range(300)
-    ]
+    early = replace(FULL, request=b"x" * 10, input_tokens=9_999, output_tokens=9_999)
+    late = [replace(FULL, request=b"x" * 2_000, input_tokens=500, output_tokens=n, milliseconds=n) for n in range(300)]
     put(store, [(key, early) for key in chosen[:100]])
     put(store, list(zip(chosen[100:400], late, strict=True)))
-    silent = replace(RECORD, input_tokens=0, output_tokens=0)
-    stone = replace(RECORD, state=TOMBSTONE)
+    silent = replace(FULL, input_tokens=0, output_tokens=0)
+    stone = replace(FULL, state=TOMBSTONE)
     put(store, [(chosen[400], silent), (chosen[401], stone), (chosen[402], replace(early, task="other"))])
     usage = store.usage("test", "m", "axioms/corrupt")
     assert usage is not None
@@ -666,7 +628,7 @@ def test_a_scan_takes_little_memory(path: Path) -> None:
 
     store = open_responses(path)
     body = os.urandom(20_000)
-    store.add((key, replace(RECORD, body=body)) for key in keys(1_500))
+    store.add((key, replace(FULL, body=body)) for key in keys(1_500))
     tracemalloc.start()
     assert sum(1 for _ in store.scan()) == 1_500
     _, peak = tracemalloc.get_traced_memory()

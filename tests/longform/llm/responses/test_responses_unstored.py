@@ -17,11 +17,12 @@ from pathlib import Path
 
 import paths
 import pytest
-from postgresql import Server, running
+from postgresql import Server
 from processes import started
+from stored_responses import key, paid, put
 
 from longform.errors import StoreError
-from longform.llm.responses.records import Line, Paid, Record
+from longform.llm.responses.records import Line, Record
 from longform.llm.responses.store import ResponseStore, open_responses
 from longform.llm.responses.unstored import Unstored
 
@@ -39,24 +40,12 @@ ANSWER = Record(
 ERROR = StoreError("The store is away.")
 
 
-def key(number: int) -> str:
-    return f"{number:064x}"
-
-
 def answers(*numbers: int) -> list[tuple[str, Record]]:
     return [(key(n), replace(ANSWER, body=b"%d" % n)) for n in numbers]
 
 
-def paid(number: int) -> Paid:
-    return Paid("r", "axioms", "corrupt", "f", "test", "m", key(number), True, 7, 2, 3, 45)
-
-
 def line(number: int) -> Line:
     return uuid.UUID(int=number), 1_700_000_000.5, paid(number)
-
-
-def put(store: ResponseStore, *numbers: int) -> None:
-    asyncio.run(store.put(answers(*numbers), [paid(n) for n in numbers]))
 
 
 @pytest.fixture
@@ -153,18 +142,6 @@ def test_without_a_home_answers_are_said_to_be_lost() -> None:
     assert str(error) == f"{ERROR} Lost: 2 answers that were paid for (no home is given to keep them in)."
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "toy", str(folder)], capture_output=True).returncode:
-        pytest.skip("only root may mount the small disk that this test needs")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def test_on_a_full_disk_the_answers_that_are_lost_are_counted_and_the_others_kept(small_disk: Path) -> None:
     big = [(key(n), replace(ANSWER, body=os.urandom(200_000))) for n in range(9)]
 
@@ -245,34 +222,6 @@ def opened_in_time(path: Path) -> ResponseStore:
 # ---------------------------------------------------------------- a database that dies
 
 
-@pytest.fixture
-def dying() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
-def family(server: Server) -> list[int]:
-    """The server's processes, parent first."""
-    assert server.process
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    return [server.process.pid, *map(int, children)]
-
-
-def send(server: Server, number: signal.Signals) -> None:
-    for process in family(server):
-        os.kill(process, number)
-    if number == signal.SIGKILL:
-        assert server.process
-        server.process.wait()
-        server.process = None
-
-
-def revive(server: Server) -> None:
-    """Start a killed server; what it left behind would look as if it were ready."""
-    (server.data / "postmaster.pid").unlink()
-    server.start()
-
-
 class Putting:
     """Threads that put one answer after the other, until one is not taken."""
 
@@ -310,9 +259,9 @@ def test_puts_go_on_when_a_killed_server_is_back_after_five_seconds(dying: Serve
     with closing(open_responses(dying.database(), home=home)) as store:
         putting = Putting(store, 2)
         time.sleep(0.5)
-        send(dying, signal.SIGKILL)
+        dying.kill()
         time.sleep(5)
-        revive(dying)
+        dying.start()
         time.sleep(2)
         putting.over.set()
         putting.join()
@@ -322,18 +271,16 @@ def test_puts_go_on_when_a_killed_server_is_back_after_five_seconds(dying: Serve
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", ["killed", "hanging"])
 def test_all_fail_at_once_when_a_server_is_gone_for_good_and_nothing_is_lost(
-    dying: Server, home: Path, how: signal.Signals
+    dying: Server, home: Path, how: str
 ) -> None:
     url = dying.database()
     store = open_responses(url, home=home)
     putting = Putting(store, 2)
     time.sleep(0.5)
     died = time.monotonic()
-    processes = family(dying)
-    send(dying, how)
-    try:
+    with dying.hanging() if how == "hanging" else dying.killed():
         putting.join()
         times = [at - died for at, _ in putting.failed]
         assert len(times) == 50
@@ -342,18 +289,12 @@ def test_all_fail_at_once_when_a_server_is_gone_for_good_and_nothing_is_lost(
         before = time.monotonic()
         for number in (1, 2, 3):
             with pytest.raises(StoreError, match="answers that were paid for"):
-                put(store, 900_000_000 + number)
+                put(store, answers(900_000_000 + number), [paid(900_000_000 + number)])
         assert time.monotonic() - before < 3
         before = time.monotonic()
         store.close()
         assert time.monotonic() - before < 30
         assert "answers that were paid for." in store.unstored()
-    finally:
-        if how == signal.SIGSTOP:
-            for process in processes:
-                os.kill(process, signal.SIGCONT)
-        else:
-            revive(dying)
     (path,) = kept_in(home)
     assert len(path.read_text().splitlines()) >= 53
     with closing(open_responses(url, home=home)) as store:
@@ -367,10 +308,10 @@ def test_answers_that_wait_for_a_dead_server_are_kept_when_the_store_is_closed(d
     store = open_responses(url, home=home)
     putting = Putting(store, 1)
     time.sleep(0.5)
-    send(dying, signal.SIGKILL)
+    dying.kill()
     time.sleep(1)
     store.close()
     putting.join()
-    revive(dying)
+    dying.start()
     with closing(open_responses(url, home=home)) as store:
         assert all_there(store, putting.asked)
