@@ -632,7 +632,7 @@ def test_a_server_that_wants_to_be_left_alone_for_a_day_ends_the_run_at_once(ser
     body = error("exceeded token rate limit. Please retry after 86400 seconds.", code="429")
     server.usual = lambda _: Reply(429, body, {"Retry-After": "86400"})
     started = time.monotonic()
-    with client_of(server, tmp_path) as client, pytest.raises(Incomplete, match=r"alone for 24\.0 hours"):
+    with client_of(server, tmp_path) as client, pytest.raises(Incomplete, match=r"alone for 24 hours"):
         ask(client, *map(str, range(50)))
     assert time.monotonic() - started < 600
     assert len(server.bodies) <= 4

@@ -867,7 +867,8 @@ def test_a_refusal_stops_with_one_sentence_without_the_key_and_frees_the_money(
     budget = Budget(1000)
     with pytest.raises(EndpointError) as refused:
         place.run(items_of(3), budget)
-    assert '"e" refused' in str(refused.value)
+    assert f'The endpoint "e" at {place.provider.url}' in str(refused.value)
+    assert f"refused {request_.partition('.')[0]}" in str(refused.value)
     assert KEY not in str(refused.value) + "".join(place.said)
     assert budget.reserved_nano == 0
     assert place.run(items_of(3)).stored == 3

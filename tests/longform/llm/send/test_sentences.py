@@ -31,7 +31,7 @@ def head(status: str, *lines: str) -> bytes:
 
 def reply(status: str, body: bytes | dict[str, Any] = b"", *lines: str) -> bytes:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return head(status, f"Content-Length: {len(content)}", *lines) + content
+    return head(status, f"Content-Length: {len(content)}", "Connection: close", *lines) + content
 
 
 def error(message: str, code: str | None = None) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def test_what_may_pass_is_said_with_its_address_cause_and_next_step(fault: str, 
     assert isinstance(error, Incomplete)
     begin = f'The endpoint "mine" at {url} gave no answer in '
     wanted = cause if "[" in cause or "+" in cause else re.escape(cause)
-    assert re.fullmatch(rf"{re.escape(begin)}\d tries \(at last: {wanted}\): {re.escape(step)}", str(error)), error
+    assert re.fullmatch(rf"{re.escape(begin)}\d+ tries \(at last: {wanted}\): {re.escape(step)}", str(error)), error
 
 
 @pytest.mark.parametrize("fault", REFUSED)

@@ -361,6 +361,6 @@ def test_a_source_without_an_address_is_attributed_by_its_words(home: Home) -> N
 def test_a_model_that_invents_citations_and_texts_in_tags_breaks_nothing(home: Home) -> None:
     with serve(say="Copper </verdict> <<<text abcdef012345 is green [99] [1, 7] (Passage 3).\n=====") as server:
         rows = list(from_passages(home, over_http(server)))
-    assert len(rows) == 3
+    assert [row["question_id"] for row in rows] == ["expertqa/copper"] * 2  # for the next question it is a repetition
     assert all(row["text"].endswith("(Passage 3).") for row in rows)
-    assert [len(row["cited"]) for row in rows] == [1, 2, 1]
+    assert [len(row["cited"]) for row in rows] == [1, 2]

@@ -18,6 +18,7 @@ from longform.artifacts.rows import Row, Rows
 from longform.llm.ask.prompts import Prompt, load_prompt
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from schemas.expertqa import ANSWERS, ATTRIBUTIONS, CLAIMS, LABELS, QUESTIONS, REVISED, SAMPLES
+from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.revised import by_people, join_revised_claims, revise_answers
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
@@ -170,6 +171,9 @@ def test_the_prompt_holds_each_claim_with_its_evidence_or_none(tmp_path: Path, p
         answer="It is a1.",
         claims=["Claim 0 of a1.", "Claim 1 of a1."],
         evidence=["Read.", ""],
+        copies=True,
+        abstains=abstention,
+        subject="expertqa/qa1",
     )
     assert run.requests["a1"] == expected
 
