@@ -14,7 +14,8 @@ def unanswered_error(unanswered: Mapping[str, tuple[int, str]], step: str) -> In
     stages, those with most questions first, and how many more there are. `step`: what to do.
     """
     stages = sorted(unanswered, key=lambda stage: -unanswered[stage][0])
-    phrases, said = [], ""
+    phrases: list[str] = []
+    said = ""
     for stage in stages[:MOST_STAGES]:
         number, fault = unanswered[stage]
         questions = "" if phrases else " question got no answer" if number == 1 else " questions got no answer"

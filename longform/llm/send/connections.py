@@ -7,6 +7,7 @@ certificates that are trusted (SSL_CERT_FILE, SSL_CERT_DIR): no passwords of ~/.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
@@ -62,10 +63,10 @@ def open_session(
 
 
 def open_sdk(base: URL, headers: Mapping[str, str], idle_seconds: float) -> httpx2.AsyncClient:
-    """The SDK's HTTP client over aiohttp, for files and batches."""
+    """The SDK's HTTP client over aiohttp, for files and batches. It keeps no cookies."""
     from openai import DefaultAioHttpClient
 
-    return DefaultAioHttpClient(
+    client = DefaultAioHttpClient(
         headers=headers,
         follow_redirects=False,
         limits=httpx2.Limits(keepalive_expiry=idle_seconds),
@@ -73,6 +74,8 @@ def open_sdk(base: URL, headers: Mapping[str, str], idle_seconds: float) -> http
         trust_env=False,
         proxy=proxy_for(base),
     )
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
 
 
 def proxy_for(base: URL) -> str | None:

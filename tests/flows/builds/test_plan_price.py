@@ -324,7 +324,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def planned(home: Path, batch: tuple[str, ...] = (), **asked: Any) -> list[Planned]:
-    plan = Plan(Store(home), responses=home / "llm" / "responses.sqlite", batch=batch)
+    plan = Plan(Store(home), responses=home / "llm" / "responses.sqlite", unbatched=dict.fromkeys(batch, "wait"))
     items = order_items(plan, read_items(plan, [source(home.parent / "tea", "tea")]))
     asking = asked.pop("asking", say)
     arguments = {"prompt": PROMPT, "log": str(home.parent / "log")} if asking is say else {}

@@ -385,6 +385,18 @@ def test_statuses_are_told_as_they_are_and_redirects_not_followed(server: Server
     assert "/other" not in server.paths()
 
 
+def test_no_cookie_of_a_server_is_sent_back(server: Server) -> None:
+    server.on("*", Answer(body=b"{}", headers={"Set-Cookie": "a=\x02b"}))
+
+    async def ask(wire: Wire) -> None:
+        for _ in range(2):
+            assert (await wire.post(PATH, "{}")).status == 200
+            assert (await wire.call("GET", "/batches")).status == 200
+
+    with_wire(server.url, ask)
+    assert not any("cookie" in request.headers for request in server.asked)
+
+
 # time-outs
 
 
