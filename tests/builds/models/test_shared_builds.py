@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 
 import paths
@@ -55,16 +55,18 @@ def database() -> Iterator[Postgres]:
         yield server
 
 
-def building(
-    home: Path, store: str, server: Server, dumps: list[str]
-) -> AbstractContextManager[subprocess.Popen[bytes]]:
+@contextmanager
+def building(home: Path, store: str, server: Server, dumps: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A build in a process of its own, with what it says in a file beside its home."""
     endpoint = {"base_url": server.url, "model": "m", "capabilities": ["json_schema"], "concurrency": CONCURRENCY}
     settings = {"dump": dumps, "model": "mine", "endpoints": {"mine": endpoint}}
     environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "LONGFORM_RESPONSES": store}
     command = [sys.executable, "-c", BUILDER, home, json.dumps(settings)]
-    with home.with_suffix(".log").open("ab") as said:
-        return started(command, env=environment, stdout=said, stderr=said, start_new_session=True)
+    with (
+        home.with_suffix(".log").open("ab") as said,
+        started(command, env=environment, stdout=said, stderr=said, start_new_session=True) as build,
+    ):
+        yield build
 
 
 def quiet(home: Path, database: Postgres, dumps: list[str]) -> tuple[dict[str, bytes], int]:
