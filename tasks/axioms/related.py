@@ -192,52 +192,67 @@ def retrieve_passages(
     `passages`: at most so many for a question. `words`: at most so many in a passage, except for code blocks and
     headings (see tasks/text/passages.py). A question without a match gets an empty list, and is counted.
     """
-    from tasks.retrieval.bm25 import Index
-
     titles = {row["question_id"]: row["title"] for row in threads.as_dicts("question_id", "title")}
-    places = dict(candidates.table(["candidate_id", "split"]).to_pydict().items())
-    sides: dict[str, list[str]] = {}
-    for key, side in zip(places["candidate_id"], places["split"], strict=True):
-        if key in titles:
-            sides.setdefault(side, []).append(key)
-    for side, ids in sides.items():
-        group_of, table = _passages(candidates, side, words)
-        index = Index(table.column("text").to_pylist(), table.column("group").to_numpy())
-        table = table.drop_columns(["group"])
-        for start in range(0, len(ids), BLOCK):
-            own = ids[start : start + BLOCK]
-            groups = np.array([group_of[key] for key in own], np.int64)
-            found, scores = index.top([titles[key] for key in own], groups, passages)
-            yield _passages_batch(own, table, found, scores)
-            context.count("questions without a passage", int(((found >= 0).sum(axis=1) == 0).sum()))
+    table, number, side_of = _passages(candidates, words)
+    ids = list(titles)
+    found, scores = _best(table, ids, titles, number, side_of, passages)
+    context.count("questions without a passage", int(((found >= 0).sum(axis=1) == 0).sum()))
+    shown = table.select(_PASSAGE_COLUMNS)
+    for start in range(0, len(ids), BLOCK):
+        block = slice(start, start + BLOCK)
+        yield _passages_batch(ids[block], shown, found[block], scores[block])
 
 
-def _passages(candidates: PerGroup, side: str, words: int) -> tuple[dict[str, int], pa.Table]:
-    """(the number of each candidate of a side by its id, a table of all passages cut from their answers, each of about
-    `words` words). Left out are passages whose text stands on another side.
+def _best(
+    table: pa.Table, ids: list[str], titles: Mapping[str, str], number: dict[str, int], side_of: dict[str, str], k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(positions in `table`, BM25 scores), both (questions, k), of the best passages for each of `ids`, from other
+    questions of its side; -1 where there is none. The other arguments: as `_passages` returns them.
+    """
+    from tasks.retrieval.bm25 import Index
+    from tasks.retrieval.nearest import padded
 
-    The table has the columns of PASSAGE but the score, and `group`: the number of the candidate whose answer the
-    passage is from. A passage's `question_id` and `title` are of that question, too.
+    found, scores = padded(len(ids), k)
+    sides = table["side"].to_numpy()
+    for side in sorted(set(side_of.values())):
+        own = np.array([place for place, key in enumerate(ids) if side_of[key] == side], np.int64)
+        rows = np.flatnonzero(sides == side)
+        index = Index(table["text"].take(rows).to_pylist(), table["group"].to_numpy()[rows])
+        for start in range(0, own.size, BLOCK):
+            some = own[start : start + BLOCK]
+            asked = [ids[place] for place in some]
+            places, best = index.top(
+                [titles[key] for key in asked], np.array([number[key] for key in asked], np.int64), k
+            )
+            found[some] = np.where(places >= 0, rows[places] if rows.size else -1, -1)
+            scores[some] = best
+    return found, scores
+
+
+def _passages(candidates: PerGroup, words: int) -> tuple[pa.Table, dict[str, int], dict[str, str]]:
+    """(a table of all passages cut from the answers to the candidates, each of about `words` words; the number of each
+    candidate by its id; its side). Left out are passages whose text stands on another side.
+
+    The table has the columns of PASSAGE but the score, `side`, and `group`: the number of the candidate whose answer
+    the passage is from. A passage's `question_id` and `title` are of that question, too.
     """
     from tasks.text.passages import cut
 
-    numbers: dict[str, int] = {}
-    columns: dict[str, list[object]] = {name: [] for name in (*_PASSAGE_COLUMNS, "group")}
+    number: dict[str, int] = {}
+    side_of: dict[str, str] = {}
+    columns: dict[str, list[object]] = {name: [] for name in (*_PASSAGE_COLUMNS, "side", "group")}
     names = ["candidate_id", "split", "title"]
     names += [f"answers.list.element.{name}" for name in ("answer_id", "text", "copied.list.element")]
-    for batch in candidates.batches(names):
-        for thread in batch.to_pylist():
-            if thread["split"] != side:
-                continue
-            key = thread["candidate_id"]
-            numbers[key] = len(numbers)
-            for answer in thread["answers"]:
-                for position, text in enumerate(cut(answer["text"], words=words)):
-                    if position not in answer["copied"]:
-                        row = (f"{answer['answer_id']}#{position}", answer["answer_id"], key, thread["title"], text)
-                        for name, value in zip(columns, (*row, numbers[key]), strict=True):
-                            columns[name].append(value)
-    return numbers, pa.table({**columns, "group": pa.array(columns["group"], pa.int64())})
+    for thread in candidates.as_dicts(*names):
+        key, side = thread["candidate_id"], thread["split"]
+        number[key], side_of[key] = len(number), side
+        for answer in thread["answers"]:
+            for position, text in enumerate(cut(answer["text"], words=words)):
+                if position not in answer["copied"]:
+                    row = (f"{answer['answer_id']}#{position}", answer["answer_id"], key, thread["title"], text)
+                    for name, value in zip(columns, (*row, side, number[key]), strict=True):
+                        columns[name].append(value)
+    return pa.table({**columns, "group": pa.array(columns["group"], pa.int64())}), number, side_of
 
 
 _PASSAGE_COLUMNS = ("passage_id", "answer_id", "question_id", "title", "text")
