@@ -22,7 +22,7 @@ from tasks.axioms.published import assemble_pairs
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.same import find_paraphrases, find_same, sign_questions
-from tasks.axioms.sealing import find_copies, list_candidates, list_texts
+from tasks.axioms.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
 from tasks.axioms.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
@@ -178,7 +178,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     same = find_same(builder, signed, paraphrases, similarity=config.duplicate_similarity, sites=sites)
     splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
     authors = attribute_posts(builder, threads, splits)
-    copies = find_copies(builder, list_texts(builder, threads, splits, words=config.passage_words), sites=sites)
+    texts = list_texts(builder, threads, splits, words=config.passage_words)
+    copies = find_copies(builder, texts, sites=sites)
     candidates = list_candidates(builder, threads, splits, copies)
 
     by_votes = pair_by_votes(builder, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
@@ -215,6 +216,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
     by_thoroughness = pair_combined(builder, kept, combined, splits)
 
+    generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
+    generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
+
     pairs = assemble_pairs(
         builder,
         kept,
@@ -229,6 +233,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         passages,
         splits,
         copies,
+        generated_copies,
         candidates,
     )
     published = [Table("pairs", pairs, apart=("overlap",))]

@@ -132,10 +132,10 @@ SPLITS = table(
 
 TEXTS = table(
     "texts",
-    column("text_id", pa.string(), "<post id> of a whole text, <answer id>#<position> of a passage"),
+    column("text_id", pa.string(), "<answer id> of a whole text, <answer id>#<position> of a passage"),
     column("question_id", pa.string(), "the question of the thread"),
     column("split", pa.string(), "train, test or overlap"),
-    column("created", MOMENT, "when the post was written, UTC"),
+    column("created", MOMENT, "when the post was written, UTC; null for generated answers", null=True),
     column("hash", pa.uint64(), "of its words, by which equal texts are found"),
     key="text_id",
     cut="question_id",

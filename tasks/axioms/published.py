@@ -63,6 +63,7 @@ def assemble_pairs(
     passages: Rows,
     splits: Rows,
     copies: Rows,
+    generated_copies: Rows,
     candidates: PerGroup,
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """The published rows: all pairs of a part, each with the texts, authors, licences and model calls of its question
@@ -71,8 +72,8 @@ def assemble_pairs(
 
     In the order of the questions, then by axiom and pair id. `votes`, `related`, `generated`, `combined_pairs`: pairs
     of ids, by the stage that paired them. `open_book` to `combined`: generated answers. `passages`: those retrieved
-    for each question. `copies`: texts that stand on the other side, of which no pair is published. `candidates`: of the
-    site, among which human answers from outside the part are looked up.
+    for each question. `copies`, `generated_copies`: texts that stand on the other side, of which no pair is published.
+    `candidates`: of the site, among which human answers from outside the part are looked up.
     """
     pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
     if not pairs.num_rows:
@@ -93,7 +94,7 @@ def assemble_pairs(
     generated_answers = [_generated(row, key, threads_by_id, evidence, human) for rows, key in made for row in rows]
     made_of = may_not_repeat(corrupted.as_dicts("corrupted_id", "answer_id"), combined)
     texts = {key: question_text(thread) for key, thread in threads_by_id.items()}
-    if sealed := _copied(pairs, copies):
+    if sealed := _copied(pairs, copies, generated_copies):
         pairs = yield from _without(pairs, sealed, "no pair left whose texts stand on its side alone")
     found = audited_pairs(pairs, texts, human | {row["answer_id"]: row for row in generated_answers}, made_of)
     if found:
@@ -114,9 +115,9 @@ def assemble_pairs(
         yield _batch(batch, questions.take(at["question"]), sides)
 
 
-def _copied(pairs: pa.Table, copies: Rows) -> list[Rejected]:
+def _copied(pairs: pa.Table, *copies: Rows) -> list[Rejected]:
     """A Rejected for each pair of which a text stands on the other side of the split."""
-    where = dict(zip(*(copies.table()[name].to_pylist() for name in ("text_id", "copy_of")), strict=True))
+    where = {row["text_id"]: row["copy_of"] for rows in copies for row in rows.as_dicts("text_id", "copy_of")}
     return [
         Rejected(pair, "filtered", "a text of it stands on the other side", detail=f"{answer} is {where[answer]}")
         for pair, *sides in zip(

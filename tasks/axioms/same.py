@@ -96,7 +96,7 @@ def find_same(
     similarity: float,
     sites: list[str],
 ) -> Iterator[Row]:
-    """A row for every two questions that are the same, with all reasons why, ordered by their ids.
+    """A row for every two questions that are the same, with all reasons why, in the order of `signatures`.
 
     `similarity`: Jaccard similarity of the 3-grams from which two questions, of whatever sites, are near-duplicates.
     `links`: those that a site declares duplicates. `sites`: in which order they count as earlier.
@@ -118,7 +118,7 @@ def find_same(
         add(one, other, "near-duplicate")
     for row in paraphrases:
         add(place_of[row["question_id"]], place_of[row["other_id"]], "paraphrase", row["similarity"])
-    for (later, earlier), (reasons, score) in sorted(found.items(), key=lambda item: [ids[place] for place in item[0]]):
+    for (later, earlier), (reasons, score) in sorted(found.items(), key=lambda item: (item[0][0], ids[item[0][1]])):
         yield {
             "same_id": f"{ids[later]} {ids[earlier]}",
             "question_id": ids[later],

@@ -7,11 +7,13 @@ how it is set, see tasks/text/audits/equality.py) stands on another side as well
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import duckdb
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
+from longform.artifacts.parts import group_of, key_hash
 from longform.artifacts.rows import read_parquet
 from longform.engine.at_most import unbounded
 from longform.engine.stage import AllRows, AtMost, Row, Rows, StageContext, stage
@@ -19,66 +21,101 @@ from schemas.axioms import CANDIDATES, COPIES, TEXTS
 from tasks.axioms.same import head
 
 ANSWER = ("answer_id", "text", "votes", "created", "author_id", "author", "licence", "scrubbed")
-BATCH_ROWS = 10_000
+Text = tuple[str, str, str, datetime | None, int]
 WHOLE = -1  # in place of a passage's position
 
 
 @stage(TEXTS, revision=1, at_most=AtMost(rows=unbounded))
 def list_texts(context: StageContext, threads: Rows, splits: Rows, *, words: int) -> Iterator[pa.RecordBatch]:
-    """A hash of every text that a row may show: of each answer of a question with a split, and of each passage of it
-    of about `words` words.
+    """A hash of every text of people that a row may show: of each answer to a question with a split, and of each
+    passage of it of about `words` words.
     """
-    side_of = {row["question_id"]: row["split"] for row in splits.as_dicts("question_id", "split")}
+    from tasks.text.passages import cut
+
+    side_of = _sides(splits)
     names = ["question_id", *(f"answers.list.element.{name}" for name in ("answer_id", "text", "created"))]
     for batch in threads.batches(names):
-        rows = []
+        rows: list[Text] = []
         for thread in batch.to_pylist():
             key = thread["question_id"]
             for answer in thread["answers"] if key in side_of else ():
-                of_answer = key, side_of[key], answer["created"]
-                rows += [(name, *of_answer, hash_) for name, hash_ in _hashes(answer, words)]
-        columns = zip(*rows, strict=True) if rows else [()] * len(TEXTS)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, TEXTS, strict=True)], schema=TEXTS
-        )
+                texts = {answer["answer_id"]: answer["text"]}
+                texts |= {f"{answer['answer_id']}#{n}": text for n, text in enumerate(cut(answer["text"], words=words))}
+                rows += [(name, key, side_of[key], answer["created"], _hash(text)) for name, text in texts.items()]
+        yield _texts(rows)
 
 
-def _hashes(answer: Row, words: int) -> Iterator[tuple[str, int]]:
-    """(id, hash) of an answer's text and, where there are several, of each of its passages."""
+@stage(TEXTS, revision=1, at_most=AtMost(rows=lambda sizes: 4 * sizes["splits"]))
+def list_generated(
+    context: StageContext, splits: Rows, open_book: Rows, closed_book: Rows, corrupted: Rows, combined: Rows
+) -> Iterator[pa.RecordBatch]:
+    """A hash of every generated answer."""
+    side_of = _sides(splits)
+    for rows in (open_book, closed_book, corrupted, combined):
+        for batch in rows.batches([rows.key, "question_id", "text"]):
+            found = zip(*(batch.column(name).to_pylist() for name in batch.schema.names), strict=True)
+            yield _texts([(name, key, side_of[key], None, _hash(text)) for name, key, text in found])
+
+
+def _sides(splits: Rows) -> dict[str, str]:
+    """question id -> its split."""
+    return {row["question_id"]: row["split"] for row in splits.as_dicts("question_id", "split")}
+
+
+def _hash(text: str) -> int:
+    """The same for texts that are equal but for how they are set."""
     from tasks.text.audits.equality import bare
-    from tasks.text.passages import cut
 
-    texts = [(answer["answer_id"], answer["text"])]
-    texts += [
-        (f"{answer['answer_id']}#{position}", text) for position, text in enumerate(cut(answer["text"], words=words))
-    ]
-    for name, text in texts:
-        yield name, xxh3_64_intdigest((bare(text) or text).encode("utf-8", "surrogatepass"))
+    return xxh3_64_intdigest((bare(text) or text).encode("utf-8", "surrogatepass"))
+
+
+def _texts(rows: list[Text]) -> pa.RecordBatch:
+    """The rows of TEXTS as a batch."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(TEXTS)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, TEXTS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=TEXTS)
 
 
 @stage(COPIES, revision=1, at_most=AtMost(rows=lambda sizes: sizes["texts"]))
-def find_copies(context: StageContext, texts: AllRows, *, sites: list[str]) -> Iterator[pa.RecordBatch]:
+def find_copies(context: StageContext, texts: AllRows, *, sites: list[str]) -> Iterator[Row]:
     """The texts that stand on another side first: by the order of `sites`, then by date and id, and in overlap last."""
+    yield from _copies(context, texts, texts.paths, sites)
+
+
+@stage(COPIES, revision=1, at_most=AtMost(rows=lambda sizes: sizes["generated"]))
+def find_generated_copies(
+    context: StageContext, generated: AllRows, texts: AllRows, *, sites: list[str]
+) -> Iterator[Row]:
+    """The generated answers that stand on another side first, as `find_copies`, where people's count as earlier."""
+    yield from _copies(context, generated, texts.paths, sites)
+
+
+def _copies(context: StageContext, texts: Rows, others: list[str], sites: list[str]) -> Iterator[Row]:
+    """The rows of COPIES for `texts`, in the order of their parts; `others`: further files of TEXTS, which count as
+    earlier.
+    """
     if not texts.count:
         return
     with duckdb.connect(
         config={"memory_limit": "512MB", "threads": 2, "temp_directory": str(context.scratch())}
     ) as database:
         rank = """struct_pack(
-            o := split = 'overlap', s := list_position($sites, split_part(text_id, '/', 1)), c := created, t := text_id
+            o := split = 'overlap', s := list_position($sites, split_part(question_id, '/', 1)), c := created,
+            t := text_id
         )"""
         query = f"""
-            WITH texts AS (FROM {read_parquet(texts.paths)}),
+            WITH texts AS (FROM {read_parquet([*texts.paths, *others])}),
             firsts AS (
                 SELECT hash, arg_min(split, {rank}) AS side, arg_min(text_id, {rank}) AS copy_of
                 FROM texts GROUP BY hash HAVING count(DISTINCT split) > 1
             )
-            SELECT text_id, question_id, copy_of FROM texts JOIN firsts USING (hash)
-            WHERE split <> side ORDER BY text_id
+            SELECT text_id, question_id, copy_of FROM {read_parquet(texts.paths)} JOIN firsts USING (hash)
+            WHERE split <> side
         """
-        rows = database.sql(query, params={"sites": sites})
-        for batch in rows.to_arrow_reader(BATCH_ROWS):
-            yield batch.cast(COPIES)
+        found = database.sql(query, params={"sites": sites}).fetchall()
+    place = {group_of(part.key): number for number, part in enumerate(texts.parts or ())}
+    found.sort(key=lambda row: (place[group_of(row[1])], key_hash(row[1]), row[0]))
+    yield from (dict(zip(COPIES.names, row, strict=True)) for row in found)
 
 
 @stage(CANDIDATES, revision=1, at_most=AtMost(rows=lambda sizes: sizes["splits"]))
