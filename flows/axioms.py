@@ -21,7 +21,9 @@ from tasks.axioms.paper_tables import tables
 from tasks.axioms.published import assemble_pairs
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
-from tasks.axioms.splits import assign_splits, sign_questions
+from tasks.axioms.same import find_paraphrases, find_same, sign_questions
+from tasks.axioms.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
+from tasks.axioms.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
@@ -102,7 +104,8 @@ class AxiomsConfig(ModelSettings):
             "agreement (downloaded under it by someone who decided that this use fits); see docs/data-policy.md"
         ),
     )
-    seed: int = Field(0, description="of every draw: hard negatives, caps, splits")
+    seed: int = Field(0, description="of every draw: hard negatives, caps")
+    split_seed: int = Field(0, description="of the splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each site: a pilot")
     min_answers: int = Field(2, ge=2, description="answers a question must have")
     min_vote_ratio: float = Field(1.3, ge=1, description="some answer must have this many times another's votes")
@@ -169,16 +172,21 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         wiki=config.wiki,
         questions_per_site=min(config.questions_per_site, config.limit or config.questions_per_site),
     )
-    authors = attribute_posts(builder, kept)
-    signed = sign_questions(builder, kept)
-    splits = assign_splits(
-        builder, signed, test_share=config.test_share, similarity=config.duplicate_similarity, seed=config.seed
-    )
+    sites = list(dict.fromkeys(dump.group for dump in dumps))
+    signed = sign_questions(builder, threads, kept, others=config.questions_per_site)
+    paraphrases = find_paraphrases(builder, signed, embedding=embedding, at_least=config.paraphrase_similarity)
+    same = find_same(builder, signed, paraphrases, similarity=config.duplicate_similarity, sites=sites)
+    splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
+    authors = attribute_posts(builder, threads, splits)
+    texts = list_texts(builder, threads, splits, words=config.passage_words)
+    copies = find_copies(builder, texts, sites=sites)
+    candidates = list_candidates(builder, threads, splits, copies)
 
     by_votes = pair_by_votes(builder, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
     related = find_related(
         builder,
         kept,
+        candidates,
         embedding=embedding,
         k=config.neighbours,
         below=config.paraphrase_similarity,
@@ -189,7 +197,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         builder, related, kept, with_all_answers=config.negatives_with_all_answers, seed=config.seed
     )
 
-    passages = retrieve_passages(builder, kept, passages=config.passages, words=config.passage_words)
+    passages = retrieve_passages(builder, kept, candidates, passages=config.passages, words=config.passage_words)
     open_book = answer_open_book(builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"])
     closed_book = answer_closed_book(builder, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"])
     corrupted = corrupt_answers(
@@ -208,6 +216,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
     by_thoroughness = pair_combined(builder, kept, combined, splits)
 
+    generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
+    generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
+
     pairs = assemble_pairs(
         builder,
         kept,
@@ -221,7 +232,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         combined,
         passages,
         splits,
-        kept,
+        copies,
+        generated_copies,
+        candidates,
     )
     published = [Table("pairs", pairs, apart=("overlap",))]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])

@@ -24,8 +24,8 @@ DUMPS = paths.REAL_DATA / "stackexchange"
 BEER, COFFEE = "alcohol.stackexchange.com", "coffee.stackexchange.com"
 STAGES = stages_of("axioms")
 WORKING = [stage for stage in STAGES if stage != "read_users"]  # these dumps have no Users.xml
-LATE = {"combine_answers", "pair_combined", "assemble_pairs"}
-SEES_ALL_SITES = {"assign_splits"}
+LATE = {"combine_answers", "pair_combined", "list_generated", "find_generated_copies", "assemble_pairs"}
+SEES_ALL_SITES = {"find_same", "assign_splits", "find_copies", "find_generated_copies"}
 
 
 @dataclass

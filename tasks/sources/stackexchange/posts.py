@@ -193,7 +193,7 @@ def host_of_today(host: str) -> str:
 def open_dumps(
     dump: str | list[str], site: str | list[str] | None, retrieved_at: str | None, digest: Callable[[Path], str]
 ) -> list[Source]:
-    """The sources of all dumps of a build, sorted by site.
+    """The sources of all dumps of a build, in their order.
 
     `site`: one host for all dumps, or a list with one for each; None, or "" in the list: the file's name says it.
     `retrieved_at` is used where the fetch noted no time. Raises UsageError if there is no dump, the list of hosts has
@@ -216,7 +216,7 @@ def open_dumps(
             raise UsageError(
                 f"{other.path} and {source.path} are both of {source.group}: keep one, or set site for each of them."
             )
-    return sorted(found, key=lambda source: (source.group, source.sha256))
+    return found
 
 
 # ---------------------------------------------------------------- parsing
