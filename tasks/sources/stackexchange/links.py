@@ -146,8 +146,8 @@ def join_duplicates(context: StageContext, posts: PerGroup, links: PerGroup) -> 
 
 
 def _joined(linked: pa.Table, named: pa.Table, posts: list[str], scratch: Path) -> pa.Table:
-    """All rows of the tables `linked` and `named`, by question, original, time and link, with one more column, `reason`:
-    why a row is left out, else null. `posts`: files of POSTS.
+    """All rows of `linked` and `named`, by question, original, time and link, with one more column: `reason`, why a row
+    is left out, else null. `posts`: files of POSTS.
     """
     import duckdb
 
