@@ -323,7 +323,7 @@ def _key(row: bytes, site: str) -> str:
 
 @stage(
     POSTS,
-    revision=1,
+    revision=2,
     at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(SHORTEST_ROW) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
@@ -342,7 +342,7 @@ def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch |
 # ---------------------------------------------------------------- scrubbing
 
 
-@stage(POSTS, revision=2)
+@stage(POSTS, revision=3)
 def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
     """Every post, with personal data in its title and text replaced by marks.
 
