@@ -166,11 +166,11 @@ def _joined(linked: pa.Table, named: pa.Table, posts: list[str], scratch: Path) 
         left join known other on duplicate_of = other.post_id
         order by question_id, duplicate_of, created, link_id
     """
-    settings = {"memory_limit": f"{MEMORY_LIMIT_MB}MB", "threads": 1, "temp_directory": str(scratch)}
-    with duckdb.connect(config=settings) as database:
+    with duckdb.connect(config={"memory_limit": f"{MEMORY_LIMIT_MB}MB", "temp_directory": str(scratch)}) as database:
+        database.execute("SET threads = 1")
         database.register("linked", linked)
         database.register("named", named)
-        database.execute("set TimeZone = 'UTC'")
+        database.execute("SET TimeZone = 'UTC'")
         return database.sql(query).to_arrow_table()
 
 
