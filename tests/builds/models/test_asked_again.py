@@ -220,9 +220,7 @@ def test_a_budget_holds_over_runs_and_says_what_is_left(tmp_path: Path, server: 
     assert version is not None
     assert set(server.bodies.values()) == {1}
     total = paid(tmp_path, "axioms")["total"]["usd"]
-    assert (
-        len([*(tmp_path / "runs" / "axioms").iterdir()]) == 4
-    )  # none is taken for another, though all began in one second
+    assert len([*(tmp_path / "runs" / "axioms").iterdir()]) == 4  # none is taken for another, though all began in one second
     again, _, _ = build_axioms(tmp_path, "v1", options={"budget": total / 2}, force="answer_open_book", **chosen)
     assert again is not None  # a budget that is used up stops no rebuild from stored answers
 
