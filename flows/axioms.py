@@ -28,6 +28,7 @@ from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
+from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
@@ -238,4 +239,12 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
     published = [Table("pairs", pairs, apart=("overlap",))]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
-    set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs), audits=AUDITS)
+    set_publication(
+        builder,
+        about,
+        published,
+        authors,
+        tables=lambda: tables(kept, pairs),
+        audits=AUDITS,
+        languages=lambda: languages_of(kept, ["title", "text"]),
+    )

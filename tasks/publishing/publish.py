@@ -36,11 +36,12 @@ from longform.machines import temporary
 from tasks.publishing import card
 from tasks.publishing.audits import Audits, as_dict, audit_version, gate_sentences, refuse, write_findings
 from tasks.publishing.croissant import croissant
+from tasks.publishing.languages import Languages
 from tasks.publishing.report import as_data, report
 from tasks.publishing.served import served_gates
 from tasks.sources.admission import taken_down
 
-REVISION = 3
+REVISION = 4
 FORMAT = 1
 SPLITS = ("train", "validation", "test", "overlap", "full")
 DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
@@ -81,7 +82,7 @@ class Publication:
     """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
 
     `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables. `audits`:
-    what must hold of the rows.
+    what must hold of the rows. `languages` finds the languages of the sources' texts, site by site.
     """
 
     about: About
@@ -90,6 +91,7 @@ class Publication:
     tables: Callable[[], list[card.ReportTable]]
     figures: Callable[[], list[card.Figure]]
     audits: Audits
+    languages: Callable[[], list[Languages]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +152,15 @@ def set_publication(
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
     audits: Audits = Audits(),  # noqa: B008 - frozen
+    languages: Callable[[], list[Languages]] = list,
 ) -> None:
     """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
 
     `tables` and `figures` make the tables and plots of the report; they are called when it is written. `audits`: what
-    must hold of the rows, or they are not published.
+    must hold of the rows, or they are not published. `languages` finds the languages of the sources' texts, site by
+    site.
     """
-    builder.publication = Publication(about, published, attribution, tables, figures, audits)
+    builder.publication = Publication(about, published, attribution, tables, figures, audits, languages)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -252,6 +256,7 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
             writer.write_batch(batch.cast(attribution.schema))
     gates = _check_gates(build, publication, splits, folder)
     version = _version(build, about, published, attribution, name, splits, gates)
+    version = replace(version, site_facts=_site_facts(attribution, publication.languages()))
     tables, plots = publication.tables(), publication.figures()
     shown = [*tables, _rejected(build)]
     texts = {
@@ -371,8 +376,7 @@ def _version(
 ) -> card.VersionFacts:
     """What card, report and croissant.json say of the version `name`.
 
-    `splits`: config -> its splits as copied. The date is that in the name if the name is a date, else that of the
-    newest source record, else empty.
+    `splits`: config -> its splits as copied. It was published on the day that its name says, if that is a date.
     """
     facts, dated = _source_facts(attribution), DATED.fullmatch(name)
     models = [_offline(table.rows) for table in published]
@@ -390,8 +394,9 @@ def _version(
         configs=_configs(published, splits),
         sites=facts["sites"],
         stages=[_stage(entry) for entry in build.done],
-        # the day that its name says, else that of the newest post: a clock would make equal builds differ
-        date_published="-".join(dated.groups()[:3]) if dated else facts["last"],
+        # a clock would make equal builds differ
+        date_published="-".join(dated.groups()[:3]) if dated else "",
+        newest=facts["last"],
         wording=about.wording,
         gates=gate_sentences(gates),
         models=[each.sentence for each in _served(build)],
@@ -437,8 +442,26 @@ def _source_facts(attribution: Rows) -> dict[str, Any]:
         "scrubbed": "count_if(scrubbed > 0)" if "scrubbed" in names else "0",
     }
     with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
         found = database.execute(f"SELECT {', '.join(columns.values())} FROM {read_parquet(attribution.paths)}")
         return dict(zip(columns, found.fetchone() or ([], [], "", 0), strict=True))
+
+
+def _site_facts(attribution: Rows, languages: Iterable[Languages]) -> list[card.SiteFacts]:
+    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
+    not say of which site they are, and when they were written.
+    """
+    if not {"site", "created"} <= set(attribution.schema.names) or not attribution.paths:
+        return []
+    spoken = {each.group: each for each in languages}
+    query = f"""
+        SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
+        FROM {read_parquet(attribution.paths)} GROUP BY site ORDER BY site
+    """
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        found = database.execute(query).fetchall()
+    return [card.SiteFacts(site, records, first, last, spoken.get(site)) for site, records, first, last in found]
 
 
 def _distinct(column: str, names: list[str]) -> str:

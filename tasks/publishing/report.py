@@ -13,6 +13,7 @@ from tasks.publishing.card import (
     Figure,
     ReportTable,
     VersionFacts,
+    dating,
     figure,
     numeric_columns,
     offline_note,
@@ -216,7 +217,7 @@ def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequen
         plot_style=Markup(PLOT_STYLE if figures else ""),
         facts=[
             f"{version.dataset} {version.version}",
-            *([f"published {version.date_published}"] if version.date_published else []),
+            *([dated] if (dated := dating(version)) else []),
             f"{figure(rows_of(version))} rows",
             *version.licence,
         ],
