@@ -18,6 +18,7 @@ from tasks.axioms.audits import AUDITS
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
+from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
 from tasks.axioms.published import assemble_pairs
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
@@ -223,6 +224,12 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         splits,
         kept,
     )
-    published = [Table("pairs", pairs, apart=("overlap",))]
+    chats = view_as_chats(builder, pairs, seed=config.seed)
+    published = [
+        Table("pairs", pairs, apart=("overlap",)),
+        Table("preference", chats, view=True),
+        Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
+        Table("preference_text", view_as_texts(builder, chats), view=True),
+    ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs), audits=AUDITS)

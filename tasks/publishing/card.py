@@ -74,13 +74,15 @@ class Split:
 class Config:
     """A config of the version: a table under a name, as one or more splits of one schema.
 
-    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name.
+    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name. `view`: its rows are those of
+    another config in another form.
     """
 
     name: str
     default: bool
     splits: Sequence[Split]
     schema: pa.Schema
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +214,8 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
 
 
 def rows_of(version: VersionFacts) -> int:
-    """The number of rows of all splits of all configs."""
-    return sum(split.rows for config in version.configs for split in config.splits)
+    """The number of rows of all splits of all configs; views of other configs do not count."""
+    return sum(split.rows for config in version.configs if not config.view for split in config.splits)
 
 
 def schemas_of(version: VersionFacts) -> list[tuple[list[str], pa.Schema]]:

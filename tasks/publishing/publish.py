@@ -68,12 +68,14 @@ class About:
 class Table:
     """Rows to publish as a config; a row's split is that of its part.
 
-    `apart`: splits that become configs of their own, under their own names.
+    `apart`: splits that become configs of their own, under their own names. `view`: these are rows of another table in
+    another form, so that they do not count among the rows of the version.
     """
 
     config: str
     rows: Rows
     apart: Sequence[str] = ()
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,15 +405,16 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
     Splits that a table has in `apart` follow it as configs of their own, unless the table has no other split.
     """
-    found: list[tuple[str, list[card.Split], Rows]] = []
+    found: list[tuple[str, list[card.Split], Table]] = []
     for table in published:
         sides = [split for split in splits[table.config] if split.name not in table.apart]
         apart = [split for split in splits[table.config] if split.name in table.apart]
-        found += [(table.config, sides or apart, table.rows)]
-        found += [(split.name, [split], table.rows) for split in apart if sides]
+        found += [(table.config, sides or apart, table)]
+        found += [(split.name, [split], table) for split in apart if sides]
     with_rows = [entry for entry in found if entry[1]]
     return [
-        card.Config(name, number == 0, splits, rows.schema) for number, (name, splits, rows) in enumerate(with_rows)
+        card.Config(name, number == 0, splits, table.rows.schema, table.view)
+        for number, (name, splits, table) in enumerate(with_rows)
     ]
 
 
