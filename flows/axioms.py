@@ -22,6 +22,9 @@ from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_
 from tasks.axioms.published import assemble_pairs
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
+from tasks.axioms.report.examples import examples
+from tasks.axioms.report.mixture import mixture_tables
+from tasks.axioms.report.plots import figures
 from tasks.axioms.splits import assign_splits, sign_questions
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
@@ -232,4 +235,13 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("preference_text", view_as_texts(builder, chats), view=True),
     ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
-    set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs), audits=AUDITS)
+    set_publication(
+        builder,
+        about,
+        published,
+        authors,
+        tables=lambda: [*tables(kept, pairs), *mixture_tables(pairs, chats)],
+        figures=lambda: figures(pairs),
+        examples=lambda: examples(pairs, authors),
+        audits=AUDITS,
+    )

@@ -217,8 +217,9 @@ MESSAGE = pa.struct(
 
 
 def _preference(name: str, text: pa.DataType, form: tuple[str, str]) -> pa.Schema:
-    """The schema of the pairs as trainers read them: `text` is the type of prompt, chosen and rejected, `form` says
-    what a prompt is and what an answer is. The provenance columns of PAIRS follow; those of the preferred answer are named after `chosen`.
+    """The schema of the pairs as trainers read them: `text` is the type of prompt, chosen and rejected, `form` what a
+    prompt is and what an answer is. The provenance columns of PAIRS follow; those of the preferred answer begin with
+    `chosen`.
     """
     shown = {"question", "evidence", "preferred", "rejected"}
     own = (

@@ -98,12 +98,13 @@ class ReportTable:
     """A table of the card or of the report: numbers and strings; a missing cell is shown as a dash. `note`: may be "".
 
     A column that adds to another one is named after it, plus a blank and a word of MORE: `Complete %` beside
-    `Complete`, `mean from` beside `mean`.
+    `Complete`, `mean from` beside `mean`. `on_card`: the card shows it, too; it always shows the report's first table.
     """
 
     title: str
     note: str
     frame: DataFrame
+    on_card: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -140,6 +141,24 @@ class Figure:
     title: str
     note: str
     svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text of an example: what it is, the text itself, and whom to credit for it (may be "")."""
+
+    label: str
+    text: str
+    credit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that the report shows with its texts: title, facts (name, value) and texts, all of them data."""
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    passages: Sequence[Passage]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ class Table:
 class Publication:
     """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
 
-    `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables. `audits`:
-    what must hold of the rows.
+    `tables`, `figures` and `examples` make what the report shows; the card shows the first of these tables and those
+    that say so. `audits`: what must hold of the rows.
     """
 
     about: About
@@ -92,6 +92,7 @@ class Publication:
     tables: Callable[[], list[card.ReportTable]]
     figures: Callable[[], list[card.Figure]]
     audits: Audits
+    examples: Callable[[], list[card.Example]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +152,15 @@ def set_publication(
     *,
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
+    examples: Callable[[], list[card.Example]] = list,
     audits: Audits = Audits(),  # noqa: B008 - frozen
 ) -> None:
     """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
 
-    `tables` and `figures` make the tables and plots of the report; they are called when it is written. `audits`: what
-    must hold of the rows, or they are not published.
+    `tables`, `figures` and `examples` make the tables, plots and examples of the report; they are called when it is
+    written. `audits`: what must hold of the rows, or they are not published.
     """
-    builder.publication = Publication(about, published, attribution, tables, figures, audits)
+    builder.publication = Publication(about, published, attribution, tables, figures, audits, examples)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -256,10 +258,11 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
     version = _version(build, about, published, attribution, name, splits, gates)
     tables, plots = publication.tables(), publication.figures()
     shown = [*tables, _rejected(build)]
+    on_card = [table for number, table in enumerate(tables) if table.on_card or not number]
     texts = {
-        "README.md": card.card(version, tables[:1]),
+        "README.md": card.card(version, on_card),
         "croissant.json": croissant(version),
-        "report.html": report(version, shown, plots),
+        "report.html": report(version, shown, plots, publication.examples()),
         "tables.json": as_data(shown),
         **{f"figures/{plot.name}.svg": plot.svg for plot in plots},
     }
