@@ -312,7 +312,14 @@ def test_a_file_of_ones_own_takes_the_place_of_one_prompt_and_changes_only_its_s
     after, _ = plan(declare("axioms", AxiomsConfig(prompts=str(folder)), options), options)
     pairs = zip(before.stages, after.stages, strict=True)
     changed = {was.stage for was, now in pairs if was.fingerprint != now.fingerprint}
-    assert changed == {"corrupt_answers", "pair_generated", "assemble_pairs"}
+    assert changed == {
+        "corrupt_answers",
+        "pair_generated",
+        "assemble_pairs",
+        "view_as_chats",
+        "draw_one_a_question",
+        "view_as_texts",
+    }
 
 
 def test_a_file_that_takes_no_place_is_reported(tmp_path: Path) -> None:

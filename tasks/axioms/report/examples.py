@@ -23,23 +23,23 @@ def examples(pairs: Rows, attribution: Rows) -> list[Example]:
         return []
     with duckdb.connect(config={"memory_limit": "512MB", "threads": 2}) as database:
         files = read_parquet(pairs.paths)
-        cursor = database.execute(f"""
+        chosen = database.sql(f"""
             WITH numbered AS (
                 SELECT pair_id, pair_type, split,
                        row_number() OVER (PARTITION BY pair_type, question_id ORDER BY pair_id) AS of_question
                 FROM {files}
             ),
-            chosen AS (
+            first AS (
                 SELECT pair_id FROM numbered QUALIFY row_number() OVER (
                     PARTITION BY pair_type ORDER BY split <> 'train', of_question, pair_id
                 ) <= {EACH}
             )
-            FROM {files} SEMI JOIN chosen USING (pair_id) ORDER BY axiom, pair_type, split <> 'train', pair_id
+            FROM {files} SEMI JOIN first USING (pair_id) ORDER BY axiom, pair_type, split <> 'train', pair_id
         """)
-        rows = [row for batch in cursor.to_arrow_reader() for row in batch.to_pylist()]
+        rows = [row for batch in chosen.to_arrow_reader() for row in batch.to_pylist()]
         posts = sorted({_post_of(passage) for row in rows for passage in row["evidence_ids"]})
         query = f"SELECT * FROM {read_parquet(attribution.paths)} WHERE post_id IN (SELECT unnest(?))"
-        found = database.execute(query, [posts]).to_arrow_reader()
+        found = database.sql(query, params=[posts]).to_arrow_reader()
         credits = {post["post_id"]: _credit(post) for batch in found for post in batch.to_pylist()}
     return [_example(row, credits) for row in rows]
 

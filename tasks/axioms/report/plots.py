@@ -21,7 +21,7 @@ VOTE_BINS = ("< 0", "0", "1", "2", "3–4", "5–9", "10–19", "20–49", "50�
 MARGINS = (0.001, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5)
 MARGIN_BINS = ("0", "< .1", "< .2", "< .3", "< .4", "< .6", "< .8", "< 1", "< 1.5", "≥ 1.5")
 SIDES = ("preferred", "rejected")
-Counted = list[tuple[str, str, int, int]]  # panel, series, bin or group, number
+Counted = list[tuple[int, str, str, int, int]]  # axiom, pair type, series, bin, number
 
 
 def figures(pairs: Rows) -> list[Figure]:
@@ -58,7 +58,7 @@ def _votes(database: duckdb.DuckDBPyConnection) -> Figure | None:
     found: Counted = []
     for side in SIDES:
         found += database.execute(f"""
-            SELECT pair_type, '{side}', {_bin(f"{side}_votes", VOTES)} AS bin, count(*)
+            SELECT axiom, pair_type, '{side}', {_bin(f"{side}_votes", VOTES)} AS bin, count(*)
             FROM pairs WHERE {side}_votes IS NOT NULL GROUP BY ALL ORDER BY ALL
         """).fetchall()
     note = "Of people's answers, by pair type: share of the pairs by votes of the answer."
@@ -71,7 +71,7 @@ def _margins(database: duckdb.DuckDBPyConnection) -> Figure | None:
         SELECT pair_type, min(margin) FROM pairs GROUP BY pair_type HAVING min(margin) = max(margin) ORDER BY pair_type
     """).fetchall()
     found = database.execute(f"""
-        SELECT pair_type, 'margin', {_bin("margin", MARGINS)} AS bin, count(*) FROM pairs
+        SELECT axiom, pair_type, 'margin', {_bin("margin", MARGINS)} AS bin, count(*) FROM pairs
         WHERE pair_type NOT IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL
     """, [[kind for kind, _ in constant]]).fetchall()  # fmt: skip
     alike = ", ".join(f"{kind} {margin:.2f}" for kind, margin in constant)
@@ -103,11 +103,12 @@ def _bin(value: str, bounds: Sequence[float]) -> str:
 
 
 def _histograms(name: str, title: str, note: str, found: Counted, bins: Sequence[str], what: str) -> Figure | None:
-    """The plot with a panel for each pair type; None without numbers."""
+    """The plot with a panel for each pair type, by axiom; None without numbers."""
+    series = dict.fromkeys(each[2] for each in found)
     panels: dict[str, dict[str, list[int]]] = {}
-    for kind, series, place, number in found:
-        panels.setdefault(kind, {}).setdefault(series, [0] * len(bins))[place] = number
-    drawn = [Counts(kind, counts) for kind, counts in sorted(panels.items())]
+    for _, kind, side, place, number in sorted(found):
+        panels.setdefault(kind, {each: [0] * len(bins) for each in series})[side][place] = number
+    drawn = [Counts(kind, counts) for kind, counts in panels.items()]
     return _figure(name, title, note, partial(histograms, bins, drawn, what)) if drawn else None
 
 
