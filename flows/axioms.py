@@ -15,6 +15,7 @@ from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables

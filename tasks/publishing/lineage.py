@@ -44,7 +44,8 @@ def _plain(value: Any) -> Any:
 def published_row(version: Version, row_id: str) -> tuple[str, Record]:
     """(config, row) of the published row with this id or, if there is none, of the only row whose id begins with it.
 
-    All configs are searched but views of others, which have the same ids. UsageError if no id, or more than one, begins with it.
+    All configs are searched but views, which have the ids of others. UsageError if no id, or more than one, begins with
+    it.
     """
     found: list[tuple[str, Record]] = []
     tables = {config: paths for config, paths in version.tables().items() if config not in version.views}

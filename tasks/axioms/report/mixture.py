@@ -117,4 +117,5 @@ def _counted(rows: Rows, query: str) -> pd.DataFrame:
             database.execute(f"CREATE VIEW rows AS FROM {read_parquet(rows.paths)}")
         else:
             database.register("rows", rows.schema.empty_table())
-        return database.sql(query).df().round(2)
+        found: pd.DataFrame = database.sql(query).df()
+    return found.round(2)
