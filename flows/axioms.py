@@ -15,12 +15,17 @@ from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
+from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
 from tasks.axioms.published import assemble_pairs
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
+from tasks.axioms.report.examples import examples
+from tasks.axioms.report.mixture import mixture_tables
+from tasks.axioms.report.plots import figures
 from tasks.axioms.same import find_paraphrases, find_same, sign_questions
 from tasks.axioms.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
 from tasks.axioms.splits import assign_splits
@@ -237,14 +242,22 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         generated_copies,
         candidates,
     )
-    published = [Table("pairs", pairs, apart=("overlap",))]
+    chats = view_as_chats(builder, pairs, seed=config.seed)
+    published = [
+        Table("pairs", pairs, apart=("overlap",)),
+        Table("preference", chats, view=True),
+        Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
+        Table("preference_text", view_as_texts(builder, chats), view=True),
+    ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(
         builder,
         about,
         published,
         authors,
-        tables=lambda: tables(kept, pairs),
+        tables=lambda: [*tables(kept, pairs), *mixture_tables(pairs, chats)],
+        figures=lambda: figures(pairs),
+        examples=lambda: examples(pairs, authors),
         audits=AUDITS,
         languages=lambda: languages_of(kept, ["title", "text"]),
     )

@@ -290,3 +290,43 @@ ATTRIBUTION = table(
     cut="question_id",
     parents={"question_id": []},
 )
+
+MESSAGE = pa.struct(
+    [
+        column("role", pa.string(), "user or assistant"),
+        column("content", pa.string(), "text, Markdown"),
+    ]
+)
+
+
+def _preference(name: str, text: pa.DataType, form: tuple[str, str]) -> pa.Schema:
+    """The schema of the pairs as trainers read them: `text` is the type of prompt, chosen and rejected, `form` what a
+    prompt is and what an answer is. The provenance columns of PAIRS follow; those of the preferred answer begin with
+    `chosen`.
+    """
+    shown = {"question", "evidence", "preferred", "rejected"}
+    own = (
+        column("pair_id", pa.string(), "of the pair, in the config pairs"),
+        column("question_id", pa.string(), "<site>/<upstream id>"),
+        column("prompt", text, f"{form[0]}: the question; where the pair has evidence its passages follow, numbered"),
+        column("chosen", text, f"{form[1]}: the preferred answer"),
+        column("rejected", text, f"{form[1]}: the other answer"),
+        PAIRS.field("margin"),
+        PAIRS.field("axiom"),
+        PAIRS.field("pair_type"),
+        PAIRS.field("split"),
+        column("weight", pa.float64(), "1 / number of rows of its question: the weights of a question sum to 1"),
+        column("draw", pa.int32(), "place, from 1, in the order in which the pairs of its question are drawn"),
+        column("chosen_tokens", pa.int32(), "estimated tokens of prompt and preferred answer together"),
+        column("rejected_tokens", pa.int32(), "estimated tokens of prompt and other answer together"),
+    )
+    carried = (
+        field.with_name(field.name.replace("preferred_", "chosen_"))
+        for field in PAIRS
+        if field.name not in shown | {field.name for field in own}
+    )
+    return table(name, *own, *carried, key="pair_id", cut="question_id")
+
+
+PREFERENCE = _preference("preference", pa.list_(MESSAGE), ("a user's message", "an assistant's message"))
+PREFERENCE_TEXT = _preference("preference_text", pa.string(), ("text that ends with an empty line", "text"))

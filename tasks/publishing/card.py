@@ -77,13 +77,15 @@ class Split:
 class Config:
     """A config of the version: a table under a name, as one or more splits of one schema.
 
-    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name.
+    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name. `view`: its rows are those of
+    another config in another form.
     """
 
     name: str
     default: bool
     splits: Sequence[Split]
     schema: pa.Schema
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,13 @@ class ReportTable:
     """A table of the card or of the report: numbers and strings; a missing cell is shown as a dash. `note`: may be "".
 
     A column that adds to another one is named after it, plus a blank and a word of MORE: `Complete %` beside
-    `Complete`, `mean from` beside `mean`.
+    `Complete`, `mean from` beside `mean`. `on_card`: the card shows it, too; it always shows the report's first table.
     """
 
     title: str
     note: str
     frame: DataFrame
+    on_card: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -141,6 +144,24 @@ class Figure:
     title: str
     note: str
     svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text of an example: what it is, the text itself, and whom to credit for it (may be "")."""
+
+    label: str
+    text: str
+    credit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that the report shows with its texts: title, facts (name, value) and texts, all of them data."""
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    passages: Sequence[Passage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +254,8 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
 
 
 def rows_of(version: VersionFacts) -> int:
-    """The number of rows of all splits of all configs."""
-    return sum(split.rows for config in version.configs for split in config.splits)
+    """The number of rows of all splits of all configs; views of other configs do not count."""
+    return sum(split.rows for config in version.configs if not config.view for split in config.splits)
 
 
 def schemas_of(version: VersionFacts) -> list[tuple[list[str], pa.Schema]]:

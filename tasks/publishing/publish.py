@@ -69,20 +69,23 @@ class About:
 class Table:
     """Rows to publish as a config; a row's split is that of its part.
 
-    `apart`: splits that become configs of their own, under their own names.
+    `apart`: splits that become configs of their own, under their own names. `view`: these are rows of another table in
+    another form, so that they do not count among the rows of the version.
     """
 
     config: str
     rows: Rows
     apart: Sequence[str] = ()
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
     """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
 
-    `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables. `audits`:
-    what must hold of the rows. `languages` finds the languages of the sources' texts, site by site.
+    `tables`, `figures` and `examples` make what the report shows; the card shows the first of these tables and those
+    that say so. `audits`: what must hold of the rows. `languages` finds the languages of the sources' texts, site by
+    site.
     """
 
     about: About
@@ -91,6 +94,7 @@ class Publication:
     tables: Callable[[], list[card.ReportTable]]
     figures: Callable[[], list[card.Figure]]
     audits: Audits
+    examples: Callable[[], list[card.Example]] = list
     languages: Callable[[], list[Languages]] = list
 
 
@@ -151,16 +155,17 @@ def set_publication(
     *,
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
+    examples: Callable[[], list[card.Example]] = list,
     audits: Audits = Audits(),  # noqa: B008 - frozen
     languages: Callable[[], list[Languages]] = list,
 ) -> None:
     """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
 
-    `tables` and `figures` make the tables and plots of the report; they are called when it is written. `audits`: what
-    must hold of the rows, or they are not published. `languages` finds the languages of the sources' texts, site by
-    site.
+    `tables`, `figures` and `examples` make the tables, plots and examples of the report; they are called when it is
+    written. `audits`: what must hold of the rows, or they are not published. `languages` finds the languages of the
+    sources' texts, site by site.
     """
-    builder.publication = Publication(about, published, attribution, tables, figures, audits, languages)
+    builder.publication = Publication(about, published, attribution, tables, figures, audits, examples, languages)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -259,10 +264,11 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
     version = replace(version, site_facts=_site_facts(attribution, publication.languages()))
     tables, plots = publication.tables(), publication.figures()
     shown = [*tables, _rejected(build)]
+    on_card = [table for number, table in enumerate(tables) if table.on_card or not number]
     texts = {
-        "README.md": card.card(version, tables[:1]),
+        "README.md": card.card(version, on_card),
         "croissant.json": croissant(version),
-        "report.html": report(version, shown, plots),
+        "report.html": report(version, shown, plots, publication.examples()),
         "tables.json": as_data(shown),
         **{f"figures/{plot.name}.svg": plot.svg for plot in plots},
     }
@@ -280,6 +286,7 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
         "inputs": {call.name: {name: rows.stage for name, rows in call.upstream.items()} for call in build.calls},
         "splits": counts[published[0].config],
         "configs": counts,
+        "views": [table.config for table in published if table.view],
         "keys": {table.config: table.rows.key for table in published},
         "offline": version.offline,
         "terms": about.terms,
@@ -408,15 +415,16 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
     Splits that a table has in `apart` follow it as configs of their own, unless the table has no other split.
     """
-    found: list[tuple[str, list[card.Split], Rows]] = []
+    found: list[tuple[str, list[card.Split], Table]] = []
     for table in published:
         sides = [split for split in splits[table.config] if split.name not in table.apart]
         apart = [split for split in splits[table.config] if split.name in table.apart]
-        found += [(table.config, sides or apart, table.rows)]
-        found += [(split.name, [split], table.rows) for split in apart if sides]
+        found += [(table.config, sides or apart, table)]
+        found += [(split.name, [split], table) for split in apart if sides]
     with_rows = [entry for entry in found if entry[1]]
     return [
-        card.Config(name, number == 0, splits, rows.schema) for number, (name, splits, rows) in enumerate(with_rows)
+        card.Config(name, number == 0, splits, table.rows.schema, table.view)
+        for number, (name, splits, table) in enumerate(with_rows)
     ]
 
 
