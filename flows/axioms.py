@@ -36,6 +36,7 @@ from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit_posts, taken_down
+from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 from tasks.text.scrub import REGIONS
@@ -181,7 +182,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     sites = list(dict.fromkeys(dump.group for dump in dumps))
     signed = sign_questions(builder, threads, kept, others=config.questions_per_site)
     paraphrases = find_paraphrases(builder, signed, embedding=embedding, at_least=config.paraphrase_similarity)
-    same = find_same(builder, signed, paraphrases, similarity=config.duplicate_similarity, sites=sites)
+    duplicates = join_duplicates(builder, posts, read_links(builder, open_links(dumps, builder.digests)))
+    same = find_same(builder, signed, paraphrases, duplicates, similarity=config.duplicate_similarity, sites=sites)
     splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
     authors = attribute_posts(builder, threads, splits)
     texts = list_texts(builder, threads, splits, words=config.passage_words)

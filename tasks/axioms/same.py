@@ -92,6 +92,7 @@ def find_same(
     context: StageContext,
     signatures: AllRows,
     paraphrases: AllRows,
+    duplicates: AllRows,
     *,
     similarity: float,
     sites: list[str],
@@ -99,7 +100,8 @@ def find_same(
     """A row for every two questions that are the same, with all reasons why, in the order of `signatures`.
 
     `similarity`: Jaccard similarity of the 3-grams from which two questions, of whatever sites, are near-duplicates.
-    `links`: those that a site declares duplicates. `sites`: in which order they count as earlier.
+    `duplicates`: what sites declare duplicates; two duplicates of a question that is not in the table are the same.
+    `sites`: in which order they count as earlier.
     """
     from tasks.text.duplicates import near_duplicates
 
@@ -118,6 +120,14 @@ def find_same(
         add(one, other, "near-duplicate")
     for row in paraphrases:
         add(place_of[row["question_id"]], place_of[row["other_id"]], "paraphrase", row["similarity"])
+    stands_for: dict[str, str] = {}  # a declared original that is not in the table -> the first of its duplicates
+    for row in duplicates:
+        one, original = row["question_id"], row["duplicate_of"]
+        if one not in place_of:
+            continue
+        other = original if original in place_of else stands_for.setdefault(original, one)
+        if other != one:
+            add(place_of[one], place_of[other], "declared")
     for (later, earlier), (reasons, score) in sorted(found.items(), key=lambda item: (item[0][0], ids[item[0][1]])):
         yield {
             "same_id": f"{ids[later]} {ids[earlier]}",

@@ -312,7 +312,8 @@ def test_a_file_of_ones_own_takes_the_place_of_one_prompt_and_changes_only_its_s
     after, _ = plan(declare("axioms", AxiomsConfig(prompts=str(folder)), options), options)
     pairs = zip(before.stages, after.stages, strict=True)
     changed = {was.stage for was, now in pairs if was.fingerprint != now.fingerprint}
-    sealed, views = {"list_generated", "find_generated_copies"}, {"view_as_chats", "draw_one_a_question", "view_as_texts"}
+    sealed = {"list_generated", "find_generated_copies"}
+    views = {"view_as_chats", "draw_one_a_question", "view_as_texts"}
     assert changed == {"corrupt_answers", "pair_generated", *sealed, "assemble_pairs", *views}
 
 
