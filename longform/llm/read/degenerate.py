@@ -46,28 +46,23 @@ def flaw_of(request: Request, value: Any) -> str | None:
 
 def texts_of(value: Any) -> list[str]:
     """The texts of a reply, as it is in `Answer.value`: itself, or the fields of any text in the model it was read
-    into, which verdicts and lists are not, nor what is one word, as a verdict may be.
+    into, which verdicts and lists are not.
     """
     if isinstance(value, str):
         return [value]
     fields = getattr(type(value), "model_fields", {})
-    texts = [getattr(value, name) for name, field in fields.items() if field.annotation is str]
-    return [text for text in texts if not _is_word(text)]
+    return [getattr(value, name) for name, field in fields.items() if field.annotation is str]
 
 
 def degenerate(text: str, *prompts: str) -> str | None:
     """Why a text says nothing: ONE_WORD, LOOP, or COPY if one of `prompts`, the messages it replies to, has it word for
     word; else None. An empty text is none of these. Code, quotations and tables may repeat themselves.
     """
-    if _is_word(text):
+    if len(text.split(None, 2)) == 1 and len(_UNSPACED.findall(text)) < LEAST_UNSPACED:
         return ONE_WORD
     if any(_is_copy(text, prompt) for prompt in prompts):
         return COPY
     return LOOP if _is_loop(text) else None
-
-
-def _is_word(text: str) -> bool:
-    return len(text.split(None, 2)) == 1 and len(_UNSPACED.findall(text)) < LEAST_UNSPACED
 
 
 def _is_copy(text: str, prompt: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from axioms_builds import build_axioms
@@ -710,7 +710,7 @@ def test_of_several_choices_those_that_can_be_used_are_read() -> None:
 
 
 class Verdict(BaseModel):
-    better: str
+    better: Literal["A", "B"]
 
 
 def test_a_server_that_ignores_the_schema_is_read_all_the_same_or_asked_to_repair(
