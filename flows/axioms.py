@@ -126,6 +126,11 @@ class AxiomsConfig(ModelSettings):
     negatives_with_all_answers: bool = Field(
         False, description="axiom 1: pair each negative with every answer, not one"
     )
+    text_characters: int = Field(
+        30_000,
+        ge=1_000,
+        description="a longer question, answer or passage is cut in prompts, and marked; no post of the site is longer",
+    )
     passages: int = Field(5, ge=1, le=50, description="axiom 2: passages an open-book answer is given")
     passage_words: int = Field(120, ge=20, description="axiom 2: words of a passage, about")
     utilization_above: float = Field(
@@ -206,10 +211,21 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
 
     passages = retrieve_passages(builder, kept, candidates, passages=config.passages, words=config.passage_words)
-    open_book = answer_open_book(builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"])
-    closed_book = answer_closed_book(builder, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"])
+    most = config.text_characters
+    open_book = answer_open_book(
+        builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"], characters=most
+    )
+    closed_book = answer_closed_book(
+        builder, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"], characters=most
+    )
     corrupted = corrupt_answers(
-        builder, open_book, kept, passages, model=model["corrupt_answers"], prompt=prompt["corrupt"]
+        builder,
+        open_book,
+        kept,
+        passages,
+        model=model["corrupt_answers"],
+        prompt=prompt["corrupt"],
+        characters=most,
     )
     by_grounding = pair_generated(builder, kept, open_book, closed_book, corrupted)
 
@@ -218,6 +234,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         kept,
         model=model["combine_answers"],
         prompt=prompt["combine"],
+        characters=most,
         above=config.utilization_above,
         below=config.utilization_below,
         n=config.utilization_words,

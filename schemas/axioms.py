@@ -44,6 +44,7 @@ PASSAGES = table(
 )
 
 GENERATED = (
+    column("cut", pa.list_(pa.string()), "ids of the texts of which the prompt held only the beginning"),
     column("response", pa.string(), "key of the model's response"),
     column("prompt", pa.string(), "name of the prompt file"),
     column("prompt_hash", pa.string(), "hash of the prompt file"),
@@ -81,7 +82,7 @@ COMBINED = table(
     column("combined_id", pa.string(), "hash of question and response"),
     column("question_id", pa.string(), "parent: threads.question_id"),
     column("first_id", pa.string(), "the answer with most votes"),
-    column("second_id", pa.string(), "the answer with the next most votes"),
+    column("second_id", pa.string(), "the answer with the next most votes, by another author"),
     column("text", pa.string(), "the combined answer"),
     column("utilization", pa.float64(), "share of the n-grams of each answer that it uses, summed: in [0, 2]"),
     *GENERATED,
@@ -227,6 +228,11 @@ def _side(name: str) -> tuple[pa.Field, ...]:
             pa.int32(),
             "mail addresses, phone numbers and handles replaced in a human answer; null for generated ones",
             null=True,
+        ),
+        column(
+            f"{name}_cut",
+            pa.list_(pa.string()),
+            "posts, passages and answers of which the prompt of a generated answer held only the beginning",
         ),
         column(f"{name}_response", pa.string(), "key of the model's response; generated only", null=True),
         column(f"{name}_prompt", pa.string(), "prompt name@hash; generated only", null=True),

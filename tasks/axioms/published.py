@@ -27,6 +27,7 @@ ANSWER = pa.schema([
     ("licence", pa.string()),
     ("parent_ids", pa.list_(pa.string())),
     ("scrubbed", pa.int32()),
+    ("cut", pa.list_(pa.string())),
     ("response", pa.string()),
     ("prompt", pa.string()),
     ("endpoint", pa.string()),
@@ -45,7 +46,7 @@ QUESTION = pa.schema([
 
 @stage(
     PAIRS,
-    revision=2,
+    revision=3,
     split_by="split",
     at_most=AtMost(rows=lambda sizes: sizes["votes"] + sizes["related"] + sizes["generated"] + sizes["combined_pairs"]),
 )
@@ -82,7 +83,7 @@ def assemble_pairs(
     threads_by_id = {thread["question_id"]: thread for thread in threads}
     others = _answers_of_other_threads(pairs, passages, threads_by_id, candidates)
     human = {
-        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": []}
+        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": [], "cut": []}
         for answer in chain(chain.from_iterable(thread["answers"] for thread in threads_by_id.values()), others)
     }
     made = (
@@ -186,7 +187,7 @@ def _generated(
     licences = [threads_by_id[row["question_id"]]["licence"], *(human[parent]["licence"] for parent in parents)]
     return {
         "answer_id": row[key],
-        **{name: row[name] for name in ("text", "response", "endpoint", "model")},
+        **{name: row[name] for name in ("text", "cut", "response", "endpoint", "model")},
         "licence": max(licences),
         "parent_ids": parents,
         "prompt": f"{row['prompt']}@{row['prompt_hash'][:12]}",

@@ -122,12 +122,12 @@ def find_same(
         add(place_of[row["question_id"]], place_of[row["other_id"]], "paraphrase", row["similarity"])
     stands_for: dict[str, str] = {}  # a declared original that is not in the table -> the first of its duplicates
     for row in duplicates:
-        one, original = row["question_id"], row["duplicate_of"]
-        if one not in place_of:
+        key, original = row["question_id"], row["duplicate_of"]
+        if key not in place_of:
             continue
-        other = original if original in place_of else stands_for.setdefault(original, one)
-        if other != one:
-            add(place_of[one], place_of[other], "declared")
+        same = original if original in place_of else stands_for.setdefault(original, key)
+        if same != key:
+            add(place_of[key], place_of[same], "declared")
     for (later, earlier), (reasons, score) in sorted(found.items(), key=lambda item: (item[0][0], ids[item[0][1]])):
         yield {
             "same_id": f"{ids[later]} {ids[earlier]}",

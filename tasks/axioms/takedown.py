@@ -17,7 +17,6 @@ import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
-from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
 from tasks.axioms.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
@@ -27,9 +26,9 @@ PASSAGES = ("retrieve_passages",)
 LISTED = "IN (SELECT id FROM listed)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
 REQUEST_TEXTS = (
-    f"left(title || chr(10) || chr(10) || text, {QUESTION_CHARACTERS})",
+    "title || chr(10) || chr(10) || text",
     f"title || chr(10) || left(text, {EMBEDDED_CHARACTERS})",
-    f"if(title IS NULL, left(text, {ANSWER_CHARACTERS}), NULL)",
+    "if(title IS NULL, text, NULL)",
     "coalesce(title, '') || ' ' || text",
 )
 READING: Queries = [  # questions with a listed post as evidence

@@ -131,7 +131,8 @@ def memory_of_train(files: Files, config: str, by: str) -> list[tuple[Any, int, 
 
 def _rows(query: str) -> list[tuple[Any, ...]]:
     """The rows of a query; what memory does not hold is spilled to disk."""
-    with TemporaryDirectory() as spill:
-        config = {"memory_limit": "1GB", "threads": 2, "temp_directory": spill}
-        with duckdb.connect(config=config) as database:
-            return database.execute(query).fetchall()
+    with (
+        TemporaryDirectory() as spill,
+        duckdb.connect(config={"memory_limit": "1GB", "threads": 2, "temp_directory": spill}) as database,
+    ):
+        return database.execute(query).fetchall()
