@@ -98,28 +98,29 @@ class Memorised:
 
     def __call__(self, files: Files) -> Iterator[Finding]:
         """See above; a tie counts half. Chance is what is POINTS from one half, or has it in its 95 % interval."""
-        for value, pairs, right, spread in memory_of_train(files, self.config, self.by):
+        splits = files.get(self.config, {})
+        if not (splits.get(TRAIN) and splits.get(TEST)):
+            return
+        train, test = (f"(FROM {read_parquet(splits[side])})" for side in (TRAIN, TEST))
+        for value, pairs, right, spread in memory_of_train(train, test, self.by):
             if abs(right - 0.5) > max(POINTS, DEVIATIONS * spread):
                 what = f"who remembers train is right on {right:.1%} of {pairs:,} pairs"
                 yield Finding("memorised", self.config, TEST, f"{self.by} {value}", what)
 
 
-def memory_of_train(files: Files, config: str, by: str) -> list[tuple[Any, int, float, float]]:
-    """(value of `by`, pairs of test, share on which who remembers train is right, its standard error), see Memorised;
-    empty where a side is.
+def memory_of_train(train: str, test: str, by: str) -> list[tuple[Any, int, float, float]]:
+    """(value of `by`, pairs of test, share on which who remembers train is right, its standard error), see Memorised.
+    `train`, `test`: the pairs of each side, as SQL relations.
     """
-    splits = files.get(config, {})
-    if not (splits.get(TRAIN) and splits.get(TEST)):
-        return []
     preferred, rejected = (PLAIN.format(name) for name in ("preferred", "rejected"))
     query = f"""
         WITH seen AS (
             SELECT hash, sum(score) AS score FROM (
-                SELECT {preferred} AS hash, 1 AS score FROM {read_parquet(splits[TRAIN])}
-                UNION ALL SELECT {rejected}, -1 FROM {read_parquet(splits[TRAIN])}
+                SELECT {preferred} AS hash, 1 AS score FROM {train}
+                UNION ALL SELECT {rejected}, -1 FROM {train}
             ) GROUP BY hash
         ),
-        test AS (SELECT {by} AS value, {preferred} AS p, {rejected} AS r FROM {read_parquet(splits[TEST])}),
+        test AS (SELECT {by} AS value, {preferred} AS p, {rejected} AS r FROM {test}),
         right_of AS (
             SELECT value, 0.5 + 0.5 * sign(coalesce(better.score, 0) - coalesce(worse.score, 0)) AS right_
             FROM test LEFT JOIN seen AS better ON p = better.hash LEFT JOIN seen AS worse ON r = worse.hash

@@ -12,6 +12,7 @@ import duckdb
 from longform.artifacts.rows import Rows, read_parquet
 from tasks.axioms.paper_tables import AXIOMS
 from tasks.publishing.card import ReportTable
+from tasks.publishing.leaks import TEST, TRAIN, memory_of_train
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,11 @@ WEIGHING = (
     "chosen_tokens and rejected_tokens), made without any model's vocabulary and without the marks of a chat template: "
     "English within about 5 % in all, other languages within 20 %."
 )
+BY_MEMORY = (
+    "Accuracy on test of whoever scores a text by how often train prefers it, less how often train rejects it, and "
+    "reads nothing; a tie counts half. Of texts that train does not hold this is 50 %; a version is not published where "
+    "an axiom is further from it than chance explains (gate memorised)."
+)
 BY_LENGTH = (
     "Accuracy of whoever calls the longer text (in characters) the better one and reads neither; a tie counts half. "
     "The further it is from 50 %, the more a model of these pairs can learn from length alone."
@@ -35,8 +41,8 @@ BY_LENGTH = (
 
 
 def mixture_tables(pairs: Rows, chats: Rows) -> list[ReportTable]:
-    """The tables of the report on the mixture, on rows for trainers and on length. `pairs`: the published ones;
-    `chats`: the same as trainers read them. The card shows the last two.
+    """The tables of the report on the mixture, on rows for trainers, on length and on memory. `pairs`: the
+    published ones; `chats`: the same as trainers read them. The card shows the second and third.
     """
     return [
         ReportTable(
@@ -46,6 +52,7 @@ def mixture_tables(pairs: Rows, chats: Rows) -> list[ReportTable]:
         ),
         ReportTable("Rows for trainers", WEIGHING, rows_for_trainers(chats), on_card=True),
         ReportTable("What length alone gets", BY_LENGTH, accuracy_of_length(pairs), on_card=True),
+        ReportTable("What remembering train gets", BY_MEMORY, accuracy_of_memory(pairs)),
     ]
 
 
@@ -99,6 +106,16 @@ def accuracy_of_length(pairs: Rows) -> pd.DataFrame:
             """,
         )
     )
+
+
+def accuracy_of_memory(pairs: Rows) -> pd.DataFrame:
+    """axiom, pairs of test, the accuracy in percent of who remembers train, and 1.96 times its standard error."""
+    import pandas as pd
+
+    train, test = (f"(FROM {read_parquet(pairs.paths)} WHERE split = '{side}')" for side in (TRAIN, TEST))
+    found = memory_of_train(train, test, "axiom") if pairs.paths else []
+    rows = [(axiom, count, round(100 * right, 2), round(196 * spread, 2)) for axiom, count, right, spread in found]
+    return _named(pd.DataFrame(rows, columns=["axiom", "pairs", "remembered, %", "±"]))
 
 
 def _named(counted: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from longform.artifacts.rows import read_parquet
 from tasks.publishing.leaks import Memorised, SharedQuestions, SharedTexts, memory_of_train
 
 TEXTS = SharedTexts("pairs", "pair_id", ("question", "preferred", "rejected"), ("evidence",))
@@ -77,9 +78,12 @@ def test_the_worth_of_a_memory_is_counted_with_ties_as_one_half(tmp_path: Path) 
         row(104, "z", "good", "other"),
         row(101, "v", "n", "m"),
     ]
+    sides = files(tmp_path, train=train, test=test)["pairs"]
     shares = {
         value: (pairs, share)
-        for value, pairs, share, _ in memory_of_train(files(tmp_path, train=train, test=test), "pairs", "axiom")
+        for value, pairs, share, _ in memory_of_train(
+            *(read_parquet(sides[name]) for name in ("train", "test")), "axiom"
+        )
     }
     assert shares == {0: (3, pytest.approx(2 / 3)), 1: (1, 0.5)}
 
