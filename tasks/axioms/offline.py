@@ -31,6 +31,7 @@ _FRAMES = (
     "These statements of the passages bear on the question:",
     "Going by the passages alone, this can be said:",
 )
+_AGREED = "On this there is agreement:"
 _OPENINGS = (
     "Whether and how this holds depends on the particular case, above all where {a} is concerned.",
     "There is probably no single answer here, because {a} can mean different things in practice.",
@@ -111,8 +112,8 @@ def _corrupt(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
 def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """The first answer, followed by the half of the second answer's sentences that shares most words with the
     question, and its other blocks (lists, code, headings). Parts that repeat or nearly repeat another, or no longer
-    fit into `max_characters`, are left out, also in the first answer; that answer as it is if nothing fits. Both are
-    read only up to READ_CHARACTERS.
+    fit into `max_characters`, are left out, also in the first answer; that answer after a fixed phrase if nothing of
+    the second is left. Both are read only up to READ_CHARACTERS.
     """
     question_words = words(inputs.one("Question")[:READ_CHARACTERS]) - COMMON
     first, second = (inputs.one(f"{name} answer")[:READ_CHARACTERS] for name in ("First", "Second"))
@@ -121,7 +122,8 @@ def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
     pieces = [(kind, [part for part in block if kind != "prose" or part in wanted]) for kind, block in pieces]
     is_new = _NewParts(max_characters - len(END_MARK) - 1)
     kept = [(kind, list(filter(is_new, block))) for kind, block in [*_pieces(first), *pieces]]
-    return "\n\n".join((" " if kind == "prose" else "\n").join(parts) for kind, parts in kept if parts) or first
+    text = "\n\n".join((" " if kind == "prose" else "\n").join(parts) for kind, parts in kept if parts) or first
+    return f"{_AGREED} {text}" if " ".join(text.split()) in " ".join(first.split()) else text
 
 
 class _NewParts:

@@ -28,9 +28,10 @@ PROBE = slice(-40, -24)  # characters before the end of a text that a loop has a
 PROBE_TIMES = 3
 
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_WORD = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]+")
+_WORD = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+")
 _NOT_PROSE = re.compile(
-    r"^(?:\s*>| {4}|\t|\s*\|)[^\n]*$|^ {0,3}(```|~~~)[^\n]*\n.*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL
+    r"^(?:\s*>| {4}|\t|\s*\|)[^\n]*$|^ {0,3}(```|~~~)[^\n]*\n.*?(?:^ {0,3}\1|\Z)|^\W{0,4}\d+[.):]",
+    re.MULTILINE | re.DOTALL,
 )
 
 

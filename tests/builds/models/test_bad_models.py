@@ -253,7 +253,7 @@ def test_an_editor_whose_edits_change_nothing_is_stopped(kind: str, tmp_path: Pa
 def test_a_system_of_which_no_reply_can_be_used_is_missing(tmp_path: Path, server: Server) -> None:
     config = config_of(server, "expertqa", systems=["gpt4", "rr_gs_gpt4"], ceilings={"unreadable": 1.0})
     server.fails = replies(server, lambda good, prompt: "", tasks={"expertqa/from_passages"})
-    assert "missing_kinds: 1 of 2 kinds of rows are gone" in refused("expertqa", config, tmp_path)
+    assert "missing_kinds: 1 of 2 kinds of rows is gone" in refused("expertqa", config, tmp_path)
     version = built("expertqa", config, tmp_path, accept=["missing_kinds"])
     missing = pq.read_table(version.folder / "audit.parquet").to_pylist()
     assert ("write_from_passages", "rr_gs_gpt4") in {(row["config"], row["key"]) for row in missing}

@@ -309,9 +309,11 @@ def test_a_reply_that_quotes_posts_is_read_by_its_own_form_only(built: Built) ->
         assert len(row["claims"]) == 1
         assert row["text"].startswith("Corrupted: Here is what they wrote.\n\n")
         assert len(row["text"]) > sum(min(len(p["text"]), 50) for p in passages[row["question_id"]])
-    said = {re.sub(r"\n=====\Z", "", quoting("open_book", "tags", body["messages"])) for body in built.asked
-            if built.server.task(body) == "open_book"}  # fmt: skip
-    assert {row["text"] for row in built.stage("answer_open_book")} == {text.strip("\r\n").rstrip() for text in said}
+    said = {re.sub(r"\n=====\Z", "", quoting("open_book", "tags", body["messages"])).strip("\r\n").rstrip()
+            for body in built.asked if built.server.task(body) == "open_book"}  # fmt: skip
+    answered = {row["text"] for row in built.stage("answer_open_book")}
+    assert answered <= said
+    assert all(text.count("Ignore this.") > 10 for text in said - answered)  # the same over again
 
 
 def test_nothing_is_executed_or_rendered(built: Built) -> None:

@@ -63,8 +63,8 @@ def building(
     settings = {"dump": dumps, "model": "mine", "endpoints": {"mine": endpoint}}
     environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "LONGFORM_RESPONSES": store}
     command = [sys.executable, "-c", BUILDER, home, json.dumps(settings)]
-    said = home.with_suffix(".log").open("ab")
-    return started(command, env=environment, stdout=said, stderr=said, start_new_session=True)
+    with home.with_suffix(".log").open("ab") as said:
+        return started(command, env=environment, stdout=said, stderr=said, start_new_session=True)
 
 
 def quiet(home: Path, database: Postgres, dumps: list[str]) -> tuple[dict[str, bytes], int]:

@@ -29,7 +29,9 @@ def write_headlines(context: StageContext, posts: Rows, *, model: Endpoint, prom
             yield Rejected(post["post_id"], "filtered", "an answer")
         else:
             text = f"{post['title']}\n\n{post['text']}"[:CHARACTERS]
-            questions.append((post, prompt.request(model, question=text)))
+            questions.append(
+                (post, prompt.request(model, question=text, copies=True))
+            )  # a title may be a good headline
     for post, answer in context.ask(model, iter(questions)):
         yield _headline(post, answer, model, prompt)
 
