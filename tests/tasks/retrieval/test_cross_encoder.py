@@ -24,7 +24,12 @@ torch: Any = pytest.importorskip("torch", reason="the extra dense is not install
 pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("default")]  # those of transformers are its own
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PAIRS = [("how long does beer keep", "six weeks"), ("a", "b"), ("beer " * 900, "weeks " * 900), ("", "")]
+PAIRS = [
+    ("how long does beer keep", "six weeks"),
+    ("a", "b"),
+    ("beer " * 900, "weeks " * 900),
+    ("cold beer", "warm tea"),
+]
 
 
 def encoder(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
