@@ -8,14 +8,17 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.endpoints import ModelSettings, endpoint_of, endpoint_of_stage
+from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.engine.stage import Builder
+from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.exports import EXPORTS as EXPORTS
+from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
@@ -25,6 +28,7 @@ from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report.examples import examples
 from tasks.axioms.report.mixture import mixture_tables
+from tasks.axioms.report.negatives import judged_negatives
 from tasks.axioms.report.plots import figures
 from tasks.axioms.same import find_paraphrases, find_same, sign_questions
 from tasks.axioms.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
@@ -35,6 +39,7 @@ from tasks.axioms.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
+from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, taken_down
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
@@ -82,6 +87,8 @@ TERMS = {
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
+JUDGE = judge_negatives.name
+PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative")
 
 
 class AxiomsConfig(ModelSettings):
@@ -126,6 +133,14 @@ class AxiomsConfig(ModelSettings):
     negatives_with_all_answers: bool = Field(
         False, description="axiom 1: pair each negative with every answer, not one"
     )
+    negatives_judge: EndpointName | None = Field(
+        None,
+        description="axiom 1: judges whether a hard negative answers the question after all, which leaves it out: an "
+        "endpoint, or a cross-encoder of sentence-transformers; unset, as in the paper: nobody judges",
+    )
+    negatives_answer_above: Share = Field(
+        0.5, description="axiom 1: a negative with a higher score of the cross-encoder answers the question"
+    )
     text_characters: int = Field(
         30_000,
         ge=1_000,
@@ -152,6 +167,21 @@ class AxiomsConfig(ModelSettings):
             raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
         return self
 
+    @model_validator(mode="after")
+    def judge_has_one_setting(self) -> Self:
+        """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
+        if JUDGE in self.stages and self.stages[JUDGE].model:
+            raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        return self
+
+    def endpoint_name(self, stage: str) -> str | None:
+        """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
+        names a cross-encoder.
+        """
+        if stage != JUDGE:
+            return super().endpoint_name(stage)
+        return self.negatives_judge if self.negatives_judge in (OFFLINE_ENDPOINT.name, *self.endpoints) else None
+
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     """Call the stages of the axioms dataset in order, and last `set_publication`, with the settings of `config`.
@@ -160,15 +190,14 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     UsageError or SourceError if a setting names an endpoint, a prompt or a dump that cannot be used. A `Method` with
     `until` ends the calls early, with UntilReached.
     """
-    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES if config.endpoint_name(stage)}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
     )
     check_embedding(embedding)
+    encoder = judging_encoder(config, builder)
     folders = prompt_folders(config.prompts, PROMPTS)
-    prompt = {
-        name: load_prompt(f"axioms/{name}", *folders) for name in ("open_book", "closed_book", "corrupt", "combine")
-    }
+    prompt = {name: load_prompt(f"axioms/{name}", *folders) for name in PROMPT_NAMES}
 
     dumps = open_dumps(config.dump, config.site, config.retrieved_at, builder.digests)
     takedowns = taken_down(builder.store.home, {dump.group for dump in dumps})
@@ -206,12 +235,25 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         negatives=config.negatives,
         seed=config.seed,
     )
-    by_relevance = pair_with_related(
-        builder, related, kept, with_all_answers=config.negatives_with_all_answers, seed=config.seed
-    )
+    most = config.text_characters
+    drawn, verdicts = related, None
+    if config.negatives_judge is not None:
+        verdicts = judge_negatives(
+            builder,
+            drawn,
+            kept,
+            candidates,
+            model=model.get(JUDGE),
+            prompt=None if encoder else prompt["judge_negative"],
+            encoder=encoder,
+            above=config.negatives_answer_above if encoder else None,
+            characters=most,
+        )
+        related = keep_negatives(builder, drawn, verdicts)
+    all_answers = config.negatives_with_all_answers
+    by_relevance = pair_with_related(builder, related, kept, with_all_answers=all_answers, seed=config.seed)
 
     passages = retrieve_passages(builder, kept, candidates, passages=config.passages, words=config.passage_words)
-    most = config.text_characters
     open_book = answer_open_book(
         builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"], characters=most
     )
@@ -274,9 +316,33 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         about,
         published,
         authors,
-        tables=lambda: [*tables(kept, pairs), *mixture_tables(pairs, chats)],
+        tables=lambda: [
+            *tables(kept, pairs),
+            *mixture_tables(pairs, chats),
+            *(
+                [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
+                if verdicts
+                else []
+            ),
+        ],
         figures=lambda: figures(pairs),
         examples=lambda: examples(pairs, authors),
         audits=AUDITS,
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:
+    """The cross-encoder that judges negatives; None if an endpoint or nobody does. UsageError if the package
+    sentence-transformers is not installed. Nothing is loaded.
+    """
+    name = config.negatives_judge
+    if name is None or config.endpoint_name(JUDGE):
+        return None
+    if not has_cross_encoders():
+        raise UsageError(
+            f'negatives_judge = "{name}" names no endpoint, so a cross-encoder of sentence-transformers, which is not '
+            'installed: install the extra with `pip install -c constraints.txt -e ".[dense]"`, or add '
+            f"[endpoints.{name}] to the configuration."
+        )
+    return cross_encoder(name, builder.digests)

@@ -52,6 +52,20 @@ GENERATED = (
     column("model", pa.string(), "model that answered, as it named itself"),
 )
 
+VERDICTS = table(
+    "verdicts",
+    column("verdict_id", pa.string(), "<question_id> <answer_id>"),
+    column("question_id", pa.string(), "the question that was judged"),
+    column("answer_id", pa.string(), "a hard negative of it: an answer to the related question"),
+    column("related_question_id", pa.string(), "the related question"),
+    column("answers", pa.bool_(), "whether the answer answers the question after all"),
+    column("score", pa.float64(), "of a cross-encoder, in [0, 1]; null for an endpoint", null=True),
+    *(field.with_nullable(field.name not in ("cut", "model")) for field in GENERATED),
+    key="verdict_id",
+    cut="question_id",
+    parents={"question_id": []},
+)
+
 ANSWERS = table(
     "answers",
     column("answer_id", pa.string(), "hash of question, kind and response"),
