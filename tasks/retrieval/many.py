@@ -162,9 +162,10 @@ def _best_lists(vectors: Scores, rows: Positions, centres: Centres, probes: int)
 
 def _by_list(numbers: NDArray[np.int32]) -> dict[int, Positions]:
     """list -> the rows of `numbers` (rows, probes) in which it is."""
-    order = np.argsort(numbers.ravel(), kind="stable")
-    lists, starts = np.unique(numbers.ravel()[order], return_index=True)
-    return dict(zip(lists.tolist(), np.split(order // numbers.shape[1], starts[1:]), strict=True))
+    lists, sizes = np.unique(numbers, return_counts=True)
+    rows = np.argsort(numbers, axis=None, kind="stable")
+    rows //= numbers.shape[1]
+    return dict(zip(lists.tolist(), np.split(rows, np.cumsum(sizes)[:-1]), strict=True))
 
 
 def _largest_columns(cells: NDArray[np.floating], most: int) -> Positions:
