@@ -15,6 +15,7 @@ from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
+from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.exports import EXPORTS as EXPORTS
@@ -23,16 +24,16 @@ from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
 from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
-from tasks.axioms.published import assemble_pairs
+from tasks.axioms.published import assemble_pairs, assemble_pairs_across_sites
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
 from tasks.axioms.report.examples import examples
 from tasks.axioms.report.mixture import mixture_tables
 from tasks.axioms.report.negatives import judged_negatives
 from tasks.axioms.report.plots import figures
-from tasks.axioms.same import find_paraphrases, find_same, sign_questions
-from tasks.axioms.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
-from tasks.axioms.splits import assign_splits
+from tasks.axioms.sealed.same import find_paraphrases, find_same, sign_questions
+from tasks.axioms.sealed.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
+from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
@@ -128,6 +129,10 @@ class AxiomsConfig(ModelSettings):
     questions_per_site: int = Field(97_646, ge=1, description="larger sites are subsampled to this many questions")
     pairs_per_question: int | None = Field(None, ge=1, description="axiom 0: at most this many pairs a question")
     neighbours: int = Field(10, ge=1, le=100, description="axiom 1: related questions looked at")
+    neighbours_across_sites: bool = Field(
+        False,
+        description="axiom 1: related questions of all sites, not of its own; a site added then changes them all",
+    )
     paraphrase_similarity: Share = Field(0.8, description="axiom 1: questions at least this similar are paraphrases")
     negatives: int = Field(40, ge=1, description="axiom 1: hard negatives a question, at most")
     negatives_with_all_answers: bool = Field(
@@ -225,7 +230,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     candidates = list_candidates(builder, threads, splits, copies)
 
     by_votes = pair_by_votes(builder, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
-    related = find_related(
+    related = (find_related_across_sites if config.neighbours_across_sites else find_related)(
         builder,
         kept,
         candidates,
@@ -286,7 +291,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
     generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
 
-    pairs = assemble_pairs(
+    pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
         kept,
         by_votes,

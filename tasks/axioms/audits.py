@@ -74,12 +74,9 @@ AUDITS = Audits(
         VersionAudit("question_on_both_sides", 0.0, SharedQuestions("pairs", "question_id", "question"), ("pairs",)),
         VersionAudit("memorised", 0.0, Memorised("pairs", "axiom"), ("pairs",)),
     ),
-    kinds=(
-        Kinds(
-            "pair_type",
-            ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"),
-            "assemble_pairs",
-        ),
+    kinds=tuple(
+        Kinds("pair_type", ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"), assembled)
+        for assembled in ("assemble_pairs", "assemble_pairs_across_sites")
     ),
 )
 

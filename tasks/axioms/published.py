@@ -9,12 +9,15 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.parts import group_of
 from longform.artifacts.rows import read_parquet
-from longform.engine.stage import AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
+from longform.engine.at_most import Sizes
+from longform.engine.stage import AllRows, AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIRS
 from tasks.axioms.answers import question_text
 from tasks.axioms.audits import audited_pairs, may_not_repeat
 from tasks.axioms.questions import CREDIT, credit
+from tasks.axioms.sealed.same import site_of
 
 ROWS_PER_BATCH = 2_000
 ANSWER = pa.schema([
@@ -44,11 +47,16 @@ QUESTION = pa.schema([
 ])  # fmt: skip
 
 
+def _pairs_at_most(sizes: Sizes) -> float:
+    """Upper bound of the number of pairs: those of all stages that pair."""
+    return float(sizes["votes"] + sizes["related"] + sizes["generated"] + sizes["combined_pairs"])
+
+
 @stage(
     PAIRS,
     revision=3,
     split_by="split",
-    at_most=AtMost(rows=lambda sizes: sizes["votes"] + sizes["related"] + sizes["generated"] + sizes["combined_pairs"]),
+    at_most=AtMost(rows=_pairs_at_most),
 )
 def assemble_pairs(
     context: StageContext,
@@ -116,6 +124,49 @@ def assemble_pairs(
         yield _batch(batch, questions.take(at["question"]), sides)
 
 
+@stage(
+    PAIRS,
+    revision=1,
+    split_by="split",
+    at_most=AtMost(rows=_pairs_at_most),
+)
+def assemble_pairs_across_sites(
+    context: StageContext,
+    threads: Rows,
+    votes: Rows,
+    related: Rows,
+    generated: Rows,
+    combined_pairs: Rows,
+    open_book: Rows,
+    closed_book: Rows,
+    corrupted: Rows,
+    combined: Rows,
+    passages: Rows,
+    splits: Rows,
+    copies: Rows,
+    generated_copies: Rows,
+    candidates: AllRows,
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """As `assemble_pairs`; human answers from outside the part are looked up among the candidates of all sites."""
+    yield from assemble_pairs.body(
+        context,
+        threads,
+        votes,
+        related,
+        generated,
+        combined_pairs,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        passages,
+        splits,
+        copies,
+        generated_copies,
+        candidates,
+    )
+
+
 def _copied(pairs: pa.Table, *copies: Rows) -> list[Rejected]:
     """A Rejected for each pair of which a text stands on the other side of the split."""
     where = {row["text_id"]: row["copy_of"] for rows in copies for row in rows.as_dicts("text_id", "copy_of")}
@@ -153,10 +204,10 @@ def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
 
 
 def _answers_of_other_threads(
-    pairs: pa.Table, passages: Rows, threads_by_id: dict[str, Row], candidates: PerGroup
+    pairs: pa.Table, passages: Rows, threads_by_id: dict[str, Row], candidates: Rows
 ) -> list[Row]:
     """The human answers outside `threads_by_id` that a pair has as its rejected answer, or that a passage was cut
-    from, read from the candidates of the site.
+    from, read from the candidates of their sites.
 
     `passages`: a row for each question, with a list of passages. `threads_by_id`: question id -> thread.
     """
@@ -166,6 +217,8 @@ def _answers_of_other_threads(
     ids = pa.table({"answer_id": sorted(wanted - own_ids)})
     if not ids.num_rows:
         return []
+    sites = {site_of(answer) for answer in wanted - own_ids}
+    candidates = candidates.of([part for part in candidates.parts or () if group_of(part.key) in sites])
     with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
         query = f"""
             SELECT answer.* FROM (SELECT unnest(answers) AS answer FROM {read_parquet(candidates.paths)})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +48,14 @@ def find_related(
     wanted = np.array([place for place, key in enumerate(pool.ids) if key in asked], np.int64)
     for start in range(0, wanted.size, BLOCK):
         block = wanted[start : start + BLOCK]
-        yield _related_batch(pool, block, neighbours[block], similarities[block], negatives, seed)
+        yield related_batch(pool, block, neighbours[block], similarities[block], negatives, seed)
+
+
+class Answered(Protocol):
+    """The answers of each candidate, by its position."""
+
+    def __getitem__(self, position: int, /) -> list[tuple[str, int]]:
+        """(id, votes) of each of its answers, in their order."""
 
 
 class Pool(NamedTuple):
@@ -60,7 +67,7 @@ class Pool(NamedTuple):
     heads: list[str]
     sides: np.ndarray
     groups: np.ndarray
-    answers: list[list[tuple[str, int]]]
+    answers: Answered
 
 
 def _pool(candidates: PerGroup) -> Pool:
@@ -113,7 +120,7 @@ def check_embedding(embedding: str | Endpoint) -> None:
         )
 
 
-def _related_batch(
+def related_batch(
     pool: Pool, block: np.ndarray, neighbours: np.ndarray, similarities: np.ndarray, max_negatives: int, seed: int
 ) -> pa.RecordBatch:
     """The rows of RELATED for one block of questions.

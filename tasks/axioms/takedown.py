@@ -18,7 +18,7 @@ import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
-from tasks.axioms.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
+from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")

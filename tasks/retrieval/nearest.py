@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ def nearest_tfidf(
     unlike the others, and the smallest corpus has two texts). Left out are only the 33 commonest English words: longer
     lists of stop words hold some with a meaning (fire, interest, system).
     """
-    matrix = _tfidf(texts)
+    matrix = tfidf(texts)
 
     def within(own: Positions, apart: Positions) -> tuple[Positions, Scores]:
         rows = matrix[own]
@@ -73,11 +73,11 @@ def pairs_tfidf(texts: Sequence[str], at_least: float) -> Iterator[tuple[int, in
     """(i, j, cosine), i < j, of all texts whose TF-IDF cosine (as in `nearest_tfidf`) is `at_least` or more, which is
     above 0.
     """
-    matrix = _tfidf(texts)
+    matrix = tfidf(texts)
     right, rows, ask = matrix.T.tocsr(), np.arange(len(texts) if matrix.nnz else 0), 16
     while rows.size:
         ask, more = min(ask, len(texts)), []
-        for block in _blocks(rows, ask):
+        for block in blocks(rows, ask):
             row, column, score, floor = _largest(matrix[block], right, ask, DECIMALS)
             done = floor < at_least
             good = done[row] & (score >= at_least) & (block[row] < column)
@@ -89,7 +89,7 @@ def pairs_tfidf(texts: Sequence[str], at_least: float) -> Iterator[tuple[int, in
 def pairs_dense(vectors: Scores, at_least: float) -> Iterator[tuple[int, int, float]]:
     """(i, j, cosine), i < j, of all vectors whose cosine (as in `nearest_dense`) is `at_least` or more."""
     unit = _unit(vectors)
-    for block in _blocks(np.arange(len(unit)), len(unit)):
+    for block in blocks(np.arange(len(unit)), len(unit)):
         for row, cells in zip(block.tolist(), unit[block] @ unit.T, strict=True):
             near = np.flatnonzero(cells >= at_least - NOISE)
             near, exact = _exact(unit, row, near[near > row], math.inf)
@@ -97,17 +97,18 @@ def pairs_dense(vectors: Scores, at_least: float) -> Iterator[tuple[int, int, fl
             yield from zip(repeat(row), near[alike].tolist(), exact[alike].tolist())
 
 
-def _tfidf(texts: Sequence[str]) -> csr_matrix:
+def tfidf(texts: Iterable[str]) -> csr_matrix:
     """TF-IDF weights (texts, words) as float32, the weight of a word being (1 + log tf) * idf.
 
     Each row has length 1, or 0 for a text without words.
     """
     weights, words = count_words(texts)
+    size = weights.shape[0]
     with_word = np.bincount(weights.indices, minlength=len(words))
-    idf = (np.log((1 + len(texts)) / (1 + with_word)) + 1).astype(np.float32)
+    idf = (np.log((1 + size) / (1 + with_word)) + 1).astype(np.float32)
     weights.data = (1 + np.log(weights.data)) * idf[weights.indices]
-    rows = np.repeat(np.arange(len(texts)), np.diff(weights.indptr))
-    lengths = np.sqrt(np.bincount(rows, weights.data.astype(np.float64) ** 2, minlength=len(texts)))
+    rows = np.repeat(np.arange(size), np.diff(weights.indptr))
+    lengths = np.sqrt(np.bincount(rows, weights.data.astype(np.float64) ** 2, minlength=size))
     weights.data /= lengths[rows].astype(np.float32)
     return weights
 
@@ -125,7 +126,7 @@ def top_products(
     rows, ask = np.arange(left.shape[0] if right.nnz else 0), 2 * k + 8
     while rows.size:
         ask, short = min(ask, right.shape[1]), []
-        for block in _blocks(rows, ask):
+        for block in blocks(rows, ask):
             row, column, score, floor = _largest(left[block], right, ask, decimals)
             good = (score > 0) & usable(block[row], column, score)
             settled = np.bincount(row[good & (score > floor[row])], minlength=block.size) >= k
@@ -176,7 +177,7 @@ def nearest_dense(
     def within(own: Positions, apart: Positions) -> tuple[Positions, Scores]:
         rows = unit[own]
         columns, scores = padded(own.size, k)
-        for block in _blocks(np.arange(own.size), own.size):
+        for block in blocks(np.arange(own.size), own.size):
             products = rows[block] @ rows.T
             products[apart[block][:, None] == apart[None, :]] = -1
             for row, cells in zip(block, products, strict=True):
@@ -219,7 +220,7 @@ def padded(rows: int, k: int) -> tuple[Positions, Scores]:
     return np.full((rows, k), -1, np.int64), np.zeros((rows, k), np.float32)
 
 
-def _blocks(rows: Positions, cells: int) -> Iterator[Positions]:
+def blocks(rows: Positions, cells: int) -> Iterator[Positions]:
     """`rows` in order, in blocks that need at most CELLS cells; at least one row is in a block.
 
     `cells`: the number of cells that one row needs.

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from longform.artifacts.rows import read_parquet
 from longform.engine.at_most import Sizes, bound_by, longest
-from longform.engine.stage import AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
+from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, StageContext, stage
 from longform.errors import UsageError
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
@@ -45,7 +45,7 @@ def judge_negatives(
     context: StageContext,
     related: Rows,
     threads: Rows,
-    candidates: PerGroup,
+    candidates: AllRows,
     *,
     model: Endpoint | None,
     prompt: Prompt | None,
@@ -57,9 +57,9 @@ def judge_negatives(
     `model`, else by whether the score that the cross-encoder `encoder` gives is more than `above`. A Rejected for a
     negative without a usable reply.
 
-    `threads`: the questions; `candidates`: the questions whose answers are the negatives. `characters`: of longer texts
-    the judge gets the beginning (see `shown`); a cross-encoder cuts at a limit of its own, too. UsageError if there is
-    no judge, or the cross-encoder cannot be loaded.
+    `threads`: the questions; `candidates`: those of all sites, whose answers the negatives are. `characters`: of longer
+    texts the judge gets the beginning (see `shown`); a cross-encoder cuts at a limit of its own, too. UsageError if
+    there is no judge, or the cross-encoder cannot be loaded.
     """
     items = _items(related, threads, candidates)
     if model and prompt:
@@ -70,7 +70,7 @@ def judge_negatives(
         raise UsageError("There is no judge of negatives: set negatives_judge to an endpoint or a cross-encoder.")
 
 
-def _items(related: Rows, threads: Rows, candidates: PerGroup) -> Iterator[Item]:
+def _items(related: Rows, threads: Rows, candidates: AllRows) -> Iterator[Item]:
     """Each hard negative of each question, with the id of its verdict and both texts, in the order of the questions."""
     asked = list(related.as_dicts("question_id", "negatives"))
     questions = {thread["question_id"]: thread for thread in threads.as_dicts(*ASKED)}
@@ -82,7 +82,7 @@ def _items(related: Rows, threads: Rows, candidates: PerGroup) -> Iterator[Item]
             yield f"{row['question_id']} {negative['answer_id']}", question, answer, negative
 
 
-def _texts(candidates: PerGroup, ids: Iterable[str]) -> dict[str, str]:
+def _texts(candidates: AllRows, ids: Iterable[str]) -> dict[str, str]:
     """id -> text of those answers to the candidates that have these ids."""
     wanted = pa.table({"answer_id": pa.array(sorted(ids), pa.string())})
     if not wanted.num_rows:

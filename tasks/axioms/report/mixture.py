@@ -31,8 +31,8 @@ WEIGHING = (
 )
 BY_MEMORY = (
     "Accuracy on test of whoever scores a text by how often train prefers it, less how often train rejects it, and "
-    "reads nothing; a tie counts half. Of texts that train does not hold this is 50 %; a version is not published where "
-    "an axiom is further from it than chance explains (gate memorised)."
+    "reads nothing; a tie counts half. Of texts that train does not hold this is 50 %; a version is not published "
+    "where an axiom is further from it than chance explains (gate memorised)."
 )
 BY_LENGTH = (
     "Accuracy of whoever calls the longer text (in characters) the better one and reads neither; a tie counts half. "

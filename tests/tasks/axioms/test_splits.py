@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.axioms.splits import assign
+from tasks.axioms.sealed.splits import assign
 
 DAY = datetime(2020, 1, 1, tzinfo=UTC)
 

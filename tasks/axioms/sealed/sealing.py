@@ -18,7 +18,7 @@ from longform.artifacts.rows import read_parquet
 from longform.engine.at_most import unbounded
 from longform.engine.stage import AllRows, AtMost, Row, Rows, StageContext, stage
 from schemas.axioms import CANDIDATES, COPIES, TEXTS
-from tasks.axioms.same import head
+from tasks.axioms.sealed.same import head
 
 ANSWER = ("answer_id", "text", "votes", "created", "author_id", "author", "licence", "scrubbed")
 Text = tuple[str, str, str, datetime | None, int]

@@ -10,7 +10,7 @@ from xxhash import xxh3_64_intdigest
 
 from longform.engine.stage import AllRows, Row, StageContext, stage
 from schemas.axioms import SPLITS
-from tasks.axioms.same import groups, ranks, site_of
+from tasks.axioms.sealed.same import groups, ranks, site_of
 
 
 @stage(SPLITS, revision=2)
