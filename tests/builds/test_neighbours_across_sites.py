@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from axioms_builds import Silent, build_axioms
-from sklearn.feature_extraction.text import TfidfVectorizer
 from standin_server import serve
 from two_sites import contents
 
@@ -124,6 +123,8 @@ def agrees_with_all_cosines(related: pd.DataFrame, candidates: pd.DataFrame, cos
 
 def test_neighbours_are_the_nearest_of_all_sites_on_the_side(home: Path, version: Version) -> None:
     candidates = stage(home, version, "list_candidates")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     made = TfidfVectorizer(token_pattern=r"\w+", stop_words=list(STOP_WORDS), sublinear_tf=True).fit_transform(
         candidates["head"]
     )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from tasks.retrieval.counts import STOP_WORDS
 from tasks.retrieval.dense import write_vectors
@@ -16,6 +15,8 @@ K, BELOW = 4, 0.9
 
 
 def cosines_of_words(texts):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     made = TfidfVectorizer(token_pattern=r"\w+", stop_words=list(STOP_WORDS), sublinear_tf=True).fit_transform(texts)
     return (made @ made.T).toarray()
 
