@@ -2,6 +2,7 @@
 # make test    lint and the tests of functions, stages and small builds (minutes)
 # make check   kills, databases, Prefect's server, Dask, installations, benchmarks, the documented commands (half an hour)
 # make test-ray  the tests of the runner ray, with its extra, which is large
+# make test-train  TRL's trainers on a published version, in an environment of their own (.venv-train, 2.4 GB)
 # make soak    the checks at full size, and properties with examples never drawn before (an hour or two)
 # make format  put the code in its form
 # make server  Prefect's server and its page; PREFECT_API_DATABASE_CONNECTION_URL names its database, else SQLite
@@ -14,7 +15,7 @@ PREFECT := DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/prefect 
 worker: export PREFECT_API_URL ?= http://127.0.0.1:4200/api
 
 quick check soak: export PYTHONDONTWRITEBYTECODE =
-.PHONY: demo test quick check test-ray soak lint format server worker clean
+.PHONY: demo test quick check test-ray test-train soak lint format server worker clean
 
 demo: .venv/.installed
 	@$(BIN)/longform build axioms
@@ -23,7 +24,7 @@ test: .venv/.installed-dev
 	@$(MAKE) -j 2 --no-print-directory lint quick
 
 quick:
-	$(BIN)/pytest -n 3 --dist loadfile -m "not soak and not check"
+	$(BIN)/pytest -n 3 --dist loadfile -m "not soak and not check and not train"
 
 check: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist loadfile -m "check and not soak"
@@ -32,9 +33,12 @@ test-ray: .venv/.installed-dev
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[ray]"
 	$(BIN)/pytest tests/builds/test_engines.py -k ray
 
+test-train: .venv-train/.installed
+	.venv-train/bin/pytest -m train tests/tasks/axioms/test_trainers.py
+
 soak: .venv/.installed-dev
 	$(BIN)/pytest -m soak -s
-	$(BIN)/pytest -n 2 --dist loadfile -m "not soak" --hypothesis-profile soak
+	$(BIN)/pytest -n 2 --dist loadfile -m "not soak and not train" --hypothesis-profile soak
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
@@ -70,5 +74,11 @@ format: .venv/.installed-dev
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
+.venv-train/.installed: pyproject.toml constraints.txt
+	@test -x .venv-train/bin/python || $(PYTHON) -m venv .venv-train
+	@echo "installing trainers into .venv-train (minutes, once; torch as pip finds it, its CPU build is enough)"
+	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[train]" hypothesis pytest
+	@touch $@
+
 clean:
-	rm -rf .venv data/stages data/datasets data/llm data/runs data/locks
+	rm -rf .venv .venv-train data/stages data/datasets data/llm data/runs data/locks

@@ -8,26 +8,41 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.endpoints import ModelSettings, endpoint_of, endpoint_of_stage
+from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from longform.engine.stage import Builder
+from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
+from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.exports import EXPORTS as EXPORTS
+from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
-from tasks.axioms.published import assemble_pairs
+from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
+from tasks.axioms.published import assemble_pairs, assemble_pairs_across_sites
 from tasks.axioms.questions import attribute_posts, select_questions
 from tasks.axioms.related import check_embedding, find_related, retrieve_passages
-from tasks.axioms.splits import assign_splits, sign_questions
+from tasks.axioms.report.examples import examples
+from tasks.axioms.report.mixture import mixture_tables
+from tasks.axioms.report.negatives import judged_negatives
+from tasks.axioms.report.plots import figures
+from tasks.axioms.sealed.same import find_paraphrases, find_same, sign_questions
+from tasks.axioms.sealed.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
+from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
+from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
+from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, taken_down
+from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 from tasks.text.scrub import REGIONS
@@ -73,6 +88,8 @@ TERMS = {
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
+JUDGE = judge_negatives.name
+PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative")
 
 
 class AxiomsConfig(ModelSettings):
@@ -102,7 +119,8 @@ class AxiomsConfig(ModelSettings):
             "agreement (downloaded under it by someone who decided that this use fits); see docs/data-policy.md"
         ),
     )
-    seed: int = Field(0, description="of every draw: hard negatives, caps, splits")
+    seed: int = Field(0, description="of every draw: hard negatives, caps")
+    split_seed: int = Field(0, description="of the splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each site: a pilot")
     min_answers: int = Field(2, ge=2, description="answers a question must have")
     min_vote_ratio: float = Field(1.3, ge=1, description="some answer must have this many times another's votes")
@@ -111,10 +129,27 @@ class AxiomsConfig(ModelSettings):
     questions_per_site: int = Field(97_646, ge=1, description="larger sites are subsampled to this many questions")
     pairs_per_question: int | None = Field(None, ge=1, description="axiom 0: at most this many pairs a question")
     neighbours: int = Field(10, ge=1, le=100, description="axiom 1: related questions looked at")
+    neighbours_across_sites: bool = Field(
+        False,
+        description="axiom 1: related questions of all sites, not of its own; a site added then changes them all",
+    )
     paraphrase_similarity: Share = Field(0.8, description="axiom 1: questions at least this similar are paraphrases")
     negatives: int = Field(40, ge=1, description="axiom 1: hard negatives a question, at most")
     negatives_with_all_answers: bool = Field(
         False, description="axiom 1: pair each negative with every answer, not one"
+    )
+    negatives_judge: EndpointName | None = Field(
+        None,
+        description="axiom 1: judges whether a hard negative answers the question after all, which leaves it out: an "
+        "endpoint, or a cross-encoder of sentence-transformers; unset, as in the paper: nobody judges",
+    )
+    negatives_answer_above: Share = Field(
+        0.5, description="axiom 1: a negative with a higher score of the cross-encoder answers the question"
+    )
+    text_characters: int = Field(
+        30_000,
+        ge=1_000,
+        description="a longer question, answer or passage is cut in prompts, and marked; no post of the site is longer",
     )
     passages: int = Field(5, ge=1, le=50, description="axiom 2: passages an open-book answer is given")
     passage_words: int = Field(120, ge=20, description="axiom 2: words of a passage, about")
@@ -137,6 +172,21 @@ class AxiomsConfig(ModelSettings):
             raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
         return self
 
+    @model_validator(mode="after")
+    def judge_has_one_setting(self) -> Self:
+        """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
+        if JUDGE in self.stages and self.stages[JUDGE].model:
+            raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        return self
+
+    def endpoint_name(self, stage: str) -> str | None:
+        """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
+        names a cross-encoder.
+        """
+        if stage != JUDGE:
+            return super().endpoint_name(stage)
+        return self.negatives_judge if self.negatives_judge in (OFFLINE_ENDPOINT.name, *self.endpoints) else None
+
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     """Call the stages of the axioms dataset in order, and last `set_publication`, with the settings of `config`.
@@ -145,15 +195,14 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     UsageError or SourceError if a setting names an endpoint, a prompt or a dump that cannot be used. A `Method` with
     `until` ends the calls early, with UntilReached.
     """
-    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES if config.endpoint_name(stage)}
     embedding = (
         endpoint_of(config.embedding, config.endpoints) if config.embedding in config.endpoints else config.embedding
     )
     check_embedding(embedding)
+    encoder = judging_encoder(config, builder)
     folders = prompt_folders(config.prompts, PROMPTS)
-    prompt = {
-        name: load_prompt(f"axioms/{name}", *folders) for name in ("open_book", "closed_book", "corrupt", "combine")
-    }
+    prompt = {name: load_prompt(f"axioms/{name}", *folders) for name in PROMPT_NAMES}
 
     dumps = open_dumps(config.dump, config.site, config.retrieved_at, builder.digests)
     takedowns = taken_down(builder.store.home, {dump.group for dump in dumps})
@@ -169,31 +218,61 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         wiki=config.wiki,
         questions_per_site=min(config.questions_per_site, config.limit or config.questions_per_site),
     )
-    authors = attribute_posts(builder, kept)
-    signed = sign_questions(builder, kept)
-    splits = assign_splits(
-        builder, signed, test_share=config.test_share, similarity=config.duplicate_similarity, seed=config.seed
-    )
+    sites = list(dict.fromkeys(dump.group for dump in dumps))
+    signed = sign_questions(builder, threads, kept, others=config.questions_per_site)
+    paraphrases = find_paraphrases(builder, signed, embedding=embedding, at_least=config.paraphrase_similarity)
+    duplicates = join_duplicates(builder, posts, read_links(builder, open_links(dumps, builder.digests)))
+    same = find_same(builder, signed, paraphrases, duplicates, similarity=config.duplicate_similarity, sites=sites)
+    splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
+    authors = attribute_posts(builder, threads, splits)
+    texts = list_texts(builder, threads, splits, words=config.passage_words)
+    copies = find_copies(builder, texts, sites=sites)
+    candidates = list_candidates(builder, threads, splits, copies)
 
     by_votes = pair_by_votes(builder, kept, pairs_per_question=config.pairs_per_question, seed=config.seed)
-    related = find_related(
+    related = (find_related_across_sites if config.neighbours_across_sites else find_related)(
         builder,
         kept,
+        candidates,
         embedding=embedding,
         k=config.neighbours,
         below=config.paraphrase_similarity,
         negatives=config.negatives,
         seed=config.seed,
     )
-    by_relevance = pair_with_related(
-        builder, related, kept, with_all_answers=config.negatives_with_all_answers, seed=config.seed
-    )
+    most = config.text_characters
+    drawn, verdicts = related, None
+    if config.negatives_judge is not None:
+        verdicts = judge_negatives(
+            builder,
+            drawn,
+            kept,
+            candidates,
+            model=model.get(JUDGE),
+            prompt=None if encoder else prompt["judge_negative"],
+            encoder=encoder,
+            above=config.negatives_answer_above if encoder else None,
+            characters=most,
+        )
+        related = keep_negatives(builder, drawn, verdicts)
+    all_answers = config.negatives_with_all_answers
+    by_relevance = pair_with_related(builder, related, kept, with_all_answers=all_answers, seed=config.seed)
 
-    passages = retrieve_passages(builder, kept, passages=config.passages, words=config.passage_words)
-    open_book = answer_open_book(builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"])
-    closed_book = answer_closed_book(builder, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"])
+    passages = retrieve_passages(builder, kept, candidates, passages=config.passages, words=config.passage_words)
+    open_book = answer_open_book(
+        builder, kept, passages, model=model["answer_open_book"], prompt=prompt["open_book"], characters=most
+    )
+    closed_book = answer_closed_book(
+        builder, kept, model=model["answer_closed_book"], prompt=prompt["closed_book"], characters=most
+    )
     corrupted = corrupt_answers(
-        builder, open_book, kept, passages, model=model["corrupt_answers"], prompt=prompt["corrupt"]
+        builder,
+        open_book,
+        kept,
+        passages,
+        model=model["corrupt_answers"],
+        prompt=prompt["corrupt"],
+        characters=most,
     )
     by_grounding = pair_generated(builder, kept, open_book, closed_book, corrupted)
 
@@ -202,13 +281,17 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         kept,
         model=model["combine_answers"],
         prompt=prompt["combine"],
+        characters=most,
         above=config.utilization_above,
         below=config.utilization_below,
         n=config.utilization_words,
     )
     by_thoroughness = pair_combined(builder, kept, combined, splits)
 
-    pairs = assemble_pairs(
+    generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
+    generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
+
+    pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
         kept,
         by_votes,
@@ -221,8 +304,50 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         combined,
         passages,
         splits,
-        kept,
+        copies,
+        generated_copies,
+        candidates,
     )
-    published = [Table("pairs", pairs, apart=("overlap",))]
+    chats = view_as_chats(builder, pairs, seed=config.seed)
+    published = [
+        Table("pairs", pairs, apart=("overlap",)),
+        Table("preference", chats, view=True),
+        Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
+        Table("preference_text", view_as_texts(builder, chats), view=True),
+    ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
-    set_publication(builder, about, published, authors, tables=lambda: tables(kept, pairs), audits=AUDITS)
+    set_publication(
+        builder,
+        about,
+        published,
+        authors,
+        tables=lambda: [
+            *tables(kept, pairs),
+            *mixture_tables(pairs, chats),
+            *(
+                [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
+                if verdicts
+                else []
+            ),
+        ],
+        figures=lambda: figures(pairs),
+        examples=lambda: examples(pairs, authors),
+        audits=AUDITS,
+        languages=lambda: languages_of(kept, ["title", "text"]),
+    )
+
+
+def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:
+    """The cross-encoder that judges negatives; None if an endpoint or nobody does. UsageError if the package
+    sentence-transformers is not installed. Nothing is loaded.
+    """
+    name = config.negatives_judge
+    if name is None or config.endpoint_name(JUDGE):
+        return None
+    if not has_cross_encoders():
+        raise UsageError(
+            f'negatives_judge = "{name}" names no endpoint, so a cross-encoder of sentence-transformers, which is not '
+            'installed: install the extra with `pip install -c constraints.txt -e ".[dense]"`, or add '
+            f"[endpoints.{name}] to the configuration."
+        )
+    return cross_encoder(name, builder.digests)

@@ -44,11 +44,26 @@ PASSAGES = table(
 )
 
 GENERATED = (
+    column("cut", pa.list_(pa.string()), "ids of the texts of which the prompt held only the beginning"),
     column("response", pa.string(), "key of the model's response"),
     column("prompt", pa.string(), "name of the prompt file"),
     column("prompt_hash", pa.string(), "hash of the prompt file"),
     column("endpoint", pa.string(), "name of the endpoint"),
     column("model", pa.string(), "model that answered, as it named itself"),
+)
+
+VERDICTS = table(
+    "verdicts",
+    column("verdict_id", pa.string(), "<question_id> <answer_id>"),
+    column("question_id", pa.string(), "the question that was judged"),
+    column("answer_id", pa.string(), "a hard negative of it: an answer to the related question"),
+    column("related_question_id", pa.string(), "the related question"),
+    column("answers", pa.bool_(), "whether the answer answers the question after all"),
+    column("score", pa.float64(), "of a cross-encoder, in [0, 1]; null for an endpoint", null=True),
+    *(field.with_nullable(field.name not in ("cut", "model")) for field in GENERATED),
+    key="verdict_id",
+    cut="question_id",
+    parents={"question_id": []},
 )
 
 ANSWERS = table(
@@ -81,7 +96,7 @@ COMBINED = table(
     column("combined_id", pa.string(), "hash of question and response"),
     column("question_id", pa.string(), "parent: threads.question_id"),
     column("first_id", pa.string(), "the answer with most votes"),
-    column("second_id", pa.string(), "the answer with the next most votes"),
+    column("second_id", pa.string(), "the answer with the next most votes, by another author"),
     column("text", pa.string(), "the combined answer"),
     column("utilization", pa.float64(), "share of the n-grams of each answer that it uses, summed: in [0, 2]"),
     *GENERATED,
@@ -93,16 +108,92 @@ SIGNATURES = table(
     "signatures",
     column("question_id", pa.string(), "parent: threads.question_id"),
     column("created", MOMENT, "when the question was asked, UTC"),
+    column("head", pa.string(), "title and the beginning of the text, by which similar questions are found"),
     column("shingles", pa.list_(pa.uint64()), "hashes of the word 3-grams of title and text, sorted, each once"),
     key="question_id",
+)
+
+PARAPHRASES = table(
+    "paraphrases",
+    column("paraphrase_id", pa.string(), "<question_id> <other_id>"),
+    column("question_id", pa.string(), "a question"),
+    column("other_id", pa.string(), "a question of the same site"),
+    column("similarity", pa.float32(), "cosine similarity of the two, at or above the paraphrase bound"),
+    key="paraphrase_id",
+    cut="question_id",
+    parents={"question_id": []},
+)
+
+SAME = table(
+    "same",
+    column("same_id", pa.string(), "<question_id> <same_as>"),
+    column("question_id", pa.string(), "the later of two questions that count as the same"),
+    column("same_as", pa.string(), "the earlier one: of a site named earlier, else asked earlier"),
+    column("reasons", pa.list_(pa.string()), "declared (by the site), near-duplicate, paraphrase"),
+    column("similarity", pa.float32(), "cosine similarity of paraphrases", null=True),
+    key="same_id",
+    cut="question_id",
+    parents={"question_id": []},
 )
 
 SPLITS = table(
     "splits",
     column("question_id", pa.string(), "parent: signatures.question_id"),
     column("split", pa.string(), "train, test or overlap"),
-    column("duplicate_of", pa.list_(pa.string()), "earlier near-duplicates, whose split it shares"),
+    column("duplicate_of", pa.list_(pa.string()), "earlier questions that count as the same, whose split it shares"),
+    column("group", pa.string(), "the first of all questions that it is the same as, directly or by others"),
     key="question_id",
+)
+
+TEXTS = table(
+    "texts",
+    column("text_id", pa.string(), "<answer id> of a whole text, <answer id>#<position> of a passage"),
+    column("question_id", pa.string(), "the question of the thread"),
+    column("split", pa.string(), "train, test or overlap"),
+    column("created", MOMENT, "when the post was written, UTC; null for generated answers", null=True),
+    column("hash", pa.uint64(), "of its words, by which equal texts are found"),
+    key="text_id",
+    cut="question_id",
+    parents={"question_id": []},
+    level=1,
+)
+
+COPIES = table(
+    "copies",
+    column("text_id", pa.string(), "a text that stands on the other side of the split first"),
+    column("question_id", pa.string(), "the question of its thread"),
+    column("copy_of", pa.string(), "the text on the other side"),
+    key="text_id",
+    cut="question_id",
+    parents={"text_id": []},
+)
+
+OF_CANDIDATE = pa.struct(
+    [
+        column("answer_id", pa.string(), "<site>/<upstream id>"),
+        column("text", pa.string(), "Markdown"),
+        column("votes", pa.int32(), "upvotes minus downvotes"),
+        column("created", MOMENT, "UTC"),
+        column("author_id", pa.string(), "upstream user id", null=True),
+        column("author", pa.string(), "display name, where known", null=True),
+        column("licence", pa.string(), "of the answer"),
+        column("scrubbed", pa.int32(), "mail addresses, phone numbers and handles replaced"),
+        column("copied", pa.list_(pa.int32()), "passages whose text stands on the other side, by position"),
+    ]
+)
+
+CANDIDATES = table(
+    "candidates",
+    column("candidate_id", pa.string(), "id of a question whose answers may be shown with other questions"),
+    column("split", pa.string(), "the side on which they may"),
+    column("group", pa.string(), "the first question that it is the same as, itself if there is none"),
+    column("title", pa.string(), "title, plain text"),
+    column("head", pa.string(), "title and the beginning of the text, by which similar questions are found"),
+    column("created", MOMENT, "when the question was asked, UTC"),
+    column("answers", pa.list_(OF_CANDIDATE), "those whose text does not stand on the other side"),
+    key="candidate_id",
+    parents={"question_id": []},
+    level=1,
 )
 
 PAIR_IDS = table(
@@ -122,6 +213,8 @@ PAIR_IDS = table(
     column("rejected_source", pa.string(), "human, closed_book, corrupted"),
     column("preferred_votes", pa.int32(), "raw votes; human answers only", null=True),
     column("rejected_votes", pa.int32(), "raw votes; human answers only", null=True),
+    column("related_question_id", pa.string(), "axiom 1: the question that the rejected answer answers", null=True),
+    column("related_similarity", pa.float32(), "axiom 1: cosine similarity of the two questions", null=True),
     key="pair_id",
     cut="question_id",
 )
@@ -135,6 +228,7 @@ def _side(name: str) -> tuple[pa.Field, ...]:
         column(f"{name}_source", pa.string(), "human, open_book, closed_book, corrupted or combined"),
         column(f"{name}_votes", pa.int32(), "raw votes; human answers only", null=True),
         column(f"{name}_url", pa.string(), "permalink; human answers only", null=True),
+        column(f"{name}_created", MOMENT, "when it was written, UTC; human answers only", null=True),
         column(f"{name}_author", pa.string(), "display name; human answers only, where known", null=True),
         column(f"{name}_author_url", pa.string(), "author's profile; human answers only, where known", null=True),
         column(f"{name}_licence", pa.string(), "licence of the answer, or of the human texts it was generated from"),
@@ -148,6 +242,11 @@ def _side(name: str) -> tuple[pa.Field, ...]:
             pa.int32(),
             "mail addresses, phone numbers and handles replaced in a human answer; null for generated ones",
             null=True,
+        ),
+        column(
+            f"{name}_cut",
+            pa.list_(pa.string()),
+            "posts, passages and answers of which the prompt of a generated answer held only the beginning",
         ),
         column(f"{name}_response", pa.string(), "key of the model's response; generated only", null=True),
         column(f"{name}_prompt", pa.string(), "prompt name@hash; generated only", null=True),
@@ -169,6 +268,8 @@ PAIRS = table(
     column("evidence_ids", pa.list_(pa.string()), "ids of these passages, <answer id>#<position>"),
     *_side("preferred"),
     *_side("rejected"),
+    column("related_question_id", pa.string(), "axiom 1: the question that the rejected answer answers", null=True),
+    column("related_similarity", pa.float32(), "axiom 1: cosine similarity of the two questions", null=True),
     column("axiom", pa.int8(), "0 usefulness, 1 relevance, 2 groundedness, 3 truthfulness, 5 thoroughness"),
     column("pair_type", pa.string(), "preferred source > rejected source"),
     column(
@@ -181,6 +282,7 @@ PAIRS = table(
     column("site", pa.string(), "current host name of the site"),
     column("tags", pa.list_(pa.string()), "tags of the question"),
     column("question_url", pa.string(), "permalink of the question"),
+    column("question_created", MOMENT, "when it was asked, UTC"),
     column("question_author", pa.string(), "display name of the asker, where known", null=True),
     column("question_author_url", pa.string(), "address of the asker's profile, where known", null=True),
     column("question_licence", pa.string(), "licence of the question, e.g. CC BY-SA 4.0"),
@@ -206,4 +308,45 @@ ATTRIBUTION = table(
     column("scrubbed", pa.int32(), "mail addresses, phone numbers and handles replaced in title and text"),
     key="post_id",
     cut="question_id",
+    parents={"question_id": []},
 )
+
+MESSAGE = pa.struct(
+    [
+        column("role", pa.string(), "user or assistant"),
+        column("content", pa.string(), "text, Markdown"),
+    ]
+)
+
+
+def _preference(name: str, text: pa.DataType, form: tuple[str, str]) -> pa.Schema:
+    """The schema of the pairs as trainers read them: `text` is the type of prompt, chosen and rejected, `form` what a
+    prompt is and what an answer is. The provenance columns of PAIRS follow; those of the preferred answer begin with
+    `chosen`.
+    """
+    shown = {"question", "evidence", "preferred", "rejected"}
+    own = (
+        column("pair_id", pa.string(), "of the pair, in the config pairs"),
+        column("question_id", pa.string(), "<site>/<upstream id>"),
+        column("prompt", text, f"{form[0]}: the question; where the pair has evidence its passages follow, numbered"),
+        column("chosen", text, f"{form[1]}: the preferred answer"),
+        column("rejected", text, f"{form[1]}: the other answer"),
+        PAIRS.field("margin"),
+        PAIRS.field("axiom"),
+        PAIRS.field("pair_type"),
+        PAIRS.field("split"),
+        column("weight", pa.float64(), "1 / number of rows of its question: the weights of a question sum to 1"),
+        column("draw", pa.int32(), "place, from 1, in the order in which the pairs of its question are drawn"),
+        column("chosen_tokens", pa.int32(), "estimated tokens of prompt and preferred answer together"),
+        column("rejected_tokens", pa.int32(), "estimated tokens of prompt and other answer together"),
+    )
+    carried = (
+        field.with_name(field.name.replace("preferred_", "chosen_"))
+        for field in PAIRS
+        if field.name not in shown | {field.name for field in own}
+    )
+    return table(name, *own, *carried, key="pair_id", cut="question_id")
+
+
+PREFERENCE = _preference("preference", pa.list_(MESSAGE), ("a user's message", "an assistant's message"))
+PREFERENCE_TEXT = _preference("preference_text", pa.string(), ("text that ends with an empty line", "text"))

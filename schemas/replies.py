@@ -41,6 +41,14 @@ def _as_word(value: object) -> object:
     return " ".join(value.replace("_", " ").split()).strip(" .\"'*`").lower() if isinstance(value, str) else value
 
 
+class Relevance(Reply):
+    """Whether an answer that was written to another question answers this one (Axiomatic Preference Modeling, axiom
+    1).
+    """
+
+    verdict: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
+
+
 class Entailment(Reply):
     """Whether evidence says what a claim says (ExpertQA, section 5: AutoAIS)."""
 

@@ -18,17 +18,25 @@ if TYPE_CHECKING:
     from tasks.publishing.exports import Format
 
 app = typer.Typer()
+CONFIG_HELP = (
+    "expertqa: whose split, random or domain; axioms: preference, preference_sampled or preference_text; else the first"
+)
 
 
 @app.command()
 def export(
     address: Address,
-    form: Annotated[str, typer.Option("--format", metavar="F", help="expertqa-jsonl, chat-jsonl, entailment-jsonl")],
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="the file to write")],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="F", help="expertqa: expertqa-jsonl, chat-jsonl, entailment-jsonl; axioms has only one"
+        ),
+    ] = None,
     split: Annotated[
         str | None, typer.Option("--split", metavar="S", help="train, validation or test; expertqa-jsonl: else all")
     ] = None,
-    config: Annotated[str, typer.Option("--config", metavar="C", help="whose split: random or domain")] = "random",
+    config: Annotated[str | None, typer.Option("--config", metavar="C", help=CONFIG_HELP)] = None,
     estimates: Annotated[
         bool, typer.Option("--estimates", help="expertqa-jsonl: AutoAIS and FActScore of each claim")
     ] = False,
@@ -37,14 +45,16 @@ def export(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Write a version as JSONL: in the form it is released in, as chats, or as claims with evidence."""
+    """Write a version as JSONL: in the form it is released in, as chats, as claims with evidence, or as preference
+    pairs for trainers.
+    """
     from tasks.publishing.exports import Export
 
     options = frozenset(name for name, chosen in (("estimates", estimates), ("imported", imported)) if chosen)
-    format = _format(address, form, split, config, options)
+    form, format = _format(address, form, split, config, options)
     _check_target(to, force)
-    asked = Export(*version_at(address, home), split or format.split, config, options)
-    of_split = f" of split {asked.split} ({config})" if asked.split else ""
+    asked = Export(*version_at(address, home), split or format.split, config or format.configs[0], options)
+    of_split = f" of split {asked.split} ({asked.config})" if asked.split else ""
     empty_message = f"{asked.label} has nothing to export as {form}{of_split}"
     written = _write(to, map(format.line, format.rows(asked)), lambda: f"{empty_message}{_why(asked.left_out)}.")
     left_out = dict(sorted(asked.left_out.items()))
@@ -58,15 +68,22 @@ def export(
         print(f"  {number:,} left out: {reason}", file=sys.stderr)
 
 
-def _format(address: str, form: str, split: str | None, config: str, options: frozenset[str]) -> Format:
-    """The format named `form` (--format) of the address's dataset. UsageError if there is no such dataset, or it has
-    no formats, lacks this one, or if the split, the config or an option does not go with it.
+def _format(
+    address: str, form: str | None, split: str | None, config: str | None, options: frozenset[str]
+) -> tuple[str, Format]:
+    """(name, format) of the format `form` (--format) of the address's dataset; None means the only one. UsageError if
+    there is no such dataset, or it has no formats, several and none is named, lacks this one, or if the split, the
+    config or an option does not go with it.
     """
     formats = {name: getattr(module_of(name), "EXPORTS", {}) for name in DATASETS}
     known = formats[checked_name(address.partition("@")[0])]
     if not known:
         others = " or ".join(name for name, of in formats.items() if of)
         raise UsageError(f'"{address}" has no exports: name a version of {others}.')
+    if form is None:
+        if len(known) > 1:
+            raise UsageError(f"{address} has several exports: name one by --format; there is {', '.join(known)}.")
+        form = next(iter(known))
     _check_choice("format", form, known)
     format = known[form]
     _check_choice("split", split, format.splits)
@@ -74,7 +91,7 @@ def _format(address: str, form: str, split: str | None, config: str, options: fr
     for option in sorted(options - format.options):
         names = " or ".join(name for name, of in known.items() if option in of.options)
         raise UsageError(f"--{option} goes with --format {names}, not with {form}.")
-    return cast("Format", format)
+    return form, cast("Format", format)
 
 
 def _check_choice(option: str, value: str | None, choices: Iterable[str]) -> None:

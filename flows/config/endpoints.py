@@ -247,17 +247,25 @@ class ModelSettings(BaseModel):
                 )
         return self
 
+    def endpoint_name(self, stage: str) -> str | None:
+        """The name of the endpoint that a stage asks: `model` of its own table in [stages], else of the whole
+        configuration. A dataset whose stage has a setting of its own says None where that names no endpoint.
+        """
+        return getattr(self.stages.get(stage), "model", None) or self.model
 
-def _chosen(stage: str, config: ModelSettings, setting: Literal["model", "mode", "unbatched"]) -> str:
-    """The setting `model`, `mode` or `unbatched` of a stage: from its own table in [stages], else that of
-    the whole configuration.
+
+def _chosen(stage: str, config: ModelSettings, setting: Literal["mode", "unbatched"]) -> str:
+    """The setting `mode` or `unbatched` of a stage: from its own table in [stages], else that of the whole
+    configuration.
     """
     return str(getattr(config.stages.get(stage), setting, None) or getattr(config, setting))
 
 
 def endpoint_of_stage(stage: str, config: ModelSettings) -> Endpoint:
-    """The endpoint that a stage asks, by the configuration. UsageError if it names none of the endpoints."""
-    return endpoint_of(_chosen(stage, config, "model"), config.endpoints)
+    """The endpoint that a stage asks, by the configuration, which must name one for it. UsageError if it names none of
+    the endpoints.
+    """
+    return endpoint_of(str(config.endpoint_name(stage)), config.endpoints)
 
 
 def ceilings_of_stages(config: ModelSettings) -> dict[str, Ceilings]:
@@ -274,7 +282,8 @@ def ceilings_of_stages(config: ModelSettings) -> dict[str, Ceilings]:
 
 def batched(config: ModelSettings) -> frozenset[str]:
     """The names of the stages that send their requests through the provider's Batch API (mode = "batch")."""
-    return frozenset(stage for stage in config.MODEL_STAGES if _chosen(stage, config, "mode") == "batch")
+    asking = filter(config.endpoint_name, config.MODEL_STAGES)
+    return frozenset(stage for stage in asking if _chosen(stage, config, "mode") == "batch")
 
 
 def unbatched(config: ModelSettings) -> dict[str, str]:
@@ -301,5 +310,5 @@ def endpoints_used(config: ModelSettings) -> list[str]:
     """The endpoint names of all stages that ask a model, and the setting `embedding` if there is one (which need not
     name an endpoint); each once.
     """
-    models = [_chosen(stage, config, "model") for stage in config.MODEL_STAGES]
+    models = map(config.endpoint_name, config.MODEL_STAGES)
     return list(dict.fromkeys(filter(None, [*models, getattr(config, "embedding", None)])))

@@ -58,6 +58,11 @@ class Version:
         """
         return dict(self.manifest.get("configs") or {"default": self.manifest["splits"]})
 
+    @property
+    def views(self) -> set[str]:
+        """The configs whose rows are those of another config in another form."""
+        return set(self.manifest.get("views", ()))
+
     def files(self, config: str, split: str) -> list[Path]:
         """The Parquet files of a split of a config, sorted; empty if there are none."""
         folder = self.folder if config == next(iter(self.configs)) else self.folder / config

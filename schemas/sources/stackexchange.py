@@ -81,3 +81,25 @@ USERS = table(
     column("name", pa.string(), "display name"),
     key="user_id",
 )
+
+# PostLinks.xml, as far as a site closed a question as a duplicate of another
+LINKS = table(
+    "links",
+    column("link_id", pa.string(), "<site>/l<upstream id of the link>"),
+    column("question_id", pa.string(), "<site>/<upstream id> of the duplicate; its post may be deleted"),
+    column("duplicate_of", pa.string(), "<site>/<upstream id> of the original; its post may be deleted"),
+    column("created", MOMENT, "when it was linked, UTC"),
+    key="link_id",
+    cut="question_id",
+)
+
+DUPLICATES = table(
+    "duplicates",
+    column("duplicate_id", pa.string(), "<question_id> <duplicate_of>"),
+    column("question_id", pa.string(), "<site>/<upstream id> of a question that its site closed as a duplicate"),
+    column("duplicate_of", pa.string(), "<site>/<upstream id> of the question that it is a duplicate of"),
+    column("created", MOMENT, "when it was linked, UTC; null where only the question's text says it", null=True),
+    column("link_id", pa.string(), "the link; null where only the question's text says it", null=True),
+    key="duplicate_id",
+    cut="question_id",
+)

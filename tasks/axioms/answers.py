@@ -19,67 +19,72 @@ from schemas.replies import Corruption
 from tasks.answers import made_by, unanswered
 from tasks.axioms.utilization import outside_limits, utilization
 
-QUESTION_CHARACTERS = 8_000
-PASSAGE_CHARACTERS = 12_000
-ANSWER_CHARACTERS = 12_000
-MOST_CHARACTERS = {
-    "question": QUESTION_CHARACTERS,
-    "passages": PASSAGE_CHARACTERS,
-    **dict.fromkeys(("answer", "first", "second"), ANSWER_CHARACTERS),
-}
+CUT = "\n[the rest is cut]"  # ends a text of which a prompt holds only the beginning
 ASKED = ("question_id", "title", "text")  # columns of a thread
-TEXT_OF_PASSAGES = "passages.list.element.text"
+OF_PASSAGES = tuple(f"passages.list.element.{name}" for name in ("passage_id", "text"))
 
 
 def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -> list[Request]:
     """The longest request that a stage may send, in a list, by which its cost is bounded before a run: with the
-    question and the prompt's inputs named in `texts` at their maximal length, and as many passages as the stage that
-    found them keeps. `reply`: the class of a structured reply.
+    question and the prompt's inputs named in `texts` as long as `characters` lets them be, and as many passages as the
+    stage that found them keeps. `reply`: the class of a structured reply.
     """
-    inputs: dict[str, Any] = {name: longest(MOST_CHARACTERS[name]) for name in ("question", *texts)}
+    inputs: dict[str, Any] = {name: longest(sizes["characters"]) for name in ("question", *texts)}
     if "passages" in inputs:
         inputs["passages"] = [inputs["passages"]] * sizes.arguments_of("passages")["passages"]
     return [sizes["prompt"].request(sizes["model"], reply=reply, **inputs)]
 
 
-@stage(ANSWERS, revision=4, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
+@stage(ANSWERS, revision=5, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
 def answer_open_book(
-    context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
+    context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt, characters: int
 ) -> Iterator[Row | Rejected]:
     """LLM(P+, q): an answer to each question, written from numbered passages, which it cites. A Rejected for a
     question without a passage or without a usable reply. `passages`: a row for each of `threads`, in the same order.
+    `characters`: of longer texts the prompt holds the beginning (see `shown`).
     """
     items = []
-    evidence = passages.as_dicts("question_id", TEXT_OF_PASSAGES)
+    evidence = passages.as_dicts("question_id", *OF_PASSAGES)
     for thread, row in zip(threads.as_dicts(*ASKED), evidence, strict=True):
         if row["passages"]:
-            items.append((thread["question_id"], (thread, row["passages"])))
+            items.append((thread, row["passages"]))
         else:
             yield Rejected(thread["question_id"], "filtered", "no passage found")
     requests = (
-        (question, prompt.request(model, question=question_for_prompt(thread), passages=passages_for_prompt(evidence)))
-        for question, (thread, evidence) in items
+        (
+            (thread, evidence),
+            prompt.request(
+                model,
+                question=shown(question_text(thread), characters),
+                passages=[shown(passage["text"], characters) for passage in evidence],
+            ),
+        )
+        for thread, evidence in items
     )
-    for question, answer in context.ask(model, requests):
-        yield _answer(question, "open_book", answer, model, prompt)
+    for (thread, evidence), answer in context.ask(model, requests):
+        cut = cut_texts(characters, thread, *evidence)
+        yield _answer(thread["question_id"], "open_book", answer, model, prompt, cut)
 
 
-@stage(ANSWERS, revision=3, at_most=AtMost(questions=_longest))
+@stage(ANSWERS, revision=4, at_most=AtMost(questions=_longest))
 def answer_closed_book(
-    context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt
+    context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, characters: int
 ) -> Iterator[Row | Rejected]:
     """LLM(q): an answer to each question, written from the question alone. A Rejected for a question without a usable
-    reply.
+    reply. `characters`: of longer questions the prompt holds the beginning (see `shown`).
     """
     rows = threads.as_dicts(*ASKED)
-    requests = ((thread["question_id"], prompt.request(model, question=question_for_prompt(thread))) for thread in rows)
-    for question, answer in context.ask(model, requests):
-        yield _answer(question, "closed_book", answer, model, prompt)
+    requests = ((thread, prompt.request(model, question=shown(question_text(thread), characters))) for thread in rows)
+    for thread, answer in context.ask(model, requests):
+        cut = cut_texts(characters, thread)
+        yield _answer(thread["question_id"], "closed_book", answer, model, prompt, cut)
 
 
-def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+def _answer(
+    question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt, cut: list[str]
+) -> Row | Rejected:
     """A row of ANSWERS from the model's reply; a Rejected if there is no usable one. `question` is the question's id,
-    `kind` open_book or closed_book.
+    `kind` open_book or closed_book, `cut` what `cut_texts` returns.
     """
     if isinstance(answer, Failure):
         return unanswered(question, answer)
@@ -90,49 +95,57 @@ def _answer(question: str, kind: str, answer: Answer | Failure, model: Endpoint,
         "kind": kind,
         "text": text,
         "cites": cited_passages(text) if kind == "open_book" else [],
+        "cut": cut,
         **made_by(answer, model, prompt),
     }
 
 
 @stage(
     CORRUPTED,
-    revision=3,
+    revision=4,
     at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages", "answer", reply=Corruption)),
 )
 def corrupt_answers(
-    context: StageContext, open_book: Rows, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt
+    context: StageContext,
+    open_book: Rows,
+    threads: Rows,
+    passages: Rows,
+    *,
+    model: Endpoint,
+    prompt: Prompt,
+    characters: int,
 ) -> Iterator[Row | Rejected]:
     """LLM-Corrupt(D, q): one call lists the claims of an open-book answer, corrupts some, and rewrites the answer. A
     Rejected for an answer without a usable reply, without claims, or in which nothing was corrupted. `threads` and
-    `passages` have a row for the question of every answer in `open_book`.
+    `passages` have a row for the question of every answer in `open_book`. `characters`: of longer texts the prompt
+    holds the beginning (see `shown`).
     """
-    questions = {thread["question_id"]: question_for_prompt(thread) for thread in threads.as_dicts(*ASKED)}
-    evidence = {
-        row["question_id"]: passages_for_prompt(row["passages"])
-        for row in passages.as_dicts("question_id", TEXT_OF_PASSAGES)
-    }
+    questions = {thread["question_id"]: thread for thread in threads.as_dicts(*ASKED)}
+    evidence = {row["question_id"]: row["passages"] for row in passages.as_dicts("question_id", *OF_PASSAGES)}
     requests = (
         (
             answer,
             prompt.request(
                 model,
                 reply=Corruption,
-                question=questions[answer["question_id"]],
-                passages=evidence[answer["question_id"]],
-                answer=answer["text"][:ANSWER_CHARACTERS],
+                question=shown(question_text(questions[answer["question_id"]]), characters),
+                passages=[shown(passage["text"], characters) for passage in evidence[answer["question_id"]]],
+                answer=shown(answer["text"], characters),
                 copies=True,  # of an answer without claims
-                check=partial(_unchanged, answer["text"], questions[answer["question_id"]]),
+                check=partial(_unchanged, answer["text"], question_text(questions[answer["question_id"]])),
             ),
         )
         for answer in open_book
     )
     for answer, reply in context.ask(model, requests):
-        yield _corrupted(answer, reply, model, prompt)
+        question = answer["question_id"]
+        cut = cut_texts(characters, questions[question], *evidence[question], answer)
+        yield _corrupted(answer, reply, model, prompt, cut)
 
 
-def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:
+def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt, cut: list[str]) -> Row | Rejected:
     """A row of CORRUPTED from the model's reply; a Rejected if there is no usable reply, or it lists no claim. `answer`
-    is the open-book row that was to be corrupted.
+    is the open-book row that was to be corrupted, `cut` what `cut_texts` returns.
     """
     key = answer["answer_id"]
     if isinstance(reply, Failure):
@@ -148,6 +161,7 @@ def _corrupted(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Pr
         "claims": claims,
         "corrupted_claims": corrupted,
         "text": corruption.corrupted_answer.strip(),
+        "cut": cut,
         **made_by(reply, model, prompt),
     }
 
@@ -169,37 +183,53 @@ def _one_line_each(claims: list[str]) -> list[str]:
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-@stage(COMBINED, revision=4, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
+@stage(COMBINED, revision=5, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
 def combine_answers(
-    context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, above: float, below: float, n: int
+    context: StageContext,
+    threads: Rows,
+    *,
+    model: Endpoint,
+    prompt: Prompt,
+    characters: int,
+    above: float,
+    below: float,
+    n: int,
 ) -> Iterator[Row | Rejected]:
-    """LLM-Combine(q, A', A''): one answer written from a question's two answers with most votes, kept if `above` <
-    utilization < `below`. `n` is the length in words of the n-grams that utilization counts (C.4).
+    """LLM-Combine(q, A', A''): one answer written from a question's two answers with most votes of different authors,
+    kept if `above` < utilization < `below`. `n` is the length in words of the n-grams that utilization counts (C.4);
+    `characters`: of longer texts the prompt holds the beginning (see `shown`).
 
-    A Rejected for a question whose second answer has no positive votes, without a usable reply, or with a utilization
+    A Rejected for a question whose answers are all of one author, without a usable reply, or with a utilization
     outside these limits. Every thread has at least two answers, sorted by votes.
     """
     pairs = []
     for thread in threads:
-        first, second = thread["answers"][:2]  # the two answers with most votes
-        if second["votes"] > 0:
+        first, *others = thread["answers"]
+        second = next((other for other in others if not _of_one_author(first, other)), None)
+        if second is not None:
             pairs.append((thread, first, second))
         else:
-            yield Rejected(thread["question_id"], "filtered", "no second answer with positive votes")
+            yield Rejected(thread["question_id"], "filtered", "no second answer by another author")
     requests = (
         (
             (thread, first, second),
             prompt.request(
                 model,
-                question=question_for_prompt(thread),
-                first=first["text"][:ANSWER_CHARACTERS],
-                second=second["text"][:ANSWER_CHARACTERS],
+                question=shown(question_text(thread), characters),
+                first=shown(first["text"], characters),
+                second=shown(second["text"], characters),
             ),
         )
         for thread, first, second in pairs
     )
     for item, answer in context.ask(model, requests):
-        yield _combined(*item, answer, model, prompt, above, below, n)
+        yield _combined(*item, answer, model, prompt, above, below, n, cut_texts(characters, *item))
+
+
+def _of_one_author(one: Row, other: Row) -> bool:
+    """Whether both answers are known to be of the same author: by the number of the user, else by the name."""
+    authors = [answer["author_id"] or answer["author"] for answer in (one, other)]
+    return authors[0] is not None and authors[0] == authors[1]
 
 
 def _combined(
@@ -212,9 +242,10 @@ def _combined(
     above: float,
     below: float,
     n: int,
+    cut: list[str],
 ) -> Row | Rejected:
     """A row of COMBINED from the model's reply; a Rejected if there is no usable reply, or its utilization (measured
-    by n-grams of `n` words) is not between the exclusive bounds `above` and `below`.
+    by n-grams of `n` words) is not between the exclusive bounds `above` and `below`. `cut`: what `cut_texts` returns.
     """
     question = thread["question_id"]
     if isinstance(answer, Failure):
@@ -230,6 +261,7 @@ def _combined(
         "second_id": second["answer_id"],
         "text": text,
         "utilization": share,
+        "cut": cut,
         **made_by(answer, model, prompt),
     }
 
@@ -239,14 +271,19 @@ def question_text(thread: Row) -> str:
     return f"{thread['title']}\n\n{thread['text']}"
 
 
-def question_for_prompt(thread: Row) -> str:
-    """A question's text (title, blank line, body) cut to QUESTION_CHARACTERS, as prompts get it."""
-    return question_text(thread)[:QUESTION_CHARACTERS]
+def shown(text: str, characters: int) -> str:
+    """The text as a prompt holds it: one of more than so many characters is cut, and ends with CUT then."""
+    return text if len(text) <= characters else text[: characters - len(CUT)] + CUT
 
 
-def passages_for_prompt(passages: list[Row]) -> list[str]:
-    """The texts of passages, each cut to PASSAGE_CHARACTERS, as prompts get them."""
-    return [passage["text"][:PASSAGE_CHARACTERS] for passage in passages]
+def cut_texts(characters: int, *texts: Row) -> list[str]:
+    """The ids of those texts (threads, passages, answers) of which `shown` leaves something out, in their order."""
+    ids = ("passage_id", "answer_id", "question_id")  # of a row that has several the first is its own
+    return [
+        next(row[name] for name in ids if name in row)
+        for row in texts
+        if len(question_text(row) if "title" in row and "passage_id" not in row else row["text"]) > characters
+    ]
 
 
 def _row_id(kind: str, *parts: str) -> str:

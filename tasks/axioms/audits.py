@@ -3,6 +3,7 @@
     equal_texts    a generated answer is the other answer of its pair, or an answer that it was made from
     equal_posts    two people wrote the same: no preference, so the pair is left out, however many there are
     refusal, language, wrapped    of generated answers, see tasks/publishing/generated.py
+    text_on_both_sides, question_on_both_sides, memorised    of the splits, see tasks/publishing/leaks.py
 
 Each compares texts as `tasks/text/audits` does.
 """
@@ -14,8 +15,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from longform.artifacts.rows import Rejected, Row
-from tasks.publishing.audits import Audit, Audits, Kinds, rejected_by
+from tasks.publishing.audits import Audit, Audits, Kinds, VersionAudit, rejected_by
 from tasks.publishing.generated import CEILING, audits_of_texts, generated, is_generated
+from tasks.publishing.leaks import Memorised, SharedQuestions, SharedTexts
 from tasks.text.audits.equality import begin_alike, equal_texts
 
 SIDES = ("preferred", "rejected")
@@ -62,12 +64,19 @@ OF_ROWS = (
 )
 AUDITS = Audits(
     rows={"pairs": OF_ROWS},
-    kinds=(
-        Kinds(
-            "pair_type",
-            ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"),
-            "assemble_pairs",
+    version=(
+        VersionAudit(
+            "text_on_both_sides",
+            0.0,
+            SharedTexts("pairs", "pair_id", ("question", *SIDES), ("evidence",)),
+            ("pairs",),
         ),
+        VersionAudit("question_on_both_sides", 0.0, SharedQuestions("pairs", "question_id", "question"), ("pairs",)),
+        VersionAudit("memorised", 0.0, Memorised("pairs", "axiom"), ("pairs",)),
+    ),
+    kinds=tuple(
+        Kinds("pair_type", ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"), assembled)
+        for assembled in ("assemble_pairs", "assemble_pairs_across_sites")
     ),
 )
 

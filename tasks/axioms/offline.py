@@ -1,5 +1,5 @@
-"""The offline model's rules for axioms: answers by quoting, hedging, corrupting or merging, without a
-language model.
+"""The offline model's rules for axioms: answers by quoting, hedging, corrupting or merging, and verdicts by shared
+words, without a language model.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tasks.text.prose import (
 QUOTED_SENTENCES = 5
 NEAR_REPEAT = 0.6
 COMPARED_PARTS = 200
+ANSWERING = 0.6
 
 _FRAMES = (
     "The passages say this on the question:",
@@ -126,6 +127,15 @@ def _combine(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> 
     return f"{_AGREED} {text}" if " ".join(text.split()) in " ".join(first.split()) else text
 
 
+def _judge_negative(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """`<verdict>yes</verdict>` if the answer has at least the share ANSWERING of the words of the question's first
+    line, else `<verdict>no</verdict>`. Very common words do not count.
+    """
+    asked = words(inputs.one("Question")[:READ_CHARACTERS].strip().partition("\n")[0]) - COMMON
+    shared = len(asked & words(inputs.one("Answer")[:READ_CHARACTERS]))
+    return f"<verdict>{'yes' if asked and shared >= ANSWERING * len(asked) else 'no'}</verdict>"
+
+
 class _NewParts:
     """A filter for parts of a text, called with each in turn: True to keep it. It drops a part that equals a kept one,
     nearly repeats one of the last COMPARED_PARTS kept ones (a Jaccard similarity of words of at least NEAR_REPEAT), or
@@ -199,4 +209,5 @@ RULES = {
     "axioms/closed_book": Rule(_closed_book, {"Question"}),
     "axioms/corrupt": Rule(_corrupt, {"Question", "Passage", "Answer"}, {"Passage"}),
     "axioms/combine": Rule(_combine, {"Question", "First answer", "Second answer"}),
+    "axioms/judge_negative": Rule(_judge_negative, {"Question", "Answer"}),
 }

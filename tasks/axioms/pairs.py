@@ -19,7 +19,7 @@ from schemas.axioms import PAIR_IDS
 GENERATED_MARGIN = 0.25
 BATCH_ROWS = 10_000
 GENERATED = ((2, "open_book", "closed_book"), (3, "open_book", "corrupted"), (3, "closed_book", "corrupted"))
-Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | None]
+Pair = tuple[str, str, str, str, int, str, float, str, str, int | None, int | None, str | None, float | None]
 
 
 def _vote_pairs_at_most(sizes: Sizes) -> float:
@@ -139,6 +139,7 @@ def _related_pairs(
                 votes[preferred],
                 negative["votes"],
                 pair_type="human > related",
+                related=(negative["question_id"], negative["similarity"]),
             )
             for preferred in drawn
         ]
@@ -236,17 +237,20 @@ def _pair(
     preferred_votes: int | None = None,
     rejected_votes: int | None = None,
     pair_type: str | None = None,
+    related: tuple[str | None, float | None] = (None, None),
 ) -> Pair:
     """One pair as a tuple of the columns of PAIR_IDS; its id is a hash of pair type, question and both answers.
 
     `better`, `worse`: the sources of the two answers, e.g. human or open_book. `distance`: the margin of the pair.
-    `pair_type`: None means "<better> > <worse>".
+    `pair_type`: None means "<better> > <worse>". `related`: the question that the rejected answer answers, and how
+    similar it is.
     """
     kind = pair_type or f"{better} > {worse}"
     name = f"{kind}\x1f{question}\x1f{preferred}\x1f{rejected}"
     pair_id = f"p_{xxhash.xxh3_128_hexdigest(name.encode())[:20]}"
     return (
         pair_id, question, preferred, rejected, axiom, kind, distance, better, worse, preferred_votes, rejected_votes,
+        *related,
     )  # fmt: skip
 
 

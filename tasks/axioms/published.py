@@ -9,23 +9,28 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.artifacts.parts import group_of
 from longform.artifacts.rows import read_parquet
-from longform.engine.stage import AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
+from longform.engine.at_most import Sizes
+from longform.engine.stage import AllRows, AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import PAIRS
 from tasks.axioms.answers import question_text
 from tasks.axioms.audits import audited_pairs, may_not_repeat
 from tasks.axioms.questions import CREDIT, credit
+from tasks.axioms.sealed.same import site_of
 
 ROWS_PER_BATCH = 2_000
 ANSWER = pa.schema([
     ("answer_id", pa.string()),
     ("text", pa.string()),
     ("url", pa.string()),
+    ("created", pa.timestamp("us", tz="UTC")),
     ("author", pa.string()),
     ("author_url", pa.string()),
     ("licence", pa.string()),
     ("parent_ids", pa.list_(pa.string())),
     ("scrubbed", pa.int32()),
+    ("cut", pa.list_(pa.string())),
     ("response", pa.string()),
     ("prompt", pa.string()),
     ("endpoint", pa.string()),
@@ -36,17 +41,22 @@ QUESTION = pa.schema([
     PAIRS.field(name)
     for name in (
         *("question_id", "question", "evidence", "evidence_ids", "split"),
-        *(f"question_{name}" for name in CREDIT),
+        *(f"question_{name}" for name in (*CREDIT, "created")),
         *OF_THREAD,
     )
 ])  # fmt: skip
 
 
+def _pairs_at_most(sizes: Sizes) -> float:
+    """Upper bound of the number of pairs: those of all stages that pair."""
+    return float(sizes["votes"] + sizes["related"] + sizes["generated"] + sizes["combined_pairs"])
+
+
 @stage(
     PAIRS,
-    revision=2,
+    revision=3,
     split_by="split",
-    at_most=AtMost(rows=lambda sizes: sizes["votes"] + sizes["related"] + sizes["generated"] + sizes["combined_pairs"]),
+    at_most=AtMost(rows=_pairs_at_most),
 )
 def assemble_pairs(
     context: StageContext,
@@ -61,7 +71,9 @@ def assemble_pairs(
     combined: Rows,
     passages: Rows,
     splits: Rows,
-    site: PerGroup,
+    copies: Rows,
+    generated_copies: Rows,
+    candidates: PerGroup,
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """The published rows: all pairs of a part, each with the texts, authors, licences and model calls of its question
     and answers; nothing if the part has no pair. A Rejected for each pair that an audit finds, and for a question that
@@ -69,16 +81,17 @@ def assemble_pairs(
 
     In the order of the questions, then by axiom and pair id. `votes`, `related`, `generated`, `combined_pairs`: pairs
     of ids, by the stage that paired them. `open_book` to `combined`: generated answers. `passages`: those retrieved
-    for each question. `site`: all threads of the site, in which human answers from outside the part are looked up.
+    for each question. `copies`, `generated_copies`: texts that stand on the other side, of which no pair is published.
+    `candidates`: of the site, among which human answers from outside the part are looked up.
     """
     pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
     if not pairs.num_rows:
         return
     evidence = {row["question_id"]: row["passages"] for row in passages}
     threads_by_id = {thread["question_id"]: thread for thread in threads}
-    others = _answers_of_other_threads(context, pairs, passages, threads_by_id, site)
+    others = _answers_of_other_threads(pairs, passages, threads_by_id, candidates)
     human = {
-        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": []}
+        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": [], "cut": []}
         for answer in chain(chain.from_iterable(thread["answers"] for thread in threads_by_id.values()), others)
     }
     made = (
@@ -90,9 +103,11 @@ def assemble_pairs(
     generated_answers = [_generated(row, key, threads_by_id, evidence, human) for rows, key in made for row in rows]
     made_of = may_not_repeat(corrupted.as_dicts("corrupted_id", "answer_id"), combined)
     texts = {key: question_text(thread) for key, thread in threads_by_id.items()}
+    if sealed := _copied(pairs, copies, generated_copies):
+        pairs = yield from _without(pairs, sealed, "no pair left whose texts stand on its side alone")
     found = audited_pairs(pairs, texts, human | {row["answer_id"]: row for row in generated_answers}, made_of)
     if found:
-        pairs = yield from _without(pairs, found)
+        pairs = yield from _without(pairs, found, "no pair left by the audits")
     answers = pa.Table.from_pylist([*human.values(), *generated_answers], ANSWER)
     split_of = {row["question_id"]: row["split"] for row in splits}
     questions = pa.Table.from_pylist(
@@ -109,13 +124,71 @@ def assemble_pairs(
         yield _batch(batch, questions.take(at["question"]), sides)
 
 
-def _without(pairs: pa.Table, found: list[Rejected]) -> Generator[Rejected, None, pa.Table]:
-    """Yields what was found, and a Rejected for each question that has no other pair. Returns the other pairs."""
+@stage(
+    PAIRS,
+    revision=1,
+    split_by="split",
+    at_most=AtMost(rows=_pairs_at_most),
+)
+def assemble_pairs_across_sites(
+    context: StageContext,
+    threads: Rows,
+    votes: Rows,
+    related: Rows,
+    generated: Rows,
+    combined_pairs: Rows,
+    open_book: Rows,
+    closed_book: Rows,
+    corrupted: Rows,
+    combined: Rows,
+    passages: Rows,
+    splits: Rows,
+    copies: Rows,
+    generated_copies: Rows,
+    candidates: AllRows,
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """As `assemble_pairs`; human answers from outside the part are looked up among the candidates of all sites."""
+    yield from assemble_pairs.body(
+        context,
+        threads,
+        votes,
+        related,
+        generated,
+        combined_pairs,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        passages,
+        splits,
+        copies,
+        generated_copies,
+        candidates,
+    )
+
+
+def _copied(pairs: pa.Table, *copies: Rows) -> list[Rejected]:
+    """A Rejected for each pair of which a text stands on the other side of the split."""
+    where = {row["text_id"]: row["copy_of"] for rows in copies for row in rows.as_dicts("text_id", "copy_of")}
+    return [
+        Rejected(pair, "filtered", "a text of it stands on the other side", detail=f"{answer} is {where[answer]}")
+        for pair, *sides in zip(
+            *(pairs[name].to_pylist() for name in ("pair_id", "preferred_id", "rejected_id")), strict=True
+        )
+        for answer in [next((side for side in sides if side in where), None)]
+        if answer is not None
+    ]
+
+
+def _without(pairs: pa.Table, found: list[Rejected], why: str) -> Generator[Rejected, None, pa.Table]:
+    """Yields what was found, and a Rejected (`why`) for each question that has no other pair. Returns the other
+    pairs.
+    """
     kept = pairs.filter(pc.invert(pc.is_in(pairs["pair_id"], pa.array([each.key for each in found], pa.string()))))
     yield from found
     for question in pc.unique(pairs["question_id"]).to_pylist():
         if not pc.any(pc.equal(kept["question_id"], question)).as_py():
-            yield Rejected(question, "filtered", "no pair left by the audits")
+            yield Rejected(question, "filtered", why)
     return kept
 
 
@@ -131,10 +204,10 @@ def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
 
 
 def _answers_of_other_threads(
-    context: StageContext, pairs: pa.Table, passages: Rows, threads_by_id: dict[str, Row], site: PerGroup
+    pairs: pa.Table, passages: Rows, threads_by_id: dict[str, Row], candidates: Rows
 ) -> list[Row]:
     """The human answers outside `threads_by_id` that a pair has as its rejected answer, or that a passage was cut
-    from, read from all threads of the site.
+    from, read from the candidates of their sites.
 
     `passages`: a row for each question, with a list of passages. `threads_by_id`: question id -> thread.
     """
@@ -144,9 +217,11 @@ def _answers_of_other_threads(
     ids = pa.table({"answer_id": sorted(wanted - own_ids)})
     if not ids.num_rows:
         return []
+    sites = {site_of(answer) for answer in wanted - own_ids}
+    candidates = candidates.of([part for part in candidates.parts or () if group_of(part.key) in sites])
     with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
         query = f"""
-            SELECT answer.* FROM (SELECT unnest(answers) AS answer FROM {read_parquet(site.paths)})
+            SELECT answer.* FROM (SELECT unnest(answers) AS answer FROM {read_parquet(candidates.paths)})
             WHERE answer.answer_id IN (SELECT answer_id FROM ids)
         """
         return [row for batch in database.sql(query).to_arrow_reader() for row in batch.to_pylist()]
@@ -155,7 +230,7 @@ def _answers_of_other_threads(
 def _generated(
     row: Row, key: str, threads_by_id: dict[str, Row], evidence: dict[str, list[Row]], human: dict[str, Row]
 ) -> Row:
-    """A row of ANSWER for a generated answer; the columns url, author, author_url and scrubbed are left out.
+    """A row of ANSWER for a generated answer; the columns url, created, author, author_url and scrubbed are left out.
 
     `key`: the column of `row` that holds its id. `threads_by_id`: question id -> thread. `evidence`: question id ->
     passages. `human`: answer id -> human answer. The licence is the newest of those of the question and of the human
@@ -165,7 +240,7 @@ def _generated(
     licences = [threads_by_id[row["question_id"]]["licence"], *(human[parent]["licence"] for parent in parents)]
     return {
         "answer_id": row[key],
-        **{name: row[name] for name in ("text", "response", "endpoint", "model")},
+        **{name: row[name] for name in ("text", "cut", "response", "endpoint", "model")},
         "licence": max(licences),
         "parent_ids": parents,
         "prompt": f"{row['prompt']}@{row['prompt_hash'][:12]}",
@@ -197,6 +272,7 @@ def _question(thread: Row, evidence: list[Row], split: str) -> Row:
         "evidence_ids": [passage["passage_id"] for passage in evidence],
         "split": split,
         **{f"question_{name}": value for name, value in credit(key, "question", thread).items()},
+        "question_created": thread["created"],
         **{name: thread[name] for name in OF_THREAD},
     }
 

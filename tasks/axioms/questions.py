@@ -107,13 +107,16 @@ OF_POST = ("author", "author_id", "licence", "created", "scrubbed")
 CREDIT = ("url", "author", "author_url", "licence", "scrubbed")
 
 
-@stage(ATTRIBUTION, revision=1, at_most=AtMost(rows=lambda sizes: sizes.records))
-def attribute_posts(context: StageContext, threads: Rows) -> Iterator[Row]:
-    """A row for every question and answer of the threads, with its author and licence, as CC BY-SA demands; a question
-    comes right before its answers.
+@stage(ATTRIBUTION, revision=2, at_most=AtMost(rows=lambda sizes: sizes.records))
+def attribute_posts(context: StageContext, threads: Rows, splits: Rows) -> Iterator[Row]:
+    """A row for every question that has a split and its answers, all of which rows may show, with author and licence,
+    as CC BY-SA demands; a question comes right before its answers.
     """
+    shown = set(splits.table(["question_id"])["question_id"].to_pylist())
     of_answers = (f"answers.list.element.{name}" for name in ("answer_id", *OF_POST))
     for thread in threads.as_dicts(*SHARED, *OF_POST, *of_answers):
+        if thread["question_id"] not in shown:
+            continue
         posts = [(thread["question_id"], "question", thread)]
         posts += [(answer["answer_id"], "answer", answer) for answer in thread["answers"]]
         shared = {name: thread[name] for name in SHARED}

@@ -6,33 +6,26 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from longform.engine.at_most import embedding_calls
-from longform.engine.stage import AtMost, PerGroup, Rejected, StageContext, stage
+from longform.engine.stage import AtMost, PerGroup, StageContext, stage
 from longform.errors import UsageError
-from longform.llm.ask.tokens import TOKENS_A_REQUEST
 from longform.llm.ask.types import Endpoint
 from schemas.axioms import NEGATIVE, PASSAGE, PASSAGES, RELATED
 
-QUESTION_CHARACTERS = 400
 BLOCK = 5_000
 
 
-@stage(
-    RELATED,
-    revision=1,
-    at_most=AtMost(
-        calls=lambda sizes: embedding_calls(sizes["threads"], sizes.units),
-        tokens=lambda sizes: 4 * sizes.bytes + (4 * QUESTION_CHARACTERS + TOKENS_A_REQUEST) * sizes["threads"],
-    ),
-)
+@stage(RELATED, revision=2, at_most=AtMost(calls=lambda sizes: embedding_calls(sizes["candidates"], sizes.units)))
 def find_related(
     context: StageContext,
     threads: PerGroup,
+    candidates: PerGroup,
     *,
     embedding: str | Endpoint,
     k: int,
@@ -40,38 +33,80 @@ def find_related(
     negatives: int,
     seed: int,
 ) -> Iterator[pa.RecordBatch]:
-    """For each question the k nearest questions of its site that are no paraphrases of it, and hard negatives drawn
-    from the answers to these. Both lists may be shorter or empty.
+    """For each question of `threads` its k nearest candidates of its site and its side of the split, and hard negatives
+    drawn from the answers to these. Both lists may be shorter or empty.
 
-    Nearest by cosine of the embeddings of title and first QUESTION_CHARACTERS of the text. `embedding`: "tfidf" for
-    TF-IDF vectors, else the name of a local sentence-transformers model, or an endpoint. Questions with a similarity
-    of `below` or more are paraphrases; those with 0 or less are not related. At most `negatives` answers are drawn by
+    Nearest by cosine of the embeddings of their heads. `embedding`: "tfidf" for TF-IDF vectors, else the name of a
+    local sentence-transformers model, or an endpoint. Questions that are the same, and such with a similarity of
+    `below` or more, are left out; those with 0 or less are not related. At most `negatives` answers are drawn by
     `seed`, without replacement, with probability proportional to votes (below 1: as 1). UsageError for a local model
     that is not installed or cannot be loaded.
     """
-    ids, texts, answers = _questions(threads)
-    neighbours, similarities = nearest(context, texts, embedding, k, below)
-    for start in range(0, len(ids), BLOCK):
-        block = slice(start, start + BLOCK)
-        yield _related_batch(ids, answers, block, neighbours[block], similarities[block], negatives, seed)
+    pool = _pool(candidates)
+    asked = set(threads.table(["question_id"])["question_id"].to_pylist())
+    neighbours, similarities = nearest(context, pool, embedding, k, below)
+    wanted = np.array([place for place, key in enumerate(pool.ids) if key in asked], np.int64)
+    for start in range(0, wanted.size, BLOCK):
+        block = wanted[start : start + BLOCK]
+        yield related_batch(pool, block, neighbours[block], similarities[block], negatives, seed)
+
+
+class Answered(Protocol):
+    """The answers of each candidate, by its position."""
+
+    def __getitem__(self, position: int, /) -> list[tuple[str, int]]:
+        """(id, votes) of each of its answers, in their order."""
+
+
+class Pool(NamedTuple):
+    """The candidates of a site, with an entry for each in every list: ids, heads, sides of the split and groups of
+    those that are the same as numbers, and (id, votes) of their answers.
+    """
+
+    ids: list[str]
+    heads: list[str]
+    sides: np.ndarray
+    groups: np.ndarray
+    answers: Answered
+
+
+def _pool(candidates: PerGroup) -> Pool:
+    """The candidates of a site in memory."""
+    names = ["candidate_id", "head", "split", "group", "answers.list.element.answer_id", "answers.list.element.votes"]
+    rows = list(candidates.as_dicts(*names))
+    sides, groups = (
+        np.unique([row[name] for row in rows] or np.zeros(0, "U1"), return_inverse=True)[1]
+        for name in ("split", "group")
+    )
+    answers = [[(answer["answer_id"], answer["votes"]) for answer in row["answers"]] for row in rows]
+    return Pool([row["candidate_id"] for row in rows], [row["head"] for row in rows], sides, groups, answers)
 
 
 def nearest(
-    context: StageContext, texts: list[str], embedding: str | Endpoint, k: int, below: float
+    context: StageContext, pool: Pool, embedding: str | Endpoint, k: int, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, similarities) of the k nearest other texts of each text, nearest first, ties by position. Only
-    cosines above 0 and below `below` count.
+    """(positions, similarities) of the k nearest others of each candidate, nearest first, ties by position. Only those
+    of its side and not of its group count, with cosines above 0 and below `below`.
 
     Arrays of shape (n, k), int64 and float32, filled up with -1 and 0 where there are fewer than k. `embedding`, and
     UsageError: as for `find_related`.
     """
-    from tasks.retrieval.dense import local_model
     from tasks.retrieval.nearest import nearest_dense, nearest_tfidf
 
+    vectors = embedded(context, pool.heads, embedding)
+    if vectors is None:
+        return nearest_tfidf(pool.heads, k, below, sides=pool.sides, groups=pool.groups)
+    return nearest_dense(vectors, k, below, sides=pool.sides, groups=pool.groups)
+
+
+def embedded(context: StageContext, texts: list[str], embedding: str | Endpoint) -> np.ndarray | None:
+    """The vectors of the texts (n, d) as float32; None for "tfidf". UsageError as for `find_related`."""
+    from tasks.retrieval.dense import local_model
+
     if embedding == "tfidf":
-        return nearest_tfidf(texts, k, below)
+        return None
     vectors = context.embed(embedding, texts) if isinstance(embedding, Endpoint) else local_model(embedding)(texts)
-    return nearest_dense(np.asarray(vectors, dtype=np.float32), k, below)
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def check_embedding(embedding: str | Endpoint) -> None:
@@ -85,50 +120,29 @@ def check_embedding(embedding: str | Endpoint) -> None:
         )
 
 
-def _questions(threads: PerGroup) -> tuple[list[str], list[str], list[list[tuple[str, int]]]]:
-    """Three lists with an entry for each question of a site: its id, the text to embed (title and first
-    QUESTION_CHARACTERS of the text), and the (answer id, votes) of its answers.
-    """
-    ids: list[str] = []
-    texts: list[str] = []
-    answers: list[list[tuple[str, int]]] = []
-    columns = ("question_id", "title", "text", "answers.list.element.answer_id", "answers.list.element.votes")
-    for thread in threads.as_dicts(*columns):
-        ids.append(thread["question_id"])
-        texts.append(f"{thread['title']}\n{thread['text'][:QUESTION_CHARACTERS]}")
-        answers.append([(answer["answer_id"], answer["votes"]) for answer in thread["answers"]])
-    return ids, texts, answers
-
-
-def _related_batch(
-    ids: list[str],
-    answers: list[list[tuple[str, int]]],
-    block: slice,
-    neighbours: np.ndarray,
-    similarities: np.ndarray,
-    max_negatives: int,
-    seed: int,
+def related_batch(
+    pool: Pool, block: np.ndarray, neighbours: np.ndarray, similarities: np.ndarray, max_negatives: int, seed: int
 ) -> pa.RecordBatch:
     """The rows of RELATED for one block of questions.
 
-    `ids`, `answers`: of all questions of the site. `block`: the positions of the block in `ids`. `neighbours`,
-    `similarities`: the rows of the block in the arrays of `nearest`, -1 where there is no neighbour. `max_negatives`:
-    at most so many hard negatives for a question.
+    `block`: their positions in `pool`. `neighbours`, `similarities`: the rows of the block in the arrays of `nearest`,
+    -1 where there is no neighbour. `max_negatives`: at most so many hard negatives for a question.
     """
     found = neighbours >= 0
+    ids = [pool.ids[place] for place in block]
     drawn = [
-        _negatives_of(ids, answers, question, row[row >= 0], scores, max_negatives, seed)
-        for question, row, scores in zip(ids[block], neighbours, similarities, strict=True)
+        _negatives_of(pool, question, row[row >= 0], scores, max_negatives, seed)
+        for question, row, scores in zip(ids, neighbours, similarities, strict=True)
     ]
     columns = list(zip(*chain.from_iterable(drawn), strict=True)) or [()] * len(NEGATIVE)
     negatives = [pa.array(column, field.type) for column, field in zip(columns, NEGATIVE, strict=True)]
     listed = {
-        "neighbours": (found.sum(axis=1), pa.array([ids[row] for row in neighbours[found]], pa.string())),
+        "neighbours": (found.sum(axis=1), pa.array([pool.ids[row] for row in neighbours[found]], pa.string())),
         "similarities": (found.sum(axis=1), pa.array(similarities[found], pa.float32())),
         "negatives": ([len(rows) for rows in drawn], pa.StructArray.from_arrays(negatives, fields=list(NEGATIVE))),
     }
     arrays = [_lists(sizes, values, RELATED.field(name).type) for name, (sizes, values) in listed.items()]
-    return pa.RecordBatch.from_arrays([pa.array(ids[block]), *arrays], schema=RELATED)
+    return pa.RecordBatch.from_arrays([pa.array(ids, pa.string()), *arrays], schema=RELATED)
 
 
 def _lists(sizes: Sequence[int] | np.ndarray, values: pa.Array, type: pa.DataType) -> pa.Array:
@@ -137,29 +151,22 @@ def _lists(sizes: Sequence[int] | np.ndarray, values: pa.Array, type: pa.DataTyp
 
 
 def _negatives_of(
-    ids: list[str],
-    answers: list[list[tuple[str, int]]],
-    question: str,
-    neighbours: np.ndarray,
-    similarities: np.ndarray,
-    max_negatives: int,
-    seed: int,
+    pool: Pool, question: str, neighbours: np.ndarray, similarities: np.ndarray, max_negatives: int, seed: int
 ) -> list[tuple[str, str, int, float]]:
     """The hard negatives of one question in the order drawn: (answer id, id of the question it answers, votes,
     similarity of the two questions). At most `max_negatives`; [] if its neighbours have no answers.
 
-    `ids`, `answers`: of all questions of the site. `question`: the question's id. `neighbours`: positions of its
-    neighbours in `ids`. `similarities`: theirs, in the same order; further entries are ignored.
+    `neighbours`: positions in `pool`. `similarities`: theirs, in the same order; further entries are ignored.
     """
-    pool = {
-        answer: (ids[position], votes, float(similarity))
+    answers = {
+        answer: (pool.ids[position], votes, float(similarity))
         for position, similarity in zip(neighbours, similarities, strict=False)
-        for answer, votes in answers[position]
+        for answer, votes in pool.answers[position]
     }
     chosen = draw(
-        {answer: fields[1] for answer, fields in pool.items()}, max_negatives, seed=seed, question_id=question
+        {answer: fields[1] for answer, fields in answers.items()}, max_negatives, seed=seed, question_id=question
     )
-    return [(answer, *pool[answer]) for answer in chosen]
+    return [(answer, *answers[answer]) for answer in chosen]
 
 
 def draw(votes: Mapping[str, int], n: int, *, seed: int, question_id: str) -> list[str]:
@@ -182,52 +189,77 @@ def _uniform(text: str) -> float:
     return ((xxh3_64_intdigest(text.encode()) >> 11) + 0.5) * 2.0**-53
 
 
-@stage(PASSAGES, revision=1)
+@stage(PASSAGES, revision=2)
 def retrieve_passages(
-    context: StageContext, threads: PerGroup, *, passages: int, words: int
-) -> Iterator[pa.RecordBatch | Rejected]:
-    """For each question the passages, best first, that match its title best by BM25, cut from answers of other threads
-    of its site.
+    context: StageContext, threads: PerGroup, candidates: PerGroup, *, passages: int, words: int
+) -> Iterator[pa.RecordBatch]:
+    """For each question of `threads` the passages, best first, that match its title best by BM25, cut from answers to
+    other candidates of its site and its side of the split.
 
     `passages`: at most so many for a question. `words`: at most so many in a passage, except for code blocks and
     headings (see tasks/text/passages.py). A question without a match gets an empty list, and is counted.
     """
-    from tasks.retrieval.bm25 import Index
-
-    titles, table = _passages(threads, words)
-    groups = np.asarray(table.column("group").to_numpy(), dtype=np.int64)
-    index = Index(table.column("text").to_pylist(), groups)
-    ids = [question for question, _ in titles]
-    table = table.drop_columns(["group"])
+    titles = {row["question_id"]: row["title"] for row in threads.as_dicts("question_id", "title")}
+    table, number, side_of = _passages(candidates, words)
+    ids = list(titles)
+    found, scores = _best(table, ids, titles, number, side_of, passages)
+    context.count("questions without a passage", int(((found >= 0).sum(axis=1) == 0).sum()))
+    shown = table.select(_PASSAGE_COLUMNS)
     for start in range(0, len(ids), BLOCK):
-        own = np.arange(start, min(start + BLOCK, len(ids)), dtype=np.int64)
-        found, scores = index.top([titles[place][1] for place in own], own, passages)
-        yield _passages_batch([ids[place] for place in own], table, found, scores)
-        unmatched = own[(found >= 0).sum(axis=1) == 0]
-        context.count("questions without a passage", len(unmatched))
+        block = slice(start, start + BLOCK)
+        yield _passages_batch(ids[block], shown, found[block], scores[block])
 
 
-def _passages(threads: PerGroup, words: int) -> tuple[list[tuple[str, str]], pa.Table]:
-    """((id, title) of each question of the site, a table of all passages cut from the answers, each of about `words`
-    words).
+def _best(
+    table: pa.Table, ids: list[str], titles: Mapping[str, str], number: dict[str, int], side_of: dict[str, str], k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(positions in `table`, BM25 scores), both (questions, k), of the best passages for each of `ids`, from other
+    questions of its side; -1 where there is none. The other arguments: as `_passages` returns them.
+    """
+    from tasks.retrieval.bm25 import Index
+    from tasks.retrieval.nearest import padded
 
-    The table has the columns of PASSAGE but the score, and `group`: the position, in that list, of the question whose
-    answer the passage is from. A passage's `question_id` and `title` are of that question, too.
+    found, scores = padded(len(ids), k)
+    sides = table["side"].to_numpy()
+    for side in sorted(set(side_of.values())):
+        own = np.array([place for place, key in enumerate(ids) if side_of[key] == side], np.int64)
+        rows = np.flatnonzero(sides == side)
+        index = Index(table["text"].take(rows).to_pylist(), table["group"].to_numpy()[rows])
+        for start in range(0, own.size, BLOCK):
+            some = own[start : start + BLOCK]
+            asked = [ids[place] for place in some]
+            places, best = index.top(
+                [titles[key] for key in asked], np.array([number[key] for key in asked], np.int64), k
+            )
+            found[some] = np.where(places >= 0, rows[places] if rows.size else -1, -1)
+            scores[some] = best
+    return found, scores
+
+
+def _passages(candidates: PerGroup, words: int) -> tuple[pa.Table, dict[str, int], dict[str, str]]:
+    """(a table of all passages cut from the answers to the candidates, each of about `words` words; the number of each
+    candidate by its id; its side). Left out are passages whose text stands on another side.
+
+    The table has the columns of PASSAGE but the score, `side`, and `group`: the number of the candidate whose answer
+    the passage is from. A passage's `question_id` and `title` are of that question, too.
     """
     from tasks.text.passages import cut
 
-    titles: list[tuple[str, str]] = []
-    columns: dict[str, list[object]] = {name: [] for name in (*_PASSAGE_COLUMNS, "group")}
-    names = ["question_id", "title", "answers.list.element.answer_id", "answers.list.element.text"]
-    for batch in threads.batches(names):
-        for thread in batch.to_pylist():
-            for answer in thread["answers"]:
-                for position, text in enumerate(cut(answer["text"], words=words)):
-                    row = (f"{answer['answer_id']}#{position}", answer["answer_id"], thread["question_id"])
-                    for name, value in zip(columns, (*row, thread["title"], text, len(titles)), strict=True):
+    number: dict[str, int] = {}
+    side_of: dict[str, str] = {}
+    columns: dict[str, list[object]] = {name: [] for name in (*_PASSAGE_COLUMNS, "side", "group")}
+    names = ["candidate_id", "split", "title"]
+    names += [f"answers.list.element.{name}" for name in ("answer_id", "text", "copied.list.element")]
+    for thread in candidates.as_dicts(*names):
+        key, side = thread["candidate_id"], thread["split"]
+        number[key], side_of[key] = len(number), side
+        for answer in thread["answers"]:
+            for position, text in enumerate(cut(answer["text"], words=words)):
+                if position not in answer["copied"]:
+                    row = (f"{answer['answer_id']}#{position}", answer["answer_id"], key, thread["title"], text)
+                    for name, value in zip(columns, (*row, side, number[key]), strict=True):
                         columns[name].append(value)
-            titles.append((thread["question_id"], thread["title"]))
-    return titles, pa.table({**columns, "group": pa.array(columns["group"], pa.int64())})
+    return pa.table({**columns, "group": pa.array(columns["group"], pa.int64())}), number, side_of
 
 
 _PASSAGE_COLUMNS = ("passage_id", "answer_id", "question_id", "title", "text")

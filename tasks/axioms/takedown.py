@@ -1,7 +1,8 @@
 """Which stored model responses were made from a taken-down post: from its own text, or from texts made from it.
 
-    a question   every answer to it, and rows made from those answers
-    an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions
+    a question   every answer to it, and rows made from those answers; verdicts on its hard negatives
+    an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
+                 it as a hard negative
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -17,19 +18,18 @@ import duckdb
 
 from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
-from tasks.axioms.answers import ANSWER_CHARACTERS, QUESTION_CHARACTERS
-from tasks.axioms.related import QUESTION_CHARACTERS as EMBEDDED_CHARACTERS
+from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers")
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives")
 PASSAGES = ("retrieve_passages",)
 LISTED = "IN (SELECT id FROM listed)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
 REQUEST_TEXTS = (
-    f"left(title || chr(10) || chr(10) || text, {QUESTION_CHARACTERS})",
+    "title || chr(10) || chr(10) || text",
     f"title || chr(10) || left(text, {EMBEDDED_CHARACTERS})",
-    f"if(title IS NULL, left(text, {ANSWER_CHARACTERS}), NULL)",
+    "if(title IS NULL, text, NULL)",
     "coalesce(title, '') || ' ' || text",
 )
 READING: Queries = [  # questions with a listed post as evidence
@@ -41,6 +41,7 @@ READING: Queries = [  # questions with a listed post as evidence
 NAMED: Queries = [  # responses of rows that name a listed post as question, parent or evidence
     (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
+    (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
 ]
 TEXTS: Queries = [  # that requests contain of the listed posts and their passages

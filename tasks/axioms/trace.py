@@ -25,6 +25,7 @@ MADE_BY = {
     "combined": "combine_answers",
 }
 POSTS_BY = ("scrub_posts", "admit_posts", "read_posts")
+ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites")
 PAIRED_BY = {
     0: "pair_by_votes",
     1: "pair_with_related",
@@ -46,10 +47,12 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     _, row = published_row(version, row_id)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
     calls = calls_of(store, [key for side in SIDES if (key := row[f"{side}_response"])])
-    chain = built_by(store, version, PAIRED_BY[row["axiom"]], row["site"])
+    own_site = row["axiom"] != 1 or "find_related" in version.stages
+    chain = built_by(store, version, PAIRED_BY[row["axiom"]], row["site"] if own_site else None)
     lines = [*_pair_lines(row), *_answer_lines(row, "preferred", behind["preferred"], calls), *_evidence(row)]
     lines += _answer_lines(row, "rejected", behind["rejected"], calls)
-    lines.append(("built by", " <- ".join([f"assemble_pairs {version.stages['assemble_pairs'][:8]}", *chain])))
+    assembled = next(name for name in ASSEMBLED_BY if name in version.stages)
+    lines.append(("built by", " <- ".join([f"{assembled} {version.stages[assembled][:8]}", *chain])))
     return {"pair": row, **behind, "calls": calls, "stages": version.stages, "lines": lines}
 
 
@@ -57,7 +60,7 @@ def example_row_id(version: Version) -> str:
     """The id of a published pair that is worth tracing: the first one, by id, of axiom 3 (with a corrupted answer); if
     there is none, the first of all. "" if the version has no pair.
     """
-    paths = [path for paths in version.tables().values() for path in paths]
+    paths = [path for config, paths in version.tables().items() if config not in version.views for path in paths]
     found = rows_where(paths, "true ORDER BY axiom <> 3, pair_id LIMIT 1")
     return str(found[0]["pair_id"]) if found else ""
 

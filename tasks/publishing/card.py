@@ -24,6 +24,7 @@ import json
 import math
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,6 +32,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from tasks.publishing.languages import Languages
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,13 +77,15 @@ class Split:
 class Config:
     """A config of the version: a table under a name, as one or more splits of one schema.
 
-    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name.
+    `default`: `datasets.load_dataset(folder)` reads this config if it is given no name. `view`: its rows are those of
+    another config in another form.
     """
 
     name: str
     default: bool
     splits: Sequence[Split]
     schema: pa.Schema
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +101,13 @@ class ReportTable:
     """A table of the card or of the report: numbers and strings; a missing cell is shown as a dash. `note`: may be "".
 
     A column that adds to another one is named after it, plus a blank and a word of MORE: `Complete %` beside
-    `Complete`, `mean from` beside `mean`.
+    `Complete`, `mean from` beside `mean`. `on_card`: the card shows it, too; it always shows the report's first table.
     """
 
     title: str
     note: str
     frame: DataFrame
+    on_card: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -141,6 +147,24 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """A text of an example: what it is, the text itself, and whom to credit for it (may be "")."""
+
+    label: str
+    text: str
+    credit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that the report shows with its texts: title, facts (name, value) and texts, all of them data."""
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    passages: Sequence[Passage]
+
+
+@dataclass(frozen=True, slots=True)
 class Wording:
     """What the card says of the dataset's sources: Markdown sentences written for it, never text of a source.
 
@@ -160,14 +184,29 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """What the sources' records of a site show. `records`: their number. `first`, `last`: ISO dates of the oldest and
+    the newest. `languages`: as detected in a sample of its texts; None if nobody looked.
+    """
+
+    site: str
+    records: int
+    first: str
+    last: str
+    languages: Languages | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class VersionFacts:
     """All that the card, the Croissant file and the report say of a dataset version.
 
     `licence`: licences found in the rows ("CC BY-SA 4.0"). `offline`: rows were written by the offline model;
     `offline_kinds`: their kinds ("open_book"), empty if there are no kinds. `sites`: the sites that the sources are
-    from. `date_published`: ISO date, empty if unknown. `terms`: how the sources were obtained, in a sentence.
-    `scrubbed`: number of source records in which personal data was replaced by marks like `[mail]`. `gates`: what the
-    gates found, in sentences; `models`: by what the replies of models were served, in sentences.
+    from. `date_published`: ISO date, empty if unknown. `newest`: ISO date of the newest source, empty if unknown.
+    `terms`: how the sources were obtained, in a sentence. `scrubbed`: number of source records in which personal data
+    was replaced by marks like `[mail]`. `gates`: what the gates found, in sentences; `models`: by what the replies of
+    models were served, in sentences. `site_facts`: the dates and languages of the sites, as far as the sources say when
+    their records were written.
     """
 
     dataset: str
@@ -187,19 +226,22 @@ class VersionFacts:
     wording: Wording = Wording()
     gates: Sequence[str] = ()
     models: Sequence[str] = ()
+    site_facts: Sequence[SiteFacts] = ()
+    newest: str = ""
 
 
 def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """The text of README.md: YAML front matter, then Markdown sections.
 
-    The sections: title and summary, splits, columns, `tables` (the tables of the report that the card shows as well),
-    build, models, gates, licence, loading, tracing. At least one split of the default config must have files (else
-    StopIteration).
+    The sections: title and summary, splits, columns, sites, `tables` (the tables of the report that the card shows as
+    well), build, models, gates, licence, loading, tracing. At least one split of the default config must have files
+    (else StopIteration).
     """
     sections = (
         _opening(version),
         f"## Splits\n\n{_markdown(splits_table(version))}",
         *_columns(version),
+        *([f"## Sites\n\n{_noted(sites_table(version))}"] if version.site_facts else []),
         *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in tables),
         _built(version),
         *([_models(version.models)] if version.models else []),
@@ -212,8 +254,8 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
 
 
 def rows_of(version: VersionFacts) -> int:
-    """The number of rows of all splits of all configs."""
-    return sum(split.rows for config in version.configs for split in config.splits)
+    """The number of rows of all splits of all configs; views of other configs do not count."""
+    return sum(split.rows for config in version.configs if not config.view for split in config.splits)
 
 
 def schemas_of(version: VersionFacts) -> list[tuple[list[str], pa.Schema]]:
@@ -309,6 +351,41 @@ def stages_table(version: VersionFacts) -> ReportTable:
     return table_of("Stages", note, ("stage", "fingerprint", "rows out", "filtered", "rejected"), rows)
 
 
+def dating(version: VersionFacts) -> str:
+    """When the version was published, else from when its newest source is; "" if neither is known."""
+    if version.date_published:
+        return f"published {version.date_published}"
+    return f"newest source of {version.newest}" if version.newest else ""
+
+
+def sites_table(version: VersionFacts) -> ReportTable:
+    """A table with a row for each site: its number of records, their dates and the languages of its texts."""
+    rows = [
+        (facts.site, facts.records, facts.first, facts.last, _shares(facts.languages)) for facts in version.site_facts
+    ]
+    note = "Days on which the oldest and the newest post were written; languages as detected in a sample of each site."
+    return table_of("Sites", note, ("site", "posts", "first", "last", "languages"), rows)
+
+
+def _shares(languages: Languages | None) -> str | None:
+    """The languages of a site with their shares in percent, at least 1; None if none was detected."""
+    shares = languages.shares if languages else ()
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares if share >= 0.01) or None
+
+
+def languages_of_version(version: VersionFacts) -> list[str]:
+    """The languages of the texts as ISO 639-1 codes: those of each site, the commonest first; LANGUAGES if nobody
+    looked.
+    """
+    found = [facts.languages for facts in version.site_facts if facts.languages]
+    if not found:
+        return list(LANGUAGES)
+    shares = Counter[str]()
+    for languages in found:
+        shares.update({name: share for name, share in languages.shares if name in languages.main})
+    return sorted(shares, key=lambda name: (-shares[name], name))
+
+
 def escaped(text: str) -> str:
     """The text on one line, escaped so that inline Markdown shows it literally: no markup, no HTML, no table cell ends.
 
@@ -336,7 +413,7 @@ def _front_matter(version: VersionFacts) -> str:
         *_listed("license", _hub_licences(version.licence)),
         *_own_licence(version.licence),
         *_listed("task_categories", version.wording.tasks),
-        *_listed("language", LANGUAGES),
+        *(_listed("language", spoken) if (spoken := languages_of_version(version)) else []),
         *_listed("size_categories", [_size_category(rows_of(version))]),
         "configs:",
     ]
@@ -410,15 +487,16 @@ def _split_lines(split: Split) -> list[str]:
 def _opening(version: VersionFacts) -> str:
     """The card's beginning: title, summary, version, date, number of rows and the paper.
 
-    A warning follows the summary if the offline model wrote rows; an unknown date is left out.
+    A warning follows the summary if the offline model wrote rows. Without a date of publication that of the newest
+    source is given, if it is known.
     """
     note = offline_note(version)
-    published = f"published {escaped(version.date_published)}, " if version.date_published else ""
+    dated = dating(version)
     parts = [
         f"# {escaped(version.title)}",
         escaped(version.summary),
         f"> **Offline model.** {escaped(note)}" if note else "",
-        f"Version {escaped(version.version)}, {published}{figure(rows_of(version))} rows. "
+        f"Version {escaped(version.version)}, {f'{escaped(dated)}, ' if dated else ''}{figure(rows_of(version))} rows. "
         f"It rebuilds the dataset of *{escaped(version.paper.title)}*: "
         f"{escaped(version.paper.citation)}",
     ]

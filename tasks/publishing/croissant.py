@@ -16,7 +16,17 @@ from typing import Any
 import pyarrow as pa
 
 from longform.errors import SchemaError
-from tasks.publishing.card import Config, File, Split, VersionFacts, doc_of, key_of, licence_url, offline_note
+from tasks.publishing.card import (
+    Config,
+    File,
+    Split,
+    VersionFacts,
+    doc_of,
+    key_of,
+    languages_of_version,
+    licence_url,
+    offline_note,
+)
 
 Node = dict[str, Any]
 
@@ -141,11 +151,31 @@ def _dataset(version: VersionFacts) -> Node:
         "description": " ".join(filter(None, (version.summary, offline_note(version)))),
         "version": semantic_version(version.version),
         **({"datePublished": version.date_published} if version.date_published else {}),
+        **({"inLanguage": spoken} if (spoken := languages_of_version(version)) else {}),
+        **_dates(version),
         "license": [licence_url(licence) or licence for licence in version.licence],
         "citeAs": version.paper.citation,
         "creator": {"@type": "sc:Organization", "name": "longform"},
         "url": "README.md",
     }
+
+
+def _dates(version: VersionFacts) -> Node:
+    """When the sources' records were written, as a whole and site by site with the site's languages; {} if unknown."""
+    if not version.site_facts:
+        return {}
+    first, last = min(facts.first for facts in version.site_facts), max(facts.last for facts in version.site_facts)
+    sites = [
+        {
+            "@type": "sc:CreativeWork",
+            "name": facts.site,
+            "url": f"https://{facts.site}",
+            "temporalCoverage": f"{facts.first}/{facts.last}",
+            **({"inLanguage": facts.languages.main} if facts.languages and facts.languages.main else {}),
+        }
+        for facts in version.site_facts
+    ]
+    return {"temporalCoverage": f"{first}/{last}", "isBasedOn": sites}
 
 
 def _record_sets(config: Config, split: Split) -> list[Node]:

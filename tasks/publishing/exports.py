@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from longform.artifacts.rows import Row
+from longform.artifacts.rows import Row, read_batches
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, stage_rows
+from longform.errors import UsageError
+
+ROWS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,18 @@ class Export:
         are gone or damaged.
         """
         return stage_rows(self.store, self.version, stage)
+
+    def published(self) -> Iterator[Row]:
+        """The published rows of the export's config, of its split or of all, as dicts. UsageError if the version lacks
+        the config.
+        """
+        splits = self.version.configs.get(self.config)
+        if not splits:
+            raise UsageError(f"{self.label} has no config {self.config}: build it again with this release.")
+        for split in [self.split] if self.split else splits:
+            for path in self.version.files(self.config, split):
+                for batch in read_batches(path, ROWS_AT_ONCE):
+                    yield from batch.to_pylist()
 
     def tables(self, stages: Mapping[str, str]) -> dict[str, Iterator[Row]]:
         """name -> the rows of its stage, as an iterator. `stages`: name -> stage.

@@ -44,10 +44,12 @@ def _plain(value: Any) -> Any:
 def published_row(version: Version, row_id: str) -> tuple[str, Record]:
     """(config, row) of the published row with this id or, if there is none, of the only row whose id begins with it.
 
-    All configs are searched. UsageError if no id, or more than one, begins with it.
+    All configs are searched but views, which have the ids of others. UsageError if no id, or more than one, begins with
+    it.
     """
     found: list[tuple[str, Record]] = []
-    for config, paths in version.tables().items():
+    tables = {config: paths for config, paths in version.tables().items() if config not in version.views}
+    for config, paths in tables.items():
         key = version.key(config)
         rows = rows_where(paths, f"starts_with({key}, ?) ORDER BY {key} LIMIT 2", row_id)
         if rows and rows[0][key] == row_id:
@@ -59,7 +61,7 @@ def published_row(version: Version, row_id: str) -> tuple[str, Record]:
         raise UsageError(
             f"More than one row of {version.dataset} {version.name} begins with {row_id}: give more of it."
         )
-    keys = " or ".join(dict.fromkeys(f"a {version.key(config)}" for config in version.tables()))
+    keys = " or ".join(dict.fromkeys(f"a {version.key(config)}" for config in tables))
     raise UsageError(
         f"{version.dataset} {version.name} has no row {row_id}: "
         f"take {keys} of its Parquet files, or the beginning of one."

@@ -36,11 +36,12 @@ from longform.machines import temporary
 from tasks.publishing import card
 from tasks.publishing.audits import Audits, as_dict, audit_version, gate_sentences, refuse, write_findings
 from tasks.publishing.croissant import croissant
+from tasks.publishing.languages import Languages
 from tasks.publishing.report import as_data, report
 from tasks.publishing.served import served_gates
 from tasks.sources.admission import taken_down
 
-REVISION = 3
+REVISION = 4
 FORMAT = 1
 SPLITS = ("train", "validation", "test", "overlap", "full")
 DATED = re.compile(r"(\d{4})\.(\d\d)\.(\d\d)(\.\d+)?")
@@ -68,20 +69,23 @@ class About:
 class Table:
     """Rows to publish as a config; a row's split is that of its part.
 
-    `apart`: splits that become configs of their own, under their own names.
+    `apart`: splits that become configs of their own, under their own names. `view`: these are rows of another table in
+    another form, so that they do not count among the rows of the version.
     """
 
     config: str
     rows: Rows
     apart: Sequence[str] = ()
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
     """What a flow publishes: its tables, the first of which is the default config, and the rows of attribution.parquet.
 
-    `tables` and `figures` make the tables and plots of the report; the card shows the first of these tables. `audits`:
-    what must hold of the rows.
+    `tables`, `figures` and `examples` make what the report shows; the card shows the first of these tables and those
+    that say so. `audits`: what must hold of the rows. `languages` finds the languages of the sources' texts, site by
+    site.
     """
 
     about: About
@@ -90,6 +94,8 @@ class Publication:
     tables: Callable[[], list[card.ReportTable]]
     figures: Callable[[], list[card.Figure]]
     audits: Audits
+    examples: Callable[[], list[card.Example]] = list
+    languages: Callable[[], list[Languages]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +155,17 @@ def set_publication(
     *,
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
+    examples: Callable[[], list[card.Example]] = list,
     audits: Audits = Audits(),  # noqa: B008 - frozen
+    languages: Callable[[], list[Languages]] = list,
 ) -> None:
     """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
 
-    `tables` and `figures` make the tables and plots of the report; they are called when it is written. `audits`: what
-    must hold of the rows, or they are not published.
+    `tables`, `figures` and `examples` make the tables, plots and examples of the report; they are called when it is
+    written. `audits`: what must hold of the rows, or they are not published. `languages` finds the languages of the
+    sources' texts, site by site.
     """
-    builder.publication = Publication(about, published, attribution, tables, figures, audits)
+    builder.publication = Publication(about, published, attribution, tables, figures, audits, examples, languages)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -252,12 +261,14 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
             writer.write_batch(batch.cast(attribution.schema))
     gates = _check_gates(build, publication, splits, folder)
     version = _version(build, about, published, attribution, name, splits, gates)
+    version = replace(version, site_facts=_site_facts(attribution, publication.languages()))
     tables, plots = publication.tables(), publication.figures()
     shown = [*tables, _rejected(build)]
+    on_card = [table for number, table in enumerate(tables) if table.on_card or not number]
     texts = {
-        "README.md": card.card(version, tables[:1]),
+        "README.md": card.card(version, on_card),
         "croissant.json": croissant(version),
-        "report.html": report(version, shown, plots),
+        "report.html": report(version, shown, plots, publication.examples()),
         "tables.json": as_data(shown),
         **{f"figures/{plot.name}.svg": plot.svg for plot in plots},
     }
@@ -275,6 +286,7 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
         "inputs": {call.name: {name: rows.stage for name, rows in call.upstream.items()} for call in build.calls},
         "splits": counts[published[0].config],
         "configs": counts,
+        "views": [table.config for table in published if table.view],
         "keys": {table.config: table.rows.key for table in published},
         "offline": version.offline,
         "terms": about.terms,
@@ -371,8 +383,7 @@ def _version(
 ) -> card.VersionFacts:
     """What card, report and croissant.json say of the version `name`.
 
-    `splits`: config -> its splits as copied. The date is that in the name if the name is a date, else that of the
-    newest source record, else empty.
+    `splits`: config -> its splits as copied. It was published on the day that its name says, if that is a date.
     """
     facts, dated = _source_facts(attribution), DATED.fullmatch(name)
     models = [_offline(table.rows) for table in published]
@@ -390,8 +401,9 @@ def _version(
         configs=_configs(published, splits),
         sites=facts["sites"],
         stages=[_stage(entry) for entry in build.done],
-        # the day that its name says, else that of the newest post: a clock would make equal builds differ
-        date_published="-".join(dated.groups()[:3]) if dated else facts["last"],
+        # a clock would make equal builds differ
+        date_published="-".join(dated.groups()[:3]) if dated else "",
+        newest=facts["last"],
         wording=about.wording,
         gates=gate_sentences(gates),
         models=[each.sentence for each in _served(build)],
@@ -403,15 +415,16 @@ def _configs(published: Sequence[Table], splits: dict[str, list[card.Split]]) ->
 
     Splits that a table has in `apart` follow it as configs of their own, unless the table has no other split.
     """
-    found: list[tuple[str, list[card.Split], Rows]] = []
+    found: list[tuple[str, list[card.Split], Table]] = []
     for table in published:
         sides = [split for split in splits[table.config] if split.name not in table.apart]
         apart = [split for split in splits[table.config] if split.name in table.apart]
-        found += [(table.config, sides or apart, table.rows)]
-        found += [(split.name, [split], table.rows) for split in apart if sides]
+        found += [(table.config, sides or apart, table)]
+        found += [(split.name, [split], table) for split in apart if sides]
     with_rows = [entry for entry in found if entry[1]]
     return [
-        card.Config(name, number == 0, splits, rows.schema) for number, (name, splits, rows) in enumerate(with_rows)
+        card.Config(name, number == 0, splits, table.rows.schema, table.view)
+        for number, (name, splits, table) in enumerate(with_rows)
     ]
 
 
@@ -437,8 +450,26 @@ def _source_facts(attribution: Rows) -> dict[str, Any]:
         "scrubbed": "count_if(scrubbed > 0)" if "scrubbed" in names else "0",
     }
     with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
         found = database.execute(f"SELECT {', '.join(columns.values())} FROM {read_parquet(attribution.paths)}")
         return dict(zip(columns, found.fetchone() or ([], [], "", 0), strict=True))
+
+
+def _site_facts(attribution: Rows, languages: Iterable[Languages]) -> list[card.SiteFacts]:
+    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
+    not say of which site they are, and when they were written.
+    """
+    if not {"site", "created"} <= set(attribution.schema.names) or not attribution.paths:
+        return []
+    spoken = {each.group: each for each in languages}
+    query = f"""
+        SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
+        FROM {read_parquet(attribution.paths)} GROUP BY site ORDER BY site
+    """
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        found = database.execute(query).fetchall()
+    return [card.SiteFacts(site, records, first, last, spoken.get(site)) for site, records, first, last in found]
 
 
 def _distinct(column: str, names: list[str]) -> str:

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.publishing.card import (
+    Example,
     Figure,
+    Passage,
     ReportTable,
     VersionFacts,
+    dating,
     figure,
     numeric_columns,
     offline_note,
@@ -23,6 +26,8 @@ from tasks.publishing.card import (
 from tasks.publishing.plots import inline
 
 __all__ = ["ReportTable", "as_data", "report"]
+
+LONGEST = 600
 
 STYLE = """
 :root {
@@ -78,6 +83,19 @@ tbody :not(.figure) { max-width: 24rem; overflow-wrap: break-word; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .figure { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .none { padding: .75rem 1rem; margin: 0; color: var(--soft); }
+section { margin-top: 2.75rem; scroll-margin-top: 1rem; }
+section > p { margin: .25rem 0 .75rem; color: var(--soft); font-size: .9375rem; }
+.gates { margin: .75rem 0 0; padding: .75rem 1rem .75rem 2rem; }
+.gates, .example { background: var(--sheet); border: 1px solid var(--line); border-radius: .5rem; }
+.gates li { overflow-wrap: anywhere; }
+.example { margin-top: .75rem; padding: .25rem 1rem; }
+.example summary { padding: .375rem 0; cursor: pointer; overflow-wrap: anywhere; }
+.example summary span { color: var(--soft); font-size: .875rem; }
+.example h3 { margin: .75rem 0 .25rem; color: var(--soft); font-size: .8125rem; }
+.example .text { margin: 0; max-width: none; white-space: pre-wrap; overflow-wrap: anywhere; }
+.example .credit { margin: .25rem 0 .75rem; max-width: none; color: var(--soft); font-size: .875rem; }
+.example .credit, .cut { overflow-wrap: anywhere; }
+.cut { color: var(--warn); }
 footer { margin-top: 3.5rem; padding-top: 1rem; border-top: 1px solid var(--line); color: var(--soft); }
 @media (max-width: 30rem) {
   main { padding-top: 1.75rem; }
@@ -126,6 +144,12 @@ PAGE = """<!DOCTYPE html>
 {% for plot in plots %}
 <li><a href="#plot-{{ loop.index }}">{{ plot.title }}</a></li>
 {% endfor %}
+{% if gates %}
+<li><a href="#gates">Gates and audits</a></li>
+{% endif %}
+{% if examples %}
+<li><a href="#examples">Examples</a></li>
+{% endif %}
 </ul>
 </nav>
 {% for table in tables %}
@@ -177,6 +201,40 @@ PAGE = """<!DOCTYPE html>
 </div>
 </figure>
 {% endfor %}
+{% if gates %}
+<section id="gates">
+<h2>Gates and audits</h2>
+<p>What was looked for in the replies of models and in the rows, and what was found; audit.parquet lists the rows.</p>
+<ul class="gates">
+{% for sentence in gates %}
+<li>{{ sentence }}</li>
+{% endfor %}
+</ul>
+</section>
+{% endif %}
+{% if examples %}
+<section id="examples">
+<h2>Examples</h2>
+<p>Texts stand here as they are in the rows; long ones are cut, and say by how much. Of each kind the first is open.</p>
+{% for example in examples %}
+<details class="example"{% if example.is_open %} open{% endif %}>
+<summary><strong>{{ example.title }}</strong>
+{% for name, value in example.facts %}
+<span>{{ name }}: {{ value }}{{ " ·" if not loop.last }}</span>
+{% endfor %}
+</summary>
+{% for passage in example.passages %}
+<h3>{{ passage.label }}</h3>
+<p class="text" dir="auto">{{ passage.begin }}
+{%- if passage.cut %}<span class="cut"> … {{ passage.cut }}</span>{% endif %}</p>
+{% if passage.credit %}
+<p class="credit">{{ passage.credit }}</p>
+{% endif %}
+{% endfor %}
+</details>
+{% endfor %}
+</section>
+{% endif %}
 <footer>
 <p>Rebuilt after <cite>{{ version.paper.title }}</cite>. {{ version.paper.citation }}</p>
 </footer>
@@ -195,8 +253,14 @@ def as_data(tables: Sequence[ReportTable]) -> str:
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequence[Figure] = ()) -> str:
-    """The text of report.html: rows per split, `tables`, the tables of splits and of stages, then the plots.
+def report(
+    version: VersionFacts,
+    tables: Sequence[ReportTable],
+    figures: Sequence[Figure] = (),
+    examples: Sequence[Example] = (),
+) -> str:
+    """The text of report.html: rows per split, `tables`, the tables of splits and of stages, the plots, what the gates
+    found, then the examples.
 
     LongformError for a plot with an element or attribute that is not allowed in the page.
     """
@@ -216,7 +280,7 @@ def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequen
         plot_style=Markup(PLOT_STYLE if figures else ""),
         facts=[
             f"{version.dataset} {version.version}",
-            *([f"published {version.date_published}"] if version.date_published else []),
+            *([dated] if (dated := dating(version)) else []),
             f"{figure(rows_of(version))} rows",
             *version.licence,
         ],
@@ -227,6 +291,16 @@ def report(version: VersionFacts, tables: Sequence[ReportTable], figures: Sequen
             {"title": plot.title, "note": plot.note, "svg": Markup(inline(plot.svg, f"plot-{number}"))}
             for number, plot in enumerate(figures, start=1)
         ],
+        gates=version.gates,
+        examples=[
+            {
+                "title": example.title,
+                "is_open": example.title not in {other.title for other in examples[:number]},
+                "facts": example.facts,
+                "passages": [_cut(passage) for passage in example.passages],
+            }
+            for number, example in enumerate(examples)
+        ],
     )
 
 
@@ -235,12 +309,22 @@ def _tiles(version: VersionFacts) -> list[tuple[str, str]]:
 
     The label names the config, too, if there is more than one.
     """
-    several = len(version.configs) > 1
+    several = sum(not config.view for config in version.configs) > 1
     return [
         (f"rows, {config.name}/{split.name}" if several else f"rows, {split.name}", figure(split.rows))
         for config in version.configs
+        if not config.view
         for split in config.splits
     ]
+
+
+def _cut(passage: Passage) -> dict[str, str]:
+    """A text as the template needs it: `label`, `credit`, `begin` (at most LONGEST characters) and `cut`, which says
+    how many characters follow; "" if none does.
+    """
+    more = len(passage.text) - LONGEST
+    cut = f"{figure(more)} more characters" if more > 0 else ""
+    return {"label": passage.label, "credit": passage.credit, "begin": passage.text[:LONGEST], "cut": cut}
 
 
 def _shown(table: ReportTable) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,31 +24,91 @@ NOISE = 1e-4  # more than the noise of a float32 product of vectors of length 1,
 CELLS = 2**24  # scores in memory at a time
 
 
-def nearest_tfidf(texts: Sequence[str], k: int, below: float) -> tuple[Positions, Scores]:
+def nearest_tfidf(
+    texts: Sequence[str], k: int, below: float, *, sides: Positions | None = None, groups: Positions | None = None
+) -> tuple[Positions, Scores]:
     """For each text its k nearest other texts, by TF-IDF cosine: (positions, cosines), both (n, k).
 
-    Only texts with a cosine above 0 and less than `below` count. Nearest first, ties by position; padded with -1 and
-    0. The weight of a word is (1 + log tf) * idf. Words of one letter count (C, R), and so do words that only one text
-    has (they make it unlike the others, and the smallest corpus has two texts). Left out are only the 33 commonest
-    English words: longer lists of stop words hold some with a meaning (fire, interest, system).
+    Only texts with a cosine above 0 and less than `below` count; with `sides`, only those with the same number there;
+    with `groups`, only those with another. Nearest first, ties by position; padded with -1 and 0. The weight of a word
+    is (1 + log tf) * idf. Words of one letter count (C, R), and so do words that only one text has (they make it
+    unlike the others, and the smallest corpus has two texts). Left out are only the 33 commonest English words: longer
+    lists of stop words hold some with a meaning (fire, interest, system).
     """
-    matrix = _tfidf(texts)
-    return top_products(
-        matrix, matrix.T.tocsr(), k, lambda row, column, score: (row != column) & (score < below), DECIMALS
-    )
+    matrix = tfidf(texts)
+
+    def within(own: Positions, apart: Positions) -> tuple[Positions, Scores]:
+        rows = matrix[own]
+        return top_products(
+            rows,
+            rows.T.tocsr(),
+            k,
+            lambda row, column, score: (apart[row] != apart[column]) & (score < below),
+            DECIMALS,
+        )
+
+    return _by_side(len(texts), k, sides, groups, within)
 
 
-def _tfidf(texts: Sequence[str]) -> csr_matrix:
+def _by_side(
+    size: int,
+    k: int,
+    sides: Positions | None,
+    groups: Positions | None,
+    within: Callable[[Positions, Positions], tuple[Positions, Scores]],
+) -> tuple[Positions, Scores]:
+    """What `within` finds for the texts of each side, put together: it gets their positions and their groups (by
+    default each its own), and returns (positions among them, cosines).
+    """
+    columns, scores = padded(size, k)
+    apart = np.arange(size) if groups is None else groups
+    for side in [None] if sides is None else np.unique(sides):
+        own = np.arange(size) if side is None else np.flatnonzero(sides == side)
+        found, scores[own] = within(own, apart[own])
+        columns[own] = np.where(found >= 0, own[found], -1) if own.size else found
+    return columns, scores
+
+
+def pairs_tfidf(texts: Sequence[str], at_least: float) -> Iterator[tuple[int, int, float]]:
+    """(i, j, cosine), i < j, of all texts whose TF-IDF cosine (as in `nearest_tfidf`) is `at_least` or more, which is
+    above 0.
+    """
+    matrix = tfidf(texts)
+    right, rows, ask = matrix.T.tocsr(), np.arange(len(texts) if matrix.nnz else 0), 16
+    while rows.size:
+        ask, more = min(ask, len(texts)), []
+        for block in blocks(rows, ask):
+            row, column, score, floor = _largest(matrix[block], right, ask, DECIMALS)
+            done = floor < at_least
+            good = done[row] & (score >= at_least) & (block[row] < column)
+            yield from zip(block[row[good]].tolist(), column[good].tolist(), score[good].tolist(), strict=True)
+            more.append(block[~done])
+        rows, ask = np.concatenate(more), 8 * ask
+
+
+def pairs_dense(vectors: Scores, at_least: float) -> Iterator[tuple[int, int, float]]:
+    """(i, j, cosine), i < j, of all vectors whose cosine (as in `nearest_dense`) is `at_least` or more."""
+    unit = _unit(vectors)
+    for block in blocks(np.arange(len(unit)), len(unit)):
+        for row, cells in zip(block.tolist(), unit[block] @ unit.T, strict=True):
+            near = np.flatnonzero(cells >= at_least - NOISE)
+            near, exact = _exact(unit, row, near[near > row], math.inf)
+            alike = exact >= at_least
+            yield from zip(repeat(row), near[alike].tolist(), exact[alike].tolist())
+
+
+def tfidf(texts: Iterable[str]) -> csr_matrix:
     """TF-IDF weights (texts, words) as float32, the weight of a word being (1 + log tf) * idf.
 
     Each row has length 1, or 0 for a text without words.
     """
     weights, words = count_words(texts)
+    size = weights.shape[0]
     with_word = np.bincount(weights.indices, minlength=len(words))
-    idf = (np.log((1 + len(texts)) / (1 + with_word)) + 1).astype(np.float32)
+    idf = (np.log((1 + size) / (1 + with_word)) + 1).astype(np.float32)
     weights.data = (1 + np.log(weights.data)) * idf[weights.indices]
-    rows = np.repeat(np.arange(len(texts)), np.diff(weights.indptr))
-    lengths = np.sqrt(np.bincount(rows, weights.data.astype(np.float64) ** 2, minlength=len(texts)))
+    rows = np.repeat(np.arange(size), np.diff(weights.indptr))
+    lengths = np.sqrt(np.bincount(rows, weights.data.astype(np.float64) ** 2, minlength=size))
     weights.data /= lengths[rows].astype(np.float32)
     return weights
 
@@ -64,7 +126,7 @@ def top_products(
     rows, ask = np.arange(left.shape[0] if right.nnz else 0), 2 * k + 8
     while rows.size:
         ask, short = min(ask, right.shape[1]), []
-        for block in _blocks(rows, ask):
+        for block in blocks(rows, ask):
             row, column, score, floor = _largest(left[block], right, ask, decimals)
             good = (score > 0) & usable(block[row], column, score)
             settled = np.bincount(row[good & (score > floor[row])], minlength=block.size) >= k
@@ -101,24 +163,36 @@ def _largest(
     return row, found.indices[order].astype(np.int64), score[order], floor
 
 
-def nearest_dense(vectors: Scores, k: int, below: float) -> tuple[Positions, Scores]:
+def nearest_dense(
+    vectors: Scores, k: int, below: float, *, sides: Positions | None = None, groups: Positions | None = None
+) -> tuple[Positions, Scores]:
     """For each vector (n, d) its k nearest others, by cosine: (positions, cosines), both (n, k).
 
-    As in `nearest_tfidf`, only cosines above 0 and less than `below` count, nearest first, ties by position, padded
-    with -1 and 0. A zero vector is near to none. The matrix product only finds candidates, whose cosines are then
-    computed in float64: it gives equal vectors unequal last digits.
+    As in `nearest_tfidf`, only cosines above 0 and less than `below` count, of the same of `sides` and another of
+    `groups`, nearest first, ties by position, padded with -1 and 0. A zero vector is near to none. The matrix product
+    only finds candidates, whose cosines are then computed in float64: it gives equal vectors unequal last digits.
     """
+    unit = _unit(vectors)
+
+    def within(own: Positions, apart: Positions) -> tuple[Positions, Scores]:
+        rows = unit[own]
+        columns, scores = padded(own.size, k)
+        for block in blocks(np.arange(own.size), own.size):
+            products = rows[block] @ rows.T
+            products[apart[block][:, None] == apart[None, :]] = -1
+            for row, cells in zip(block, products, strict=True):
+                near, exact = _exact(rows, row, _candidates(cells, k, below), below)
+                best = np.lexsort((near, -exact))[:k]
+                columns[row, : best.size], scores[row, : best.size] = near[best], exact[best]
+        return columns, scores
+
+    return _by_side(len(unit), k, sides, groups, within)
+
+
+def _unit(vectors: Scores) -> Scores:
+    """The vectors with length 1, or 0 for zero vectors, as float32."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    columns, scores = padded(len(vectors), k)
-    for block in _blocks(np.arange(len(vectors)), len(vectors)):
-        products = unit[block] @ unit.T
-        products[np.arange(block.size), block] = -1
-        for row, cells in zip(block, products, strict=True):
-            near, exact = _exact(unit, row, _candidates(cells, k, below), below)
-            best = np.lexsort((near, -exact))[:k]
-            columns[row, : best.size], scores[row, : best.size] = near[best], exact[best]
-    return columns, scores
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _candidates(cells: Scores, k: int, below: float) -> Positions:
@@ -146,7 +220,7 @@ def padded(rows: int, k: int) -> tuple[Positions, Scores]:
     return np.full((rows, k), -1, np.int64), np.zeros((rows, k), np.float32)
 
 
-def _blocks(rows: Positions, cells: int) -> Iterator[Positions]:
+def blocks(rows: Positions, cells: int) -> Iterator[Positions]:
     """`rows` in order, in blocks that need at most CELLS cells; at least one row is in a block.
 
     `cells`: the number of cells that one row needs.

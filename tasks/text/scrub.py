@@ -1,10 +1,13 @@
 """Personal data that a text does not need: mail addresses, phone numbers and handles become fixed marks.
 
     Ask jo.doe@mail.test or 212-555-0187, says @jo_doe.   ->   Ask [mail] or [phone], says [handle].
+    As @Jane Doe said in [her post](https://mail.test/@jane)   ->   As [handle] said in [her post](https://mail.test/@jane)
 
-Mail addresses and phone numbers go everywhere, also inside code; handles only outside of it, where `@` means other
-things. What stays: addresses of example domains and of machines (noreply, localhost, git@host:path, user@host in a
-URL), dates, versions, IP addresses, ISBNs, coordinates, plain long numbers, decorators, npm scopes, CSS rules.
+Mail addresses and phone numbers go everywhere, also inside code; handles only outside of code, where `@` means other
+things, and of the targets of links, which a mark would break. With a handle that is a given name goes the surname
+behind it, where what stands around it says that it is one. What stays: addresses of example domains and of machines
+(noreply, localhost, git@host:path, user@host in a URL), dates, versions, IP addresses, ISBNs, coordinates, plain long
+numbers, decorators, npm scopes, CSS rules.
 
 Which numbers can be telephone numbers is libphonenumber's judgement (`phonenumbers`), how they have to be written or
 introduced to count as one is decided here: its own matcher takes many plain numbers of other kinds for telephone
@@ -25,6 +28,8 @@ MAIL, PHONE, HANDLE = "[mail]", "[phone]", "[handle]"
 MIN_DIGITS = 7
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU")
 ROUNDS = 8
+MOST_SURNAMES = 3
+LONGEST_URL = 1_000
 SUSPECT = (  # in any case; all other texts stay
     "[@＠]|%40|&#|u/| dot |(?:at|dot|ät|punkt)\\s{0,2}[)\\]}>]|[0-9][0-9 \u00a0\u2009()./\u2010-\u2013-]{5}"
 )
@@ -150,6 +155,8 @@ def _written_mails(text: str) -> Iterator[Span]:
         if local and domain and not _is_no_mail(text, local.start(), name, domain):
             end = domain.end()
             federated = text[local.start() - 1 : local.start()] in ("@", "＠")  # @user@host
+            if federated and _is_in_link(text, local.start() - 1):
+                continue
             yield (local.start() - 1, end, HANDLE) if federated else (sign.start() - len(name), end, MAIL)
 
 
@@ -395,6 +402,17 @@ def _counts_up(number: str) -> bool:
 _HANDLE = re.compile(
     r"@(?<![^\W_]@)(?<![@＠/\\.:;=#$%&+~`^|\]>-]@)(?P<name>[^\W\d]\w{1,38}(?:[.-]\w{1,38}){0,3})(?P<after>[\w(/={\[\"']?)"
 )
+_SURNAME = re.compile(
+    r" ([^\W\d_]{1,30}(?:[-'’](?!s\b)[^\W\d_]{1,30}){0,2})(?:(?<= [^\W\d_])\.(?= [^\W\d_]))?(?![\w@(/=])"
+)
+_POSSESSIVE = re.compile(r"['’]s\b")
+_MID_SENTENCE = re.compile(r"[^\W\d_A-Z] \Z|, \Z")
+_AFTER_NAME = re.compile(
+    r"['’]s\b|[,:;.!?)*\]]|\n|\Z| (?:and|or|&) @| [–—-] "
+    r"| (?:said|says|wrote|writes|mentioned|mentions|suggested|suggests|pointed|points|noted|notes|asked|asks|answered"
+    r"|answers|commented|comments|posted|posts|explained|explains|gave|gives|proposed|proposes|stated|states|already|also"
+    r"|(?:is|was|has) (?:right|correct|wrong|spot|already|said|suggested|mentioned|pointed|noted))\b"
+)
 _CITATION_KEY = re.compile(r"[^\W\d_]+(?:19|20)\d\d[a-z]?")
 _REDDITOR = re.compile(r"(?<![\w/.:])/?u/(?P<name>[A-Za-z0-9_-]{3,20})(?![\w/-])")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*$", re.MULTILINE)
@@ -421,18 +439,35 @@ test tests throws todo trancount transactional try type typedef url use using va
 viewbuilder viewchild warn while work wraps yield
 """
 _NOBODY = frozenset(_NO_NAMES.split())
+_BEGIN_SENTENCES = """
+A About Absolutely Actually Add Added After Again Agree Agreed Ah All Also Although Amazing An And Another Any
+Anyway Apologies Are Aren As At Awesome Basically Be Because Before Both Brilliant But By Can Certainly Cheers
+Check Clearly Comment Congrats Congratulations Consider Cool Correct Could Did Didn Disagree Do Does Doesn Don
+Done Each Edit Edited Either Even Every Everyone Exactly Excellent Fair Finally First Fixed For From Funny
+Further Generally Given Glad Good Got Great Ha Haha Has Have Haven He Hello Her Here Hey Hi His Hmm Honestly How
+However I If In Indeed Interesting Is Isn It Its Just Last Let Like Likewise Lol Look Many Maybe May Might Mine
+More Most Much Must My Never Next Nice No None Nope Not Note Nothing Now Obviously Of Often Oh Ok Okay On Once
+One Only Or Other Our Perfect Perhaps Please Possibly Presumably Probably Question Quite Re Really Regarding
+Right Same Second See Seems Seriously She Should Similarly Since So Some Someone Sometimes Sorry Still Such Sure
+Thank Thanks That The Their Them Then There These They Thing This Those Though Thus To Today Too True Try Two Uh
+Um Unfortunately Unless Until Update Updated Use Usually Very Was Wasn We Welcome Well What When Where Whether
+Which While Who Why Will With Without Won Wouldn Wow Would Wrong Yeah Yep Yes Yet You Your Yup
+"""
+_OPENERS = frozenset(_BEGIN_SENTENCES.split())
 
 
 def _handles(text: str) -> Iterator[Span]:
-    """(start, end, mark) of handles (@name, u/name) outside of code, in order."""
+    """(start, end, mark) of handles (@name, @Name Surname, u/name) outside of code and of the targets of links, in
+    order.
+    """
     if "@" not in text and "u/" not in text:
         return
-    found = [(match.start(), match.end("name"), HANDLE) for match in _HANDLE.finditer(text) if _is_handle(match)]
+    found = [(match.start(), _end_of_name(match), HANDLE) for match in _HANDLE.finditer(text) if _is_handle(match)]
     if "u/" in text:
         found += [(match.start(), match.end(), HANDLE) for match in _REDDITOR.finditer(text)]
     if found:
         code = code_spans(text)
-        yield from (span for span in _apart(found) if not _inside(span[0], code))
+        yield from (span for span in _apart(found) if not _inside(span[0], code) and not _is_in_link(text, span[0]))
 
 
 def _is_handle(match: re.Match[str]) -> bool:
@@ -440,6 +475,48 @@ def _is_handle(match: re.Match[str]) -> bool:
     name = match["name"].lower()
     cited = _CITATION_KEY.fullmatch(name) and match.string[match.start() - 1 : match.start()] in ("[", "-")
     return not cited and _NOBODY.isdisjoint((name, name.split(".")[0])) and match["after"] in ("", "'")
+
+
+def _end_of_name(match: re.Match[str]) -> int:
+    """The offset behind a handle, and behind the surname that follows it, if there is one.
+
+    Only a handle that is a given name (@Jane) has a surname: up to MOST_SURNAMES words with capitals before "'s", or of
+    which none commonly begins a sentence, in a sentence that does not begin with the handle or goes on as after a name.
+    """
+    text, end = match.string, match.end("name")
+    if match["after"] or not match["name"].istitle():
+        return end
+    ends, words = [end], list[str]()
+    while len(words) < MOST_SURNAMES and (word := _SURNAME.match(text, ends[-1])) and _is_capitalised(word[1]):
+        ends.append(word.end())
+        words.append(word[1])
+    if words and words[-1] not in _OPENERS and _POSSESSIVE.match(text, ends[-1]):
+        return ends[-1]
+    number = next((place for place, word in enumerate(words) if word in _OPENERS), len(words))
+    is_name = _MID_SENTENCE.search(text, max(0, match.start() - 2), match.start()) or _AFTER_NAME.match(
+        text, ends[number]
+    )
+    return ends[number] if is_name else end
+
+
+def _is_capitalised(word: str) -> bool:
+    """Whether a word begins with a capital, and does not consist of several."""
+    return word[0].isupper() and (len(word) == 1 or not word.isupper())
+
+
+def _is_in_link(text: str, place: int) -> bool:
+    """Whether the offset `place` is within the target of a link or a bare URL."""
+    before = text[max(0, place - LONGEST_URL) : place]
+    if not before or before[-1].isspace():
+        return False
+    word = before.split()[-1]
+    opened = max(word.rfind(sign) + len(sign) if sign in word else 0 for sign in ("](", "://", "www."))
+    depth = 0
+    for sign in word[opened:]:
+        depth += (sign == "(") - (sign == ")")
+        if depth < 0 or sign in '<>"':
+            return False
+    return opened > 0
 
 
 def _inside(place: int, spans: list[tuple[int, int]]) -> bool:

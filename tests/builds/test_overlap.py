@@ -43,7 +43,7 @@ class Meeting(Silent):
 @pytest.mark.parametrize(
     ("dataset", "config", "stages"),
     [
-        ("axioms", AxiomsConfig(), ("answer_closed_book", "combine_answers", "find_related", "sign_questions")),
+        ("axioms", AxiomsConfig(), ("answer_closed_book", "combine_answers", "sign_questions")),
         ("expertqa", ExpertqaConfig(), ("split_randomly", "split_by_field")),
     ],
 )

@@ -53,11 +53,12 @@ def values(prompt: Prompt, text: str) -> dict[str, Any]:
     return {name: [text, text] if name in lists else text for name in prompt.inputs}
 
 
-def test_there_are_the_four_prompts_of_the_axioms() -> None:
+def test_there_are_the_five_prompts_of_the_axioms() -> None:
     assert [name for name in NAMES if name.startswith("axioms/")] == [
         "axioms/closed_book",
         "axioms/combine",
         "axioms/corrupt",
+        "axioms/judge_negative",
         "axioms/open_book",
     ]
 
@@ -105,6 +106,7 @@ PAID_FOR = {
     "axioms/closed_book": "a520192cd66e68497cb4ee751b8fac366ba28489072346c415da5bbebb43a106",
     "axioms/combine": "427659ab0d94475031cac12b70773fa99472ff8ad0bc84b310ecd1786d2721ed",
     "axioms/corrupt": "7c36d4a09b9d225928b77a4f886e6b5298481bc2c6431f6ed65bf3b6204fd3dc",
+    "axioms/judge_negative": "8272414228a77b07d7f60ba4a955dbc74fd142a30ce3775f9460689eb455246f",
     "axioms/open_book": "9baeab8523357e4832d8cb2d21daff28138c985405da5b0bb3b0df855808448e",
     "expertqa/break_claim": "6ba6287e5f76d8edb61cdc27a5de7abfbf250db9142259d55032998e15e0478b",
     "expertqa/closed_book": "fb40555f7e3f35413653ee70ae3c08bb9f1ac9918186701bddf62186350fddab",
@@ -312,7 +314,9 @@ def test_a_file_of_ones_own_takes_the_place_of_one_prompt_and_changes_only_its_s
     after, _ = plan(declare("axioms", AxiomsConfig(prompts=str(folder)), options), options)
     pairs = zip(before.stages, after.stages, strict=True)
     changed = {was.stage for was, now in pairs if was.fingerprint != now.fingerprint}
-    assert changed == {"corrupt_answers", "pair_generated", "assemble_pairs"}
+    sealed = {"list_generated", "find_generated_copies"}
+    views = {"view_as_chats", "draw_one_a_question", "view_as_texts"}
+    assert changed == {"corrupt_answers", "pair_generated", *sealed, "assemble_pairs", *views}
 
 
 def test_a_file_that_takes_no_place_is_reported(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def test_ten_rows_a_trace_two_plots_a_table_and_a_comparison_are_shown(executed:
     assert not [output for outputs in executed for output in outputs if output.get("name") == "stderr"]
 
 
-def test_the_page_on_loading_can_be_typed(folder: Path) -> None:
+def test_the_page_on_loading_can_be_typed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(folder))
     found: dict[str, Any] = {}
     page = (paths.ROOT / "docs" / "loading.md").read_text()
     with contextlib.chdir(folder):
@@ -70,4 +71,21 @@ def test_the_page_on_loading_can_be_typed(folder: Path) -> None:
     assert found["pairs"].equals(found["train"])
     assert str(found["test"].dtypes["margin"]) == "double[pyarrow]"
     assert found["kept"].num_rows == 33
+    assert list(found["rows"]["pair_id"]) == found["chats"]["pair_id"].to_pylist()
+    assert found["rows"][0]["prompt"][0]["role"] == "user"
     assert list(found["tables"]["Questions by axiom (table 7 of the paper)"]["questions paper"])[:2] == [5_500, 905_000]
+
+
+def test_what_the_page_of_the_dataset_says_to_trainers_can_be_typed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(folder))
+    (code,) = re.findall(r"```python\n(.*?)```", (paths.ROOT / "docs" / "axioms.md").read_text(), re.DOTALL)
+    found: dict[str, Any] = {}
+    with contextlib.chdir(folder):
+        exec(compile(code, "docs/axioms.md", "exec"), found)
+    questions = set(found["train"]["question_id"])
+    assert sorted(found["one"]["question_id"]) == sorted(questions)
+    assert sorted(found["three"]["question_id"]) == sorted([*questions] * 3), "each has more than three pairs"
+    assert 0 < len(found["train"]) - len(found["whole"]) < 20
+    assert set(found["grounded"]["axiom"]) == {2, 3}

@@ -92,7 +92,8 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
 
 def summary(version: Any) -> dict[str, Any]:
     """A version as a JSON value: dataset, version, rows, rows by split, offline (whether it has rows of the offline
-    model), recipe (fingerprint). Splits of configs other than the default one are named `<config>/<split>`.
+    model), recipe (fingerprint). Splits of configs other than the default one are named `<config>/<split>`; views,
+    which have the same rows in another form, are left out.
     """
     splits = dict(named_splits(version))
     return {
@@ -106,11 +107,11 @@ def summary(version: Any) -> dict[str, Any]:
 
 
 def named_splits(version: Any) -> Iterator[tuple[str, int]]:
-    """Yields (split, number of rows) for all configs of a version, the default one first; splits of the other configs
-    are named `<config>/<split>`.
+    """Yields (split, number of rows) for all configs of a version but views, the default one first; splits of the other
+    configs are named `<config>/<split>`.
     """
     for number, (config, splits) in enumerate(version.configs.items()):
-        for split, rows in splits.items():
+        for split, rows in splits.items() if config not in version.views else ():
             yield (f"{config}/{split}" if number else split), rows
 
 

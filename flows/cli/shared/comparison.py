@@ -44,14 +44,15 @@ def _stage_changes(store: Store, before: Version, after: Version) -> Iterator[di
 
 
 def _splits(before: Version, after: Version) -> list[tuple[str | None, str]]:
-    """(config, split) of all splits of both versions, each once. The config is None for the default one, the first
-    config of a version, as old versions do not name it.
+    """(config, split) of all splits of both versions but those of views, each once. The config is None for the default
+    one, the first config of a version, as old versions do not name it.
     """
     return list(
         dict.fromkeys(
             (config if number else None, split)
             for version in (before, after)
             for number, (config, splits) in enumerate(version.configs.items())
+            if config not in version.views
             for split in splits
         )
     )

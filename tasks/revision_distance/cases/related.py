@@ -88,7 +88,7 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
 # ---------------------------------------------------------------- cases
 
 
-@stage(HARD, revision=2, at_most=AtMost(rows=lambda of: of["related"]))
+@stage(HARD, revision=3, at_most=AtMost(rows=lambda of: of["related"]))
 def find_cited(
     context: StageContext,
     related: AllRows,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,15 @@ from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import AtMost, Rows, StageContext, stage
 from longform.errors import SourceError, UsageError
 from schemas.sources.stackexchange import POSTS
-from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
-from tasks.sources.files.inputs import WHOLE, check_file, cut_evenly, fetched_at, moment, raw_text
+from tasks.sources.files.inputs import check_file, fetched_at, moment, raw_text
 from tasks.sources.stackexchange.tables import (
-    check_table,
+    PIECE_BYTES,
     file_name,
+    milliseconds,
+    moment_of,
     parse_row,
+    pieces_of,
     read_rows,
     row_parser,
     table_bytes,
@@ -52,7 +54,6 @@ from tasks.text.scrub import SUSPECT, Scrubbed, scrub
 TABLE = "posts"
 SHORTEST_ROW = '<row Id="1" PostTypeId="1" Score="0" CreationDate="2014W01" Title="a" Body="a"/>'
 POSTS_XML = file_name(TABLE)
-PIECE_BYTES = 32 << 20
 BATCH_ROWS = 2_000
 BATCH_BYTES = 16 << 20
 
@@ -77,8 +78,6 @@ _SCORE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ROW_ID = re.compile(rb'\sId="([1-9][0-9]{0,17})"')
 _BETWEEN_TAGS = re.compile(r"\||><")
 
-_EPOCH = datetime(1970, 1, 1)
-_MILLISECOND = timedelta(milliseconds=1)
 _LICENCES = (
     (datetime(2011, 4, 8), "CC BY-SA 2.5"),
     (datetime(2018, 5, 2), "CC BY-SA 3.0"),
@@ -119,18 +118,6 @@ def open_dump(
     return Source(host, str(file), digest(file), facts, pieces)
 
 
-def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:
-    """Byte ranges of `piece_bytes` each that make up a plain file; (WHOLE,) for an archive.
-
-    Raises SourceError if the file does not hold the table.
-    """
-    if is_archive(file):
-        archives.check(file, file_name(table))
-        return (WHOLE,)
-    check_table(file, table)
-    return cut_evenly(file.stat().st_size, piece_bytes)
-
-
 def _posts_file(path: Path) -> Path:
     """The file at `path`, or the file of posts in this folder. Raises SourceError if there is none, or it is empty."""
     if not path.exists():
@@ -153,14 +140,6 @@ def _inside(folder: Path) -> Path:
         if len(found) == 1:
             return found[0]
     raise SourceError(f"{folder} holds no {POSTS_XML} and {len(zipped)} .7z archives, not one: give the file itself.")
-
-
-def is_archive(file: Path) -> bool:
-    """Whether a file is a .7z archive, by its name or its first bytes."""
-    if file.suffix.lower() == ".7z":
-        return True
-    with file.open("rb") as stream:
-        return stream.read(len(archives.MAGIC)) == archives.MAGIC
 
 
 def _host(path: Path, file: Path, site: str | None) -> str:
@@ -193,7 +172,7 @@ def host_of_today(host: str) -> str:
 def open_dumps(
     dump: str | list[str], site: str | list[str] | None, retrieved_at: str | None, digest: Callable[[Path], str]
 ) -> list[Source]:
-    """The sources of all dumps of a build, sorted by site.
+    """The sources of all dumps of a build, in their order.
 
     `site`: one host for all dumps, or a list with one for each; None, or "" in the list: the file's name says it.
     `retrieved_at` is used where the fetch noted no time. Raises UsageError if there is no dump, the list of hosts has
@@ -216,7 +195,7 @@ def open_dumps(
             raise UsageError(
                 f"{other.path} and {source.path} are both of {source.group}: keep one, or set site for each of them."
             )
-    return sorted(found, key=lambda source: (source.group, source.sha256))
+    return found
 
 
 # ---------------------------------------------------------------- parsing
@@ -269,7 +248,7 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
     if reason := _left_out(get):
         return Rejected(_key(row, site), "filtered", reason, f"PostTypeId {get('PostTypeId')}")
     number, score, accepted = get("Id", ""), get("Score", ""), get("AcceptedAnswerId", "")
-    created, title, body = _created(get("CreationDate", "")), " ".join(get("Title", "").split()), get("Body", "")
+    created, title, body = moment_of(get("CreationDate", "")), " ".join(get("Title", "").split()), get("Body", "")
     attribute = _ill_formed(get, title)
     if attribute or created is None:
         return _defect(row, site, f"missing or ill-formed {attribute or 'CreationDate'}")
@@ -286,7 +265,7 @@ def _post(row: bytes, site: str, retrieved: int | None, parser: etree.XMLParser)
         body,
         [tag for tag in _BETWEEN_TAGS.split(get("Tags", "")[1:-1]) if tag] if asks else [],
         int(score),
-        (created - _EPOCH) // _MILLISECOND,
+        milliseconds(created),
         f"{site}/{accepted}" if asks and _ID.fullmatch(accepted) else None,
         bool(get("ClosedDate")),
         bool(get("CommunityOwnedDate")),
@@ -331,18 +310,6 @@ def _ill_formed(get: Attribute, title: str) -> str | None:
     return next((name for name, fine in checks if not fine), None)
 
 
-def _created(text: str) -> datetime | None:
-    """The date and time in UTC, without a zone, as dumps write it.
-
-    None if the text is no date, or not in the years 1 to 9999.
-    """
-    try:
-        when = datetime.fromisoformat(text)
-        return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):  # of a zone that moves it out of the years 1 to 9999
-        return None
-
-
 def _defect(row: bytes, site: str, reason: str, detail: str | None = None) -> Rejected:
     """The Rejected of a row that is broken, with the beginning of the row as raw text."""
     return Rejected(_key(row, site), "defect", reason, detail, raw_text(row))
@@ -356,7 +323,7 @@ def _key(row: bytes, site: str) -> str:
 
 @stage(
     POSTS,
-    revision=1,
+    revision=2,
     at_most=AtMost(bytes=lambda of: table_bytes(of["dumps"], TABLE), rows=lambda of: of.bytes / len(SHORTEST_ROW) + 1),
 )
 def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch | Rejected]:
@@ -375,7 +342,7 @@ def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch |
 # ---------------------------------------------------------------- scrubbing
 
 
-@stage(POSTS, revision=2)
+@stage(POSTS, revision=3)
 def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
     """Every post, with personal data in its title and text replaced by marks.
 

@@ -1,4 +1,4 @@
-"""Tables of a Stack Exchange data dump as rows: Posts.xml, Users.xml and the like, plain or inside a .7z.
+"""Tables of a Stack Exchange data dump as rows: Posts.xml, Users.xml, PostLinks.xml, plain or inside a .7z.
 
     <?xml version="1.0" encoding="utf-8"?>
     <users>
@@ -12,21 +12,27 @@ a parser of the whole file, as one illegal character in one row would end it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
 from lxml import etree
 
-from longform.artifacts.rows import Shard
+from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from tasks.sources.files import archives
-from tasks.sources.files.inputs import RAW_CHARS, WHOLE
+from tasks.sources.files.inputs import RAW_CHARS, WHOLE, cut_evenly
 
+PIECE_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
 HEAD_BYTES = 64 << 10
 MAX_ROW_BYTES = 16 << 20
+POSTLINKS = "postlinks"
+MAY_BE_EMPTY = (POSTLINKS,)  # a young site may have no links
 
+_EPOCH = datetime(1970, 1, 1)
+_MILLISECOND = timedelta(milliseconds=1)
 _PROLOGUE = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*+", re.DOTALL)
 _ROOT = re.compile(rb"<([A-Za-z]+)[\s/>]")
 _ILLEGAL = re.compile(
@@ -34,11 +40,64 @@ _ILLEGAL = re.compile(
 )
 
 
+def open_beside(dumps: Iterable[Source], table: str, digest: Callable[[Path], str]) -> list[Source]:
+    """The sources of a further table (users, postlinks) for these dumps of posts: in the same archive, or in a file
+    beside that of the posts.
+
+    A dump without the table has no source in the list. `digest` computes the SHA-256 of a file. Raises SourceError if a
+    file of the table is damaged, or holds no rows where it must.
+    """
+    found = ((dump, _file_beside(Path(dump.path), table)) for dump in dumps)
+    return [
+        Source(dump.group, str(file), digest(file), (("table", table),), pieces_of(file, table))
+        for dump, file in found
+        if file is not None
+    ]
+
+
+def _file_beside(posts: Path, table: str) -> Path | None:
+    """The file of a table for a file of posts; None if there is none.
+
+    Beside Posts.xml it is e.g. Users.xml, beside `x-Posts.7z` `x-Users.7z`; any other archive may hold both.
+    """
+    name = file_name(table)
+    if not is_archive(posts):
+        return _beside(posts, name)
+    if posts.stem.lower().endswith("-posts"):
+        return _beside(posts, f"{posts.stem[:-6]}-{Path(name).stem}.7z")
+    return posts if archives.holds(posts, name) else None
+
+
+def _beside(file: Path, name: str) -> Path | None:
+    """The file called `name`, in any case, in the folder of `file`; None if there is none."""
+    return next((other for other in sorted(file.parent.iterdir()) if other.name.lower() == name.lower()), None)
+
+
+def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:
+    """Byte ranges of `piece_bytes` each that make up a plain file; (WHOLE,) for an archive.
+
+    Raises SourceError if the file does not hold the table.
+    """
+    if is_archive(file):
+        archives.check(file, file_name(table))
+        return (WHOLE,)
+    check_table(file, table)
+    return cut_evenly(file.stat().st_size, piece_bytes)
+
+
+def is_archive(file: Path) -> bool:
+    """Whether a file is a .7z archive, by its name or its first bytes."""
+    if file.suffix.lower() == ".7z":
+        return True
+    with file.open("rb") as stream:
+        return stream.read(len(archives.MAGIC)) == archives.MAGIC
+
+
 def check_table(file: Path, table: str) -> None:
     """Check that a plain (not packed) file is a whole table with rows.
 
     Raises SourceError if it does not start as XML with the table's name as root, does not end with its closing tag, or
-    has no row in its first HEAD_BYTES.
+    has no row in its first HEAD_BYTES, unless the table is one of MAY_BE_EMPTY.
     """
     with file.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
@@ -47,7 +106,7 @@ def check_table(file: Path, table: str) -> None:
     body = _body_start(head, table, str(file))
     if not _is_whole(head[:body], end, table):
         raise SourceError(f"{file} is truncated: it does not end in </{table}>; fetch it again.")
-    if b"<row" not in head[body:]:
+    if b"<row" not in head[body:] and table not in MAY_BE_EMPTY:
         raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
 
 
@@ -60,8 +119,8 @@ def _is_whole(start: bytes, end: bytes, table: str) -> bool:
 
 
 def file_name(table: str) -> str:
-    """The name of a table's file in dumps: posts -> Posts.xml."""
-    return f"{table.capitalize()}.xml"
+    """The name of a table's file in dumps: posts -> Posts.xml, postlinks -> PostLinks.xml."""
+    return "PostLinks.xml" if table == POSTLINKS else f"{table.capitalize()}.xml"
 
 
 def _body_start(head: bytes, table: str, subject: str) -> int:
@@ -113,12 +172,14 @@ def read_rows(piece: Shard, table: str) -> Iterator[bytes]:
 def _archived_rows(file: Path, table: str) -> Iterator[bytes]:
     """The rows of a table in an archive.
 
-    Raises SourceError if there is none, the archive is damaged, the root is that of another table, or, after the last
-    row, if the table is truncated.
+    Raises SourceError if there is none (unless the table is one of MAY_BE_EMPTY), the archive is damaged, the root is
+    that of another table, or, after the last row, if the table is truncated.
     """
     rows = split_rows(_body(archives.member_blocks(file, file_name(table)), table, str(file)))
     first = next(rows, None)
     if first is None:
+        if table in MAY_BE_EMPTY:
+            return
         raise SourceError(f"{file} is an empty dump, without a single row: leave it out.")
     yield first
     yield from rows
@@ -206,6 +267,23 @@ def repair(row: bytes) -> tuple[bytes, int]:
         return b""
 
     return _ILLEGAL.sub(keep, row), removed
+
+
+def moment_of(text: str) -> datetime | None:
+    """The date and time in UTC, without a zone, as dumps write it.
+
+    None if the text is no date, or not in the years 1 to 9999.
+    """
+    try:
+        when = datetime.fromisoformat(text)
+        return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # of a zone that moves it out of the years 1 to 9999
+        return None
+
+
+def milliseconds(when: datetime) -> int:
+    """Milliseconds since 1970 of a moment in UTC, without a zone."""
+    return (when - _EPOCH) // _MILLISECOND
 
 
 def _is_legal(reference: str) -> bool:

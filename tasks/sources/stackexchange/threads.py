@@ -22,12 +22,10 @@ from lxml import etree
 from longform.artifacts.rows import Rejected, Shard, Source, read_parquet
 from longform.engine.stage import AtMost, PerGroup, StageContext, stage
 from schemas.sources.stackexchange import POSTS, THREADS, USERS
-from tasks.sources.files import archives
 from tasks.sources.files.batches import batch_of, batched, counted
 from tasks.sources.files.hash_join import in_lists, joined
 from tasks.sources.files.inputs import RAW_CHARS
-from tasks.sources.stackexchange.posts import is_archive, pieces_of
-from tasks.sources.stackexchange.tables import file_name, parse_row, read_rows, row_parser, table_bytes
+from tasks.sources.stackexchange.tables import open_beside, parse_row, read_rows, row_parser, table_bytes
 
 TABLE = "users"
 LEAST_USER = '<row Id="1" DisplayName="a"/>'
@@ -39,34 +37,8 @@ _COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name 
 
 
 def open_users(dumps: Iterable[Source], digest: Callable[[Path], str]) -> list[Source]:
-    """The sources of the users for these dumps of posts: in the same archive, or in a file beside that of the posts.
-
-    A dump without users has no source in the list. `digest` computes the SHA-256 of a file. Raises SourceError if a
-    file of users is damaged, or holds no users.
-    """
-    found = ((dump, _users_file(Path(dump.path))) for dump in dumps)
-    return [
-        Source(dump.group, str(file), digest(file), (("table", TABLE),), pieces_of(file, TABLE))
-        for dump, file in found
-        if file is not None
-    ]
-
-
-def _users_file(posts: Path) -> Path | None:
-    """The file of the users for a file of posts; None if there is none.
-
-    Beside Posts.xml it is Users.xml, beside `x-Posts.7z` `x-Users.7z`; any other archive may hold both.
-    """
-    if not is_archive(posts):
-        return _beside(posts, file_name(TABLE))
-    if posts.stem.lower().endswith("-posts"):
-        return _beside(posts, f"{posts.stem[:-6]}-Users.7z")
-    return posts if archives.holds(posts, file_name(TABLE)) else None
-
-
-def _beside(file: Path, name: str) -> Path | None:
-    """The file called `name`, in any case, in the folder of `file`; None if there is none."""
-    return next((other for other in sorted(file.parent.iterdir()) if other.name.lower() == name.lower()), None)
+    """The sources of the users for these dumps of posts, see `open_beside`."""
+    return open_beside(dumps, TABLE, digest)
 
 
 @stage(

@@ -27,7 +27,7 @@ def equal_texts(first: str, second: str) -> bool:
         return True
     if not begin_alike(first, second):
         return False
-    one, other = _bare(first), _bare(second)
+    one, other = bare(first), bare(second)
     return one == other and one != ""
 
 
@@ -41,14 +41,16 @@ def begin_alike(first: str, second: str) -> bool:
 
 @lru_cache(REMEMBERED)
 def _start(text: str) -> str:
-    """The letters and digits at the beginning of what `_bare` returns, at most START_CHARACTERS of them."""
+    """The letters and digits at the beginning of what `bare` returns, at most START_CHARACTERS of them."""
     start = unicodedata.normalize("NFKC", text[:START_CHARACTERS]).casefold()
     letters = "".join(filter(str.isalnum, start))
     return letters if len(text) <= START_CHARACTERS else letters[:-3]  # the last ones may be half of a sign
 
 
 @lru_cache(256)
-def _bare(text: str) -> str:
-    """The words of a text in NFKC and lower case, with one blank between them, without what `equal_texts` ignores."""
+def bare(text: str) -> str:
+    """The words of a text in NFKC and lower case, with one blank between them, without what `equal_texts` ignores: the
+    same for equal texts; "" for a text that is nothing else.
+    """
     plain = _EMPHASIS.sub("", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(_STOPS.sub(" ", _QUOTES.sub("", plain)).split())

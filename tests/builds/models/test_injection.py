@@ -271,19 +271,19 @@ def assert_is(content: str, source: str) -> None:
 def expected_texts(built: Built) -> dict[str, list[list[str]]]:
     """The texts that each call of each prompt must contain, in order, by the rows of the earlier stages."""
     threads = {row["question_id"]: row for row in built.stage("select_questions")}
-    asked = {name: f"{row['title']}\n\n{row['text']}"[:8_000] for name, row in threads.items()}
+    asked = {name: f"{row['title']}\n\n{row['text']}" for name, row in threads.items()}
     passages = {
         row["question_id"]: [passage["text"] for passage in row["passages"]]
         for row in built.stage("retrieve_passages")
         if row["passages"]
     }
-    best = {name: [answer["text"][:12_000] for answer in row["answers"][:2]] for name, row in threads.items()}
+    best = {name: [answer["text"] for answer in row["answers"][:2]] for name, row in threads.items()}
     return {
         "closed_book": [[text] for text in asked.values()],
         "open_book": [[*found, asked[name]] for name, found in passages.items()],
         "combine": [[asked[name], *answers] for name, answers in best.items()],
         "corrupt": [
-            [asked[row["question_id"]], *passages[row["question_id"]], row["text"][:12_000]]
+            [asked[row["question_id"]], *passages[row["question_id"]], row["text"]]
             for row in built.stage("answer_open_book")
         ],
     }

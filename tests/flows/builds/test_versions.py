@@ -20,6 +20,7 @@ from benchmarks.make_dump import write_dump
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, build
 from flows.cli.shared.verification import check
+from flows.registry import stages_of
 from longform.artifacts.store import Store
 from longform.artifacts.versions import (
     Version,
@@ -219,7 +220,7 @@ def test_a_check_notices_rows_that_vanished_although_every_checksum_is_right(hom
     artifact.write_text(expected_message.replace(f'"bytes": {made.parts[0].bytes}', f'"bytes": {path.stat().st_size}'))
     found = list(check(store, version))
     assert [line.split(":")[0] for line in found] == ["sign_questions", "assign_splits"]
-    assert "is neither the parent of a row nor rejected (1 such)" in found[0]
+    assert "is neither the parent of a row nor rejected" in found[0]
 
 
 def test_a_damaged_manifest_is_reported(home: Path) -> None:
@@ -250,7 +251,9 @@ def test_gc_takes_what_no_version_needs_and_nothing_else(home: Path, dump: str) 
     before = {name for name in files(home) if name.startswith("stages/")}
     make(home, dump, "second", neighbours=9)
     more = {name for name in files(home) if name.startswith("stages/")} - before
-    assert {name.split("/")[1] for name in more} == {"find_related", "pair_with_related", "assemble_pairs"}
+    made = {name.split("/")[1] for name in more}
+    assert made >= {"find_related", "pair_with_related", "assemble_pairs", "view_as_chats", "view_as_texts"}
+    assert made <= {*stages_of("axioms")} - {"pair_by_votes", "pair_generated", "pair_combined"}
     withdraw(find(home, "axioms@second").folder)
     left = home / "stages" / "find_related" / "parts" / temporary().replace(f"-{os.getpid()}-", "-999999999-")
     left.mkdir()

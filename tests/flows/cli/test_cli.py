@@ -41,9 +41,16 @@ STAGES = [
     "read_users",
     "join_threads",
     "select_questions",
-    "attribute_posts",
     "sign_questions",
+    "find_paraphrases",
+    "read_links",
+    "join_duplicates",
+    "find_same",
     "assign_splits",
+    "attribute_posts",
+    "list_texts",
+    "find_copies",
+    "list_candidates",
     "pair_by_votes",
     "find_related",
     "pair_with_related",
@@ -54,7 +61,12 @@ STAGES = [
     "pair_generated",
     "combine_answers",
     "pair_combined",
+    "list_generated",
+    "find_generated_copies",
     "assemble_pairs",
+    "view_as_chats",
+    "draw_one_a_question",
+    "view_as_texts",
 ]  # in the order of the flow
 HEAVY = {"prefect", "pyarrow", "duckdb", "pandas", "numpy", "openai", "lxml", "rich", "sklearn"}
 
@@ -536,7 +548,7 @@ def test_plan_names_what_changed_and_what_it_reaches(longform: Shell, home: Path
     states = {stage["stage"]: (stage["state"], stage["why"]) for stage in found["stages"]}
     assert states["find_related"] == ("run", "k: 10 -> 3")
     assert {name for name, (state, _) in states.items() if state != "reuse"} == {
-        "find_related", "pair_with_related", "assemble_pairs",
+        "find_related", "pair_with_related", "assemble_pairs", "view_as_chats", "draw_one_a_question", "view_as_texts",
     }  # fmt: skip
     assert states["pair_with_related"] == ("run", "its input related changes")
     assert sum(stage["calls"] or 0 for stage in found["stages"]) == 0

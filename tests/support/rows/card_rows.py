@@ -21,16 +21,19 @@ from tasks.publishing.card import (
     table_of,
 )
 
+ASKED = datetime(2014, 2, 3, 12, tzinfo=UTC)
 HUMAN = {
     "source": "human", "votes": 7, "url": "https://tea.example/a/2", "author": "Ann",
     "author_url": "https://tea.example/users/1", "licence": "CC BY-SA 4.0",
-    "parent_ids": [], "scrubbed": 0, "response": None, "prompt": None, "endpoint": None, "model": None,
+    "created": ASKED, "parent_ids": [], "scrubbed": 0, "cut": [],
+    "response": None, "prompt": None, "endpoint": None, "model": None,
 }  # fmt: skip
 
 
 MODEL = {
     "source": "closed_book", "votes": None, "url": None, "author": None, "author_url": None,
-    "licence": "CC BY-SA 4.0", "parent_ids": ["tea.example/9"], "scrubbed": None,
+    "licence": "CC BY-SA 4.0", "created": None, "parent_ids": ["tea.example/9"],
+    "scrubbed": None, "cut": [],
     "response": "51aa", "prompt": "axioms/closed_book@9c1f",
     "endpoint": "offline", "model": "offline-rules-1",
 }  # fmt: skip
@@ -50,6 +53,8 @@ def pair(number: int, **changes: Any) -> dict[str, Any]:
         "rejected_id": f"c_{number}",
         "rejected": "Nobody knows.",
         **{f"rejected_{name}": value for name, value in MODEL.items()},
+        "related_question_id": None,
+        "related_similarity": None,
         "axiom": 2,
         "pair_type": "human > closed_book",
         "margin": 0.25,
@@ -58,6 +63,7 @@ def pair(number: int, **changes: Any) -> dict[str, Any]:
         "site": "tea.example",
         "tags": ["tea"],
         "question_url": f"https://tea.example/q/{number}",
+        "question_created": ASKED,
         "question_author": "Bo",
         "question_author_url": "https://tea.example/users/2",
         "question_licence": "CC BY-SA 3.0",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def filled(columns: Iterable[pa.Field], **given: Any) -> Row:
 
 
 def _empty(type: pa.DataType) -> Any:
+    if pa.types.is_timestamp(type):
+        return datetime.fromtimestamp(0, UTC)
     return [] if pa.types.is_list(type) else "" if pa.types.is_string(type) else type.to_pandas_dtype()(0).item()
 
 

@@ -16,7 +16,7 @@ from flows.axioms import PROMPTS
 from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
 
-NAMES = ("open_book", "closed_book", "corrupt", "combine")
+NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative")
 
 
 Verdict = tuple[int, dict[str, str], bytes]

@@ -4,22 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.axioms.splits import assign
+from tasks.axioms.sealed.splits import assign
 
 DAY = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def sides(ids, days, duplicates, *, test_share=0.5, seed=1):
+def sides(ids, days, duplicates, *, test_share=0.5, seed=1, sites=()):
     created = [DAY + timedelta(days=day) for day in days]
-    return assign(ids, created, duplicates, test_share=test_share, seed=seed)
+    named = sites or sorted({name.partition("/")[0] for name in ids})
+    return assign(ids, created, duplicates, test_share=test_share, sites=named, seed=seed)
 
 
 def alone(question_id, **kwargs):
     return sides([question_id], [0], [], **kwargs)[0]
 
 
-TRAIN = next(name for name in map("q{}".format, range(99)) if alone(name) == "train")
-TEST = next(name for name in map("q{}".format, range(99)) if alone(name) == "test")
+TRAIN = next(name for name in map("q/{}".format, range(99)) if alone(name) == "train")
+TEST = next(name for name in map("q/{}".format, range(99)) if alone(name) == "test")
 
 
 def test_a_question_without_near_duplicates_is_assigned_by_its_hash_alone():
@@ -37,7 +38,7 @@ def test_the_share_of_test_questions_is_the_one_asked_for(share):
 
 
 def test_a_larger_share_only_moves_questions_into_test():
-    ids = [f"q{i}" for i in range(500)]
+    ids = [f"q/{i}" for i in range(500)]
     small = sides(ids, [0] * 500, [], test_share=0.1)
     large = sides(ids, [0] * 500, [], test_share=0.3)
     assert all(after == "test" for before, after in zip(small, large, strict=True) if before == "test")
@@ -55,16 +56,16 @@ def test_of_questions_created_at_the_same_time_the_lower_id_counts_as_earlier():
 
 
 def test_a_question_whose_earlier_near_duplicates_disagree_is_overlap():
-    assert sides([TRAIN, TEST, "later"], [0, 1, 2], [(0, 2), (1, 2)]) == ["train", "test", "overlap"]
+    assert sides([TRAIN, TEST, "q/later"], [0, 1, 2], [(0, 2), (1, 2)]) == ["train", "test", "overlap"]
 
 
 def test_near_duplicates_of_an_overlap_question_are_overlap_too():
     links = [(0, 2), (1, 2), (2, 3), (3, 4), (0, 4)]
-    assert sides([TRAIN, TEST, "x", "y", "z"], range(5), links)[2:] == ["overlap"] * 3
+    assert sides([TRAIN, TEST, "q/x", "q/y", "q/z"], range(5), links)[2:] == ["overlap"] * 3
 
 
 def test_a_chain_of_near_duplicates_stays_in_one_split():
-    ids = [TEST, *(f"copy{i}" for i in range(30))]
+    ids = [TEST, *(f"q/copy{i}" for i in range(30))]
     assert set(sides(ids, range(31), [(i, i + 1) for i in range(30)])) == {"test"}
 
 
@@ -74,7 +75,7 @@ def growing(draw):
     days = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
     pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda two: two[0] != two[1])
     links = draw(st.lists(pair, max_size=25)) if n > 1 else []
-    return [f"q{i:02}" for i in range(n)], days, links, draw(st.integers(0, 9))
+    return [f"q/{i:02}" for i in range(n)], days, links, draw(st.integers(0, 9))
 
 
 @given(growing())
@@ -103,3 +104,25 @@ def test_the_order_of_the_rows_does_not_matter(case, random):
     moved = [(order.index(j), order.index(i)) for i, j in links]
     shuffled = sides([ids[place] for place in order], [days[place] for place in order], moved, seed=seed)
     assert shuffled == [sides(ids, days, links, seed=seed)[place] for place in order]
+
+
+# ---------------------------------------------------------------- several sites
+
+
+def test_a_question_that_another_site_has_too_is_overlap_there_whichever_was_asked_first():
+    ids, days = ["tea.example/1", "ale.example/1"], [9, 0]
+    found = sides(ids, days, [(0, 1)], sites=["tea.example", "ale.example"])
+    assert found == [alone("tea.example/1"), "overlap"]
+    assert sides(ids, days, [(0, 1)], sites=["ale.example", "tea.example"]) == ["overlap", alone("ale.example/1")]
+
+
+@given(growing(), st.lists(st.booleans(), min_size=14, max_size=14))
+def test_a_site_named_later_changes_no_split_of_those_before_it(case, second):
+    _, days, links, seed = case
+    ids = [f"{'ale' if other else 'tea'}.example/{i:02}" for i, other in zip(range(len(days)), second, strict=False)]
+    first = [i for i in range(len(ids)) if not second[i]]
+    inner = [(first.index(i), first.index(j)) for i, j in links if i in first and j in first]
+    alone_there = sides([ids[i] for i in first], [days[i] for i in first], inner, seed=seed, sites=["tea.example"])
+    both = sides(ids, days, links, seed=seed, sites=["tea.example", "ale.example"])
+    assert alone_there == [both[i] for i in first]
+    assert not any({both[i], both[j]} == {"train", "test"} for i, j in links)

@@ -549,7 +549,9 @@ def test_the_command_writes_chats_and_pairs(export, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["axioms", "--format", "expertqa-jsonl"], '"axioms" has no exports'),
+        (["revision-distance", "--format", "expertqa-jsonl"], '"revision-distance" has no exports'),
+        (["axioms", "--format", "expertqa-jsonl"], '--format "expertqa-jsonl" is not known; there is preference-jsonl'),
+        (["expertqa"], "expertqa has several exports: name one by --format; there is expertqa-jsonl, chat-jsonl"),
         (["expertqa@v9", "--format", "expertqa-jsonl"], "expertqa has no version v9"),
         (["expertqa", "--format", "csv"], '--format "csv" is not known; there is expertqa-jsonl, chat-jsonl'),
         (["expertqa", "--format", "chat-jsonl", "--split", "dev"], '--split "dev" is not known; there is train'),

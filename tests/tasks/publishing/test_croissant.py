@@ -171,7 +171,9 @@ def test_every_column_is_a_field_with_its_meaning_and_lists_say_so() -> None:
     assert {f["name"] for f in fields if f.get("isArray")} == {
         "evidence",
         "evidence_ids",
+        "preferred_cut",
         "preferred_parent_ids",
+        "rejected_cut",
         "rejected_parent_ids",
         "tags",
     }

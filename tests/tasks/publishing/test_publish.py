@@ -45,14 +45,15 @@ class Built:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Two small sites; the rows as the last stage's parts hold them, by split."""
+    """Two small sites; the rows as the parts of the stage that makes the pairs hold them, by split."""
     top = tmp_path_factory.mktemp("published")
     names = ("tea.stackexchange.com", "bees.stackexchange.com")
     dumps = [write_dump(top / name / "Posts.xml", 150_000, seed=name).path for name in names]
     made = Built(top / "home", dumps, None, {})  # type: ignore[arg-type]
     version, _, run = build_axioms(made.home, "2026.11.20", **made.settings())
     assert version is not None
-    parts = [pq.read_table(run.store.rows_path(part)) for part in run.done[-1].artifact.parts]
+    (pairs,) = (entry.artifact for entry in run.done if entry.stage == "assemble_pairs")
+    parts = [pq.read_table(run.store.rows_path(part)) for part in pairs.parts]
     made.version = version
     for row in pa.concat_tables(parts).to_pylist():
         made.rows.setdefault(row["split"], []).append(row)
@@ -79,7 +80,7 @@ def test_the_card_has_the_first_table_of_the_report(built: Built) -> None:
 # ---------------------------------------------------------------- read by others
 
 
-def test_the_folders_hold_what_the_last_stage_made(built: Built) -> None:
+def test_the_folders_hold_what_the_stage_made(built: Built) -> None:
     assert built.version.manifest["splits"] == {
         split: len(built.rows[split]) for split in SPLITS if split in built.rows
     }
@@ -213,8 +214,8 @@ def test_load_in_pandas_keeps_every_type_and_null(built: Built) -> None:
     ({"dataset": "axoims"}, 'axoims has no version in HOME: did you mean "axioms"?'),
     ({"dataset": "kiwi"}, "kiwi has no version in HOME: build one with `longform build kiwi`, or give another --home"),
     ({"version": "2026.11.2"}, 'axioms has no version 2026.11.2; did you mean "2026.11.20"?'),
-    ({"split": "tset"}, 'axioms 2026.11.20 has no split tset; did you mean "test"?'),
-    ({"split": "dev"}, "axioms 2026.11.20 has no split dev; it has train, test"),
+    ({"split": "tset"}, 'axioms 2026.11.20 has no split tset in its config pairs; did you mean "test"?'),
+    ({"split": "dev"}, "axioms 2026.11.20 has no split dev in its config pairs; it has train, test"),
     ({"stage": "read_post"}, 'axioms 2026.11.20 has no stage read_post; did you mean "read_posts"?'),
 ])  # fmt: skip
 def test_load_says_what_is_not_there(built: Built, asked: dict[str, str], sentence: str) -> None:
@@ -236,7 +237,7 @@ def test_load_is_found_and_named_by_python_itself() -> None:
 
 
 def test_an_equal_recipe_and_name_gives_equal_bytes_in_another_home(built: Built, tmp_path: Path) -> None:
-    again, _, _ = build_axioms(tmp_path / "elsewhere", "2026.11.20", **built.settings(dump=built.dumps[::-1]))
+    again, _, _ = build_axioms(tmp_path / "elsewhere", "2026.11.20", **built.settings())
     assert again is not None
     assert again.manifest["recipe"] == built.version.recipe
     names = {str(path.relative_to(again.folder)) for path in again.folder.rglob("*") if path.is_file()}

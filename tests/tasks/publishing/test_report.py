@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html
 
-from tasks.publishing.card import ReportTable, table_of
+from tasks.publishing.card import Config, Example, Passage, ReportTable, table_of
 from tasks.publishing.report import as_data, report
 
 TABLE_10 = table_of(
@@ -105,6 +105,63 @@ def test_light_and_dark_define_the_same_colours() -> None:
     light, dark = (set(re.findall(r"--[a-z-]+(?=:)", block)) for block in blocks)
     assert light == dark
     assert light
+
+
+# ---------------------------------------------------------------- gates and examples
+
+
+HOSTILE = '<img src=x onerror="alert(1)">{{ 7 * 7 }}</p><script>alert(1)</script>\u202egnp.exe'
+
+
+def example(title: str, text: str, credit: str = "by Bo") -> Example:
+    return Example(title, [("margin", "0.25"), ("pair", HOSTILE)], [Passage("Question", text, credit)])
+
+
+def test_texts_of_examples_are_shown_as_they_stand() -> None:
+    document: Any = html.document_fromstring(report(example_version(), [], (), [example(HOSTILE, HOSTILE, HOSTILE)]))
+    assert not document.xpath("//script | //img")
+    (shown,) = document.xpath("//details")
+    assert shown.xpath(".//p[@class='text']")[0].text_content() == HOSTILE
+    assert shown.xpath(".//p[@class='credit']")[0].text_content() == HOSTILE
+    assert shown.xpath(".//strong")[0].text_content() == HOSTILE
+    assert "margin: 0.25" in shown.xpath(".//summary")[0].text_content()
+
+
+def test_a_long_text_is_cut_and_says_by_how_much() -> None:
+    whole, long = "so it is. " * 60, "x" * 2_000
+    document: Any = html.document_fromstring(
+        report(example_version(), [], (), [example("a", whole), example("a", long), example("b", "")])
+    )
+    texts = [node.text_content() for node in document.xpath("//p[@class='text']")]
+    assert texts == [whole, f"{'x' * 600} … 1,400 more characters", ""]
+    assert [node.get("open") is not None for node in document.xpath("//details")] == [True, False, True]
+
+
+def test_what_the_gates_found_stands_in_the_report_and_is_reached_from_the_top() -> None:
+    found = "equal_texts found 2 of 90 rows (2.2 %) <b>accepted</b>"
+    document: Any = html.document_fromstring(
+        report(dataclasses.replace(example_version(), gates=[found]), [], (), [example("a", "b")])
+    )
+    assert [node.text_content() for node in document.xpath("//ul[@class='gates']/li")] == [found]
+    links = [link.get("href") for link in document.xpath("//nav//a")]
+    assert links[-2:] == ["#gates", "#examples"]
+    assert all(document.get_element_by_id(link[1:]) is not None for link in links)
+    without = report(example_version(), [])
+    assert 'id="gates"' not in without
+    assert 'id="examples"' not in without
+
+
+def test_a_view_of_other_rows_does_not_count_again() -> None:
+    version = example_version()
+    (config,) = version.configs
+    view = Config("view", False, config.splits, config.schema, view=True)
+    document: Any = html.document_fromstring(report(dataclasses.replace(version, configs=[config, view]), []))
+    assert "5 rows" in document.xpath("//p[@class='facts']")[0].text_content()
+    assert [tile.text_content() for tile in document.xpath("//ul[@class='tiles']/li")] == [
+        "3rows, train",
+        "2rows, test",
+    ]
+    assert [row[0] for row in cells(document.xpath("//table")[0])] == ["pairs", "pairs", "view", "view"]
 
 
 def test_tables_as_data_round_nothing_and_tell_what_is_missing() -> None:

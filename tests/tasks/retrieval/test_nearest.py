@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.retrieval.counts import STOP_WORDS
-from tasks.retrieval.nearest import CELLS, nearest_dense, nearest_tfidf
+from tasks.retrieval.nearest import CELLS, nearest_dense, nearest_tfidf, pairs_dense, pairs_tfidf
 
 NOISE = 6e-6  # 5 decimals, and float32
 TEXTS = st.lists(
@@ -164,3 +164,50 @@ def test_equal_vectors_are_paraphrases_and_ties_go_by_position():
 def test_no_vectors_have_no_neighbours():
     assert nearest_dense(np.zeros((0, 4), np.float32), 2, 0.9)[0].shape == (0, 2)
     assert nearest_dense(np.ones((1, 4), np.float32), 2, 0.9)[0].tolist() == [[-1, -1]]
+
+
+# ---------------------------------------------------------------- sides and groups, pairs
+
+
+def within(cosines, sides, groups):
+    """Cosines with 0 for each cell that must not be a neighbour."""
+    allowed = (sides[:, None] == sides[None, :]) & (groups[:, None] != groups[None, :])
+    return np.where(allowed, cosines, 0)
+
+
+@st.composite
+def divided(draw):
+    texts = draw(TEXTS)
+    numbers = st.lists(st.integers(0, 2), min_size=len(texts), max_size=len(texts))
+    groups = st.lists(st.integers(0, 5), min_size=len(texts), max_size=len(texts))
+    return texts, np.array(draw(numbers), np.int64), np.array(draw(groups), np.int64)
+
+
+@given(divided(), st.integers(0, 6))
+def test_neighbours_are_of_the_same_side_and_of_another_group(case, k):
+    texts, sides, groups = case
+    cosines = within(tfidf_cosines(texts), sides, groups) if texts else np.zeros((0, 0))
+    agrees(*nearest_tfidf(texts, k, 0.95, sides=sides, groups=groups), cosines, k, 0.95)
+    vectors = np.array([[len(text), text.count("tea"), text.count("ale")] for text in texts], np.float32).reshape(-1, 3)
+    cosines = within(dense_cosines(vectors), sides, groups)
+    agrees(*nearest_dense(vectors, k, 0.95, sides=sides, groups=groups), cosines, k, 0.95)
+
+
+@given(TEXTS, st.sampled_from([0.3, 0.8, 1.0]))
+def test_pairs_are_all_that_are_as_similar_as_asked(texts, at_least):
+    vectors = np.array([[len(text), text.count("tea"), text.count("ale")] for text in texts], np.float32).reshape(-1, 3)
+    for found, cosines in (
+        (pairs_tfidf(texts, at_least), tfidf_cosines(texts)),
+        (pairs_dense(vectors, at_least), dense_cosines(vectors)),
+    ):
+        pairs = {(i, j): score for i, j, score in found}
+        for i in range(len(texts)):
+            for j in range(i + 1, len(texts)):
+                if cosines[i, j] >= at_least + NOISE:
+                    assert pairs[i, j] == pytest.approx(cosines[i, j], abs=NOISE)
+                elif cosines[i, j] < at_least - NOISE:
+                    assert (i, j) not in pairs
+
+
+def test_pairs_of_many_equal_texts_are_all_found():
+    assert len(list(pairs_tfidf(["green tea pot"] * 40 + ["ale"] * 3, 0.9))) == 40 * 39 / 2 + 3

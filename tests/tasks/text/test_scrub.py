@@ -162,6 +162,62 @@ def test_counts_say_what_was_marked() -> None:
     assert scrub("nothing here") == Scrubbed("nothing here")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[her page](@jo_doe) and [his](/u/jo_doe)",
+        "[a](https://x.test/(a),@jo_doe)",
+        "https://x.test/?a,@jo_doe and https://x.test/-/u/jo_doe",
+        "www.x.test/(@jo_doe)",
+        "[toot](https://social.test/@jo@host.test) and https://social.test/@jo@host.test/1",
+    ],
+)
+def test_a_link_leads_where_it_led(text: str) -> None:
+    assert scrub(text) == Scrubbed(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("[@jo_doe](https://x.test/jo)", "[[handle]](https://x.test/jo)"),
+        ("[answer by @jo_doe](https://x.test/1)", "[answer by [handle]](https://x.test/1)"),
+        ("[a](https://x.test)@jo_doe", "[a](https://x.test)[handle]"),
+        ("(https://x.test) @jo_doe", "(https://x.test) [handle]"),
+        ("[ask](mailto:jo@firm.test)", "[ask](mailto:[mail])"),
+    ],
+)
+def test_beside_a_link_and_in_its_text_handles_go(text: str, without: str) -> None:
+    assert scrub(text).text == without
+
+
+SURNAMES = """
+@«Jane Doe»'s answer: going|As @«Jane Doe» said|thanks to @«Jane Doe» for that|(From @«Jane Doe»)|@«Jane Doe», thanks
+**@«Jane Doe»** has it|@«Bill The Lizard»'s answer|@«Arthur D» and @«Ken Graham» are spot-on|as @«Jane B. Doe» wrote
+by @«Conan O'Brien»'s show|see @«Björn Öberg».|with @«Jane Smith-Jones» and|@«Jane Doe» suggested hops
+by @«Jean-Luc Picard»
+""".replace("\n", "|").strip("|").split("|")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SURNAMES)
+def test_the_surname_goes_with_the_handle(text: str) -> None:
+    whole = text.replace("«", "").replace("»", "")
+    found = scrub(whole)
+    assert found.text == re.sub("@«[^»]*»", HANDLE, text)
+    assert found.marks == text.count("@")
+
+
+NO_SURNAMES = """
+@Jane Thanks for that|@Jane The answer is no|@Jane I think so|@Jane It's fine|@Jane Water is wet|@Jane Interesting!
+as @Chris in AK agreed|by @Jane USA is meant|see @Jane, Doe|see @Jane. Hops are|as @jane Doe said|as @user12 Doe said
+@Jane, Hops are|@Jane That's true|@Jane You're right, Hops|as @Jane and Joe said|@Jane! Hops
+""".replace("\n", "|").strip("|").split("|")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*NO_SURNAMES, "see @Jane\nDoe", "as @Jane `Doe` says"])
+def test_words_that_begin_a_sentence_or_are_no_name_stay(text: str) -> None:
+    assert scrub(text).text == re.sub(r"@\w+", HANDLE, text)
+
+
 def test_mails_and_phones_go_from_code_too_and_handles_do_not() -> None:
     text = "```py\n# jo@firm.test, +1 212 555 0187, @jo_doe\n```\n`@jo_doe jo@firm.test`"
     assert scrub(text).text == "```py\n# [mail], [phone], @jo_doe\n```\n`@jo_doe [mail]`"
@@ -180,7 +236,7 @@ def test_regions_say_which_national_forms_are_known() -> None:
 # ---------------------------------------------------------------- properties
 
 MARKUP = ("@", ".", "-", " ", "\n", "\n\n", "`", "```", "~~~", "    ", "[", "]", "(", ")", "+", "/", "://", "\u00a0")
-WORDS = ("0", "12", "555", "a", "at", "dot", "[mail]", "[phone]", "[handle]", "tel:", "x", "é")
+WORDS = ("@Jane Doe", "](", "'s", "0", "12", "555", "a", "at", "dot", "[mail]", "[phone]", "[handle]", "tel:", "x", "é")
 PIECES = st.sampled_from([*MAILS, *PHONES, *HANDLES, *MARKUP, *WORDS])
 
 
@@ -241,6 +297,9 @@ HOSTILE = {
     "abroad": "x +44 1234 5678 9012 3456 7890;" * (SIZE // 120),
     "backticks": " ".join("`" * (number % 1000) for number in range(2_000)) + " @bob_b",
     "mails": "jo@firm.test " * (SIZE // 13),
+    "surnames": "as @Jane Doe Doe-Doe Doe " * (SIZE // 25),
+    "handles in a link": "](@jo_doe!" * (SIZE // 10),
+    "federated in a link": "https://a.test/@jo@a.test" * (SIZE // 25),
     "told": "tel: 1 22 33 44 55 66 77 88 99 00;" * (SIZE // 140),
 }
 
