@@ -99,7 +99,7 @@ def dump(tmp_path: Path) -> Path:
 def post(number: int, kind: int, votes: int, text: str, **given: str) -> str:
     body = "".join(f"<p>{paragraph}</p>" for paragraph in text.split("\n\n"))
     body = f"<pre><code>{DRAWN}</code></pre>" if text == DRAWN else body
-    day = {"CreationDate": "2020-01-01T00:00:00.000", "OwnerUserId": "7", "Tags": "|tea|" if kind == 1 else ""}
+    day = {"CreationDate": "2020-01-01T00:00:00.000", "OwnerUserId": str(number), "Tags": "|tea|" if kind == 1 else ""}
     fields = {"Id": str(number), "PostTypeId": str(kind), "Score": str(votes), "Body": body, **day, **given}
     return "<row " + " ".join(f"{name}={quoteattr(value)}" for name, value in fields.items()) + " />"
 
@@ -115,7 +115,7 @@ def drawn() -> str:
 
 QUESTIONS_SHOWN = {
     1: ("Is tea bitter?\n\nI like it mild.", "Is tea bitter?\nI like it mild."),
-    3: (drawn()[:8000], drawn().replace("\n\n", "\n", 1)[: len(ASKED[3][0]) + 1 + 400]),
+    3: (drawn(), drawn().replace("\n\n", "\n", 1)[: len(ASKED[3][0]) + 1 + 400]),
     4: ("How long does tea keep?\n\nWrite to [mail].", "How long does tea keep?\nWrite to [mail]."),
 }
 

@@ -18,6 +18,7 @@ SMALL = {
     "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
+    "related.py": ["--questions", "400", "--times", "2"],
     "revise.py": ["--words", "200,400"],
     "search.py": ["--passages", "2000", "--queries", "50"],
     "scale.py": ["--megabytes", "2", "--build", "1", "--parts", "10", "--runners", "threads,processes"],
@@ -41,6 +42,7 @@ KEYS = {
     "llm.py": {
         "ratio_at_64", "requests_per_second_at_256", "cpu_ms_at_256", "hits_per_second", "memory_ratio", "clients",
     },
+    "related.py": {"questions", "words_seconds", "vectors_seconds", "vectors_recall", "vectors_to_all_pairs"},
     "revise.py": {"seconds", "edits", "difflib_seconds", "ratio", "cores", "python"},
     "search.py": {"passages"},
     "scale.py": {"cores", "reading", "part_ms", "orchestration"},

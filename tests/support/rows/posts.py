@@ -31,7 +31,7 @@ def _row(number: int, kind: int, post: Row, score: int, **more: str) -> str:
         "CreationDate": f"2024-07-01T00:00:{number % 60:02d}.000",
         "Score": str(score),
         "Body": "".join(f"<p>{html.escape(line)}</p>" for line in post["body"].split("\n") if line.strip()),
-        "OwnerDisplayName": post.get("user", "somebody"),
+        "OwnerDisplayName": post.get("user", f"somebody {number}"),
         "ContentLicense": "CC BY-SA 4.0",
         **more,
     }
