@@ -147,7 +147,7 @@ SPLITS = table(
 
 TEXTS = table(
     "texts",
-    column("text_id", pa.string(), "<answer id> of a whole text, <answer id>#<position> of a passage"),
+    column("text_id", pa.string(), "<question id> or <answer id> of a whole text, <answer id>#<position> of a passage"),
     column("question_id", pa.string(), "the question of the thread"),
     column("split", pa.string(), "train, test or overlap"),
     column("created", MOMENT, "when the post was written, UTC; null for generated answers", null=True),
@@ -335,7 +335,11 @@ def _preference(name: str, text: pa.DataType, form: tuple[str, str]) -> pa.Schem
         PAIRS.field("axiom"),
         PAIRS.field("pair_type"),
         PAIRS.field("split"),
-        column("weight", pa.float64(), "1 / number of rows of its question: the weights of a question sum to 1"),
+        column(
+            "weight",
+            pa.float64(),
+            "1 / number of rows of its question, which sum to 1",
+        ),
         column("draw", pa.int32(), "place, from 1, in the order in which the pairs of its question are drawn"),
         column("chosen_tokens", pa.int32(), "estimated tokens of prompt and preferred answer together"),
         column("rejected_tokens", pa.int32(), "estimated tokens of prompt and other answer together"),

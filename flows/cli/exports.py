@@ -90,7 +90,8 @@ def _format(
     _check_choice("config", config, format.configs)
     for option in sorted(options - format.options):
         names = " or ".join(name for name, of in known.items() if option in of.options)
-        raise UsageError(f"--{option} goes with --format {names}, not with {form}.")
+        goes = f"goes with --format {names}, not with {form}" if names else f"does not go with {address}"
+        raise UsageError(f"--{option} {goes}.")
     return form, cast("Format", format)
 
 
@@ -101,10 +102,12 @@ def _check_choice(option: str, value: str | None, choices: Iterable[str]) -> Non
 
 
 def _check_target(to: Path, force: bool) -> None:
-    """Raise UsageError if the file `to` is a folder, if its folder is missing, or if it exists and `force` is False."""
+    """Raise UsageError if the file `to` is a folder, if its folder is missing, or if it exists and `force` is False,
+    unless it is a pipe or a device, which is written to.
+    """
     if to.is_dir() or not to.parent.is_dir():
         raise UsageError(f"{to} cannot be written: --to takes a file in a folder that is there.")
-    if to.exists() and not force:
+    if to.is_file() and not force:
         raise UsageError(f"{to} is there already: name another file, or replace it with --force.")
 
 
@@ -117,24 +120,28 @@ def _why(left_out: Counter[str]) -> str:
 
 def _write(to: Path, lines: Iterable[bytes], empty_message: Callable[[], str]) -> int:
     """Write the lines, which end in their own line breaks, to the file `to`, whole or not at all, and return their
-    number. UsageError with `empty_message()` if there are no lines, and if the file cannot be written.
+    number. A link stays, what it leads to is written; into a pipe or a device the lines go one by one. UsageError with
+    `empty_message()` if there are no lines, and if the file cannot be written.
     """
     from contextlib import suppress
 
     from longform.files import sync
     from longform.machines import temporary
 
-    unfinished = to.with_name(temporary())
+    kept = not to.exists() or to.is_file()
+    target = to.resolve()
+    unfinished = target.with_name(temporary())
     number = 0
     try:
-        with unfinished.open("wb") as file:
+        with (unfinished if kept else to).open("wb") as file:
             for text in lines:
                 file.write(text)
                 number += 1
         if not number:
             raise UsageError(empty_message())
-        sync(unfinished)
-        unfinished.replace(to)
+        if kept:
+            sync(unfinished)
+            unfinished.replace(target)
     except OSError as error:
         raise UsageError(f"{to} cannot be written ({error.strerror}): name another file.") from error
     finally:

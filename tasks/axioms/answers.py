@@ -205,7 +205,7 @@ def combine_answers(
     pairs = []
     for thread in threads:
         first, *others = thread["answers"]
-        second = next((other for other in others if not _of_one_author(first, other)), None)
+        second = next((other for other in others if not of_one_author(first, other)), None)
         if second is not None:
             pairs.append((thread, first, second))
         else:
@@ -226,10 +226,12 @@ def combine_answers(
         yield _combined(*item, answer, model, prompt, above, below, n, cut_texts(characters, *item))
 
 
-def _of_one_author(one: Row, other: Row) -> bool:
-    """Whether both answers are known to be of the same author: by the number of the user, else by the name."""
-    authors = [answer["author_id"] or answer["author"] for answer in (one, other)]
-    return authors[0] is not None and authors[0] == authors[1]
+def of_one_author(one: Row, other: Row) -> bool:
+    """Whether both answers are known to be of the same author: by the number of the user where both have one, else by
+    the name.
+    """
+    name = "author_id" if one["author_id"] and other["author_id"] else "author"
+    return one[name] is not None and one[name] == other[name]
 
 
 def _combined(

@@ -52,12 +52,14 @@ def view_as_chats(context: StageContext, pairs: Rows, *, seed: int) -> Iterator[
 
 @stage(PREFERENCE, revision=1, at_most=AtMost(keeps=True))
 def draw_one_a_question(context: StageContext, chats: Rows) -> Iterator[pa.RecordBatch | Rejected]:
-    """One row of each question, so that every question counts alike: the one whose `draw` is 1. A Rejected for each of
-    the others.
+    """One row of each question, so that every question counts alike: the one whose `draw` is 1, with a weight of 1. A
+    Rejected for each of the others.
     """
     for batch in chats.batches():
         first = pc.equal(batch.column("draw"), 1)
-        yield batch.filter(first)
+        drawn = batch.filter(first)
+        weight = pa.array([1.0] * drawn.num_rows, pa.float64())
+        yield drawn.set_column(drawn.schema.get_field_index("weight"), drawn.schema.field("weight"), weight)
         for pair in batch.column("pair_id").filter(pc.invert(first)).to_pylist():
             yield Rejected(pair, "filtered", "another pair of its question was drawn")
 

@@ -94,7 +94,8 @@ def test_a_late_setting_changes_its_stage_and_those_after_it_and_changing_it_bac
 ) -> None:
     changed = make(home, "v2", **dumps(BEER), utilization_below=1.5)
     assert set(changed.worked) == LATE
-    assert {stage for stage in STAGES if changed.parts[stage] != first.parts[stage]} == LATE
+    differing = {stage for stage in STAGES if changed.parts[stage] != first.parts[stage]}
+    assert LATE - {"find_generated_copies"} <= differing <= LATE  # no text is generated twice
     assert changed.version.manifest["splits"] != first.version.manifest["splits"]
 
     back = make(home, "v1", **dumps(BEER))

@@ -100,7 +100,7 @@ def find_same(
     """A row for every two questions that are the same, with all reasons why, in the order of `signatures`.
 
     `similarity`: Jaccard similarity of the 3-grams from which two questions, of whatever sites, are near-duplicates.
-    `duplicates`: what sites declare duplicates; two duplicates of a question that is not in the table are the same.
+    `duplicates`: what sites declare duplicates, directly or by others, which need not be in the table.
     `sites`: in which order they count as earlier.
     """
     from tasks.text.duplicates import near_duplicates
@@ -120,14 +120,10 @@ def find_same(
         add(one, other, "near-duplicate")
     for row in paraphrases:
         add(place_of[row["question_id"]], place_of[row["other_id"]], "paraphrase", row["similarity"])
-    stands_for: dict[str, str] = {}  # a declared original that is not in the table -> the first of its duplicates
-    for row in duplicates:
-        key, original = row["question_id"], row["duplicate_of"]
-        if key not in place_of:
-            continue
-        same = original if original in place_of else stands_for.setdefault(original, key)
-        if same != key:
-            add(place_of[key], place_of[same], "declared")
+    for alike in _declared(duplicates):
+        there = sorted((place_of[key] for key in alike if key in place_of), key=rank.__getitem__)
+        for one in there[1:]:
+            add(one, there[0], "declared")
     for (later, earlier), (reasons, score) in sorted(found.items(), key=lambda item: (item[0][0], ids[item[0][1]])):
         yield {
             "same_id": f"{ids[later]} {ids[earlier]}",
@@ -136,6 +132,17 @@ def find_same(
             "reasons": [reason for reason in REASONS if reason in reasons],
             "similarity": score,
         }
+
+
+def _declared(duplicates: Rows) -> list[list[str]]:
+    """The questions that sites declare duplicates of each other, directly or by others, together."""
+    ends = [(row["question_id"], row["duplicate_of"]) for row in duplicates.as_dicts("question_id", "duplicate_of")]
+    place_of = {key: place for place, key in enumerate(dict.fromkeys(key for pair in ends for key in pair))}
+    found: dict[int, list[str]] = {}
+    together = groups(len(place_of), ((place_of[one], place_of[other]) for one, other in ends)).tolist()
+    for key, group in zip(place_of, together, strict=True):
+        found.setdefault(group, []).append(key)
+    return list(found.values())
 
 
 def site_of(key: str) -> str:

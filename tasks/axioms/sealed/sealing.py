@@ -18,6 +18,7 @@ from longform.artifacts.rows import read_parquet
 from longform.engine.at_most import unbounded
 from longform.engine.stage import AllRows, AtMost, Row, Rows, StageContext, stage
 from schemas.axioms import CANDIDATES, COPIES, TEXTS
+from tasks.axioms.answers import question_text
 from tasks.axioms.sealed.same import head
 
 ANSWER = ("answer_id", "text", "votes", "created", "author_id", "author", "licence", "scrubbed")
@@ -25,20 +26,24 @@ Text = tuple[str, str, str, datetime | None, int]
 WHOLE = -1  # in place of a passage's position
 
 
-@stage(TEXTS, revision=1, at_most=AtMost(rows=unbounded))
+@stage(TEXTS, revision=2, at_most=AtMost(rows=unbounded))
 def list_texts(context: StageContext, threads: Rows, splits: Rows, *, words: int) -> Iterator[pa.RecordBatch]:
-    """A hash of every text of people that a row may show: of each answer to a question with a split, and of each
-    passage of it of about `words` words.
+    """A hash of every text of people that a row may show: of each question with a split, of each answer to it, and of
+    each passage of about `words` words of that.
     """
     from tasks.text.passages import cut
 
     side_of = _sides(splits)
-    names = ["question_id", *(f"answers.list.element.{name}" for name in ("answer_id", "text", "created"))]
+    names = ["question_id", "title", "text", "created"]
+    names += [f"answers.list.element.{name}" for name in ("answer_id", "text", "created")]
     for batch in threads.batches(names):
         rows: list[Text] = []
         for thread in batch.to_pylist():
             key = thread["question_id"]
-            for answer in thread["answers"] if key in side_of else ():
+            if key not in side_of:
+                continue
+            rows.append((key, key, side_of[key], thread["created"], _hash(question_text(thread))))
+            for answer in thread["answers"]:
                 texts = {answer["answer_id"]: answer["text"]}
                 texts |= {f"{answer['answer_id']}#{n}": text for n, text in enumerate(cut(answer["text"], words=words))}
                 rows += [(name, key, side_of[key], answer["created"], _hash(text)) for name, text in texts.items()]
@@ -76,9 +81,11 @@ def _texts(rows: list[Text]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=TEXTS)
 
 
-@stage(COPIES, revision=1, at_most=AtMost(rows=lambda sizes: sizes["texts"]))
+@stage(COPIES, revision=2, at_most=AtMost(rows=lambda sizes: sizes["texts"]))
 def find_copies(context: StageContext, texts: AllRows, *, sites: list[str]) -> Iterator[Row]:
-    """The texts that stand on another side first: by the order of `sites`, then by date and id, and in overlap last."""
+    """The answers and passages that stand on another side first: as a question, then by the order of `sites`, date and
+    id, and in overlap last.
+    """
     yield from _copies(context, texts, texts.paths, sites)
 
 
@@ -100,8 +107,8 @@ def _copies(context: StageContext, texts: Rows, others: list[str], sites: list[s
         config={"memory_limit": "512MB", "threads": 2, "temp_directory": str(context.scratch())}
     ) as database:
         rank = """struct_pack(
-            o := split = 'overlap', s := list_position($sites, split_part(question_id, '/', 1)), c := created,
-            t := text_id
+            o := split = 'overlap', q := text_id <> question_id,
+            s := list_position($sites, split_part(question_id, '/', 1)), c := created, t := text_id
         )"""
         query = f"""
             WITH texts AS (FROM {read_parquet([*texts.paths, *others])}),
@@ -110,7 +117,7 @@ def _copies(context: StageContext, texts: Rows, others: list[str], sites: list[s
                 FROM texts GROUP BY hash HAVING count(DISTINCT split) > 1
             )
             SELECT text_id, question_id, copy_of FROM {read_parquet(texts.paths)} JOIN firsts USING (hash)
-            WHERE split <> side
+            WHERE split <> side AND text_id <> question_id
         """
         found = database.sql(query, params={"sites": sites}).fetchall()
     place = {group_of(part.key): number for number, part in enumerate(texts.parts or ())}

@@ -130,8 +130,8 @@ def join_duplicates(context: StageContext, posts: PerGroup, links: PerGroup) -> 
     """The questions of a site that it closed as duplicates, each once with each of its originals, by hash of
     question_id: those that are linked, and those whose text begins with the banner.
 
-    A Rejected for a link that another one repeats (the earliest stays), and for one of a question that is not among the
-    posts.
+    A Rejected for a link that another one repeats (the earliest stays), and for one of which neither question is among
+    the posts. Either may be missing: two duplicates of a question that is not there are duplicates of each other.
     """
     found = _joined(links.table(), _named(posts), posts.paths, context.scratch())
     hashes = np.array([key_hash(key) for key in found["question_id"].to_pylist()], np.uint64)
@@ -158,7 +158,7 @@ def _joined(linked: pa.Table, named: pa.Table, posts: list[str], scratch: Path) 
             select distinct post_id from {read_parquet(posts)} semi join ends using (post_id) where kind = 'question'
         )
         select pairs.*, case
-            when one.post_id is null or other.post_id is null then 'no such question'
+            when one.post_id is null and other.post_id is null then 'no such question'
             when row_number() over (partition by question_id, duplicate_of order by created, link_id) > 1
             then 'repeated link' end as reason
         from pairs

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_one_row_of_each_question_is_drawn_and_the_weights_of_a_question_sum_to_
     for own in of_question.values():
         assert sorted(row["draw"] for row in own) == [*range(1, len(own) + 1)]
         assert sum(row["weight"] for row in own) == pytest.approx(1)
-    assert all(chats[key] == row and row["draw"] == 1 for key, row in sampled.items())
+    assert all(chats[key] | {"weight": 1.0} == row and row["draw"] == 1 for key, row in sampled.items())
 
 
 def test_the_drawn_rows_are_no_mirror_of_the_axiom_with_most_pairs(version: Version) -> None:
@@ -224,6 +225,26 @@ def test_an_export_without_options_is_the_training_split_as_chats(version: Versi
     found = [json.loads(line) for line in file.read_text().split("\n")[:-1]]
     assert {row["split"] for row in found} == {"train"}
     assert found[0]["prompt"][0]["role"] == "user"
+
+
+def test_an_export_goes_into_a_pipe_and_through_a_link_which_both_stay(version: Version, tmp_path: Path) -> None:
+    from flows.cli.exports import app
+
+    home = ["--home", str(version.folder.parents[2])]
+    plain, link, pipe = (tmp_path / name for name in ("plain", "link", "pipe"))
+    plain.touch()
+    link.symlink_to(plain)
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as readers:
+        read = readers.submit(pipe.read_bytes)
+        app(["axioms", "--to", str(pipe), *home], standalone_mode=False)
+        content = read.result()
+    app(["axioms", "--to", str(link), "--force", *home], standalone_mode=False)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert plain.read_bytes() == content != b""
+    with pytest.raises(UsageError, match="--estimates does not go with axioms"):
+        app(["axioms", "--to", str(plain), "--estimates", "--force", *home], standalone_mode=False)
 
 
 LOADED = """

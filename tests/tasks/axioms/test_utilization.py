@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.axioms.answers import of_one_author
 from tasks.axioms.utilization import outside_limits, utilization
 
 WORDS = st.lists(st.sampled_from(["tea", "is", "hot", "no", "2"]), max_size=12).map(" ".join)
@@ -72,3 +73,19 @@ def test_it_lies_between_0_and_2_and_treats_both_answers_alike(combined, first, 
 )
 def test_a_combined_answer_is_kept_only_between_the_limits(share, reason):
     assert outside_limits(share, above=0.35, below=1.85) == reason
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (("7", "Ann"), ("7", None), True),
+        (("7", "Ann"), ("8", "Ann"), False),  # two users of one name
+        (("7", "Ann"), (None, "Ann"), True),  # a post whose user is deleted has only the name
+        ((None, "Ann"), (None, "Bo"), False),
+        (("7", None), (None, "Ann"), False),
+        ((None, None), (None, None), False),  # nobody knows
+    ],
+)
+def test_two_answers_are_of_one_author_if_both_are_known(one, other, same):
+    answers = [{"author_id": number, "author": name} for number, name in (one, other)]
+    assert of_one_author(*answers) == of_one_author(*answers[::-1]) == same
