@@ -268,6 +268,12 @@ def assert_is(content: str, source: str) -> None:
         at = source.index(piece, at) + len(piece)
 
 
+def held(text: str) -> str:
+    """What a prompt holds of a text."""
+    mark = "\n[the rest is cut]"
+    return text if len(text) <= 30_000 else text[: 30_000 - len(mark)] + mark
+
+
 def expected_texts(built: Built) -> dict[str, list[list[str]]]:
     """The texts that each call of each prompt must contain, in order, by the rows of the earlier stages."""
     threads = {row["question_id"]: row for row in built.stage("select_questions")}
@@ -277,13 +283,13 @@ def expected_texts(built: Built) -> dict[str, list[list[str]]]:
         for row in built.stage("retrieve_passages")
         if row["passages"]
     }
-    best = {name: [answer["text"] for answer in row["answers"][:2]] for name, row in threads.items()}
+    best = {name: [held(answer["text"]) for answer in row["answers"][:2]] for name, row in threads.items()}
     return {
         "closed_book": [[text] for text in asked.values()],
         "open_book": [[*found, asked[name]] for name, found in passages.items()],
         "combine": [[asked[name], *answers] for name, answers in best.items()],
         "corrupt": [
-            [asked[row["question_id"]], *passages[row["question_id"]], row["text"]]
+            [asked[row["question_id"]], *passages[row["question_id"]], held(row["text"])]
             for row in built.stage("answer_open_book")
         ],
     }
