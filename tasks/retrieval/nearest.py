@@ -70,8 +70,8 @@ def _by_side(
 
 
 def pairs_tfidf(texts: Sequence[str], at_least: float) -> Iterator[tuple[int, int, float]]:
-    """(i, j, cosine), i < j, of all texts whose TF-IDF cosine (as in `nearest_tfidf`) is `at_least` or more, which is
-    above 0.
+    """(i, j, cosine), i < j, in no order, of all texts whose TF-IDF cosine (as in `nearest_tfidf`) is `at_least` or
+    more, which is above 0.
     """
     matrix = tfidf(texts)
     right, rows, ask = matrix.T.tocsr(), np.arange(len(texts) if matrix.nnz else 0), 16

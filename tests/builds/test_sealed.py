@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from axioms_builds import build_axioms
 
+import longform
+from longform.artifacts.parts import key_hash
 from longform.artifacts.versions import Version
 
 NOUNS = ["kettle", "leaf", "cellar", "barrel", "yeast", "malt", "hop", "foam", "glass", "cup", "water", "roast", "lid"]
@@ -218,3 +220,19 @@ def test_a_site_appended_changes_no_row_of_those_before_it(
     alone = rows_of(build(tmp_path, dumps[0], TEA)).sort_values("pair_id").reset_index(drop=True)
     first = both[both.site == TEA].sort_values("pair_id").reset_index(drop=True)
     pd.testing.assert_frame_equal(alone, first)
+
+
+def test_a_question_with_many_paraphrases_is_the_same_as_each(tmp_path: Path) -> None:
+    site, body = Dump(TEA, 60), text("asked often", 40)
+    for number in range(40):
+        site.ask(f"often {number}", day=70 + number, body=body)
+        site.ask(f"twice {number}", day=120 + number, body=text(f"asked twice {number // 2}", 40))
+    site.write(tmp_path / TEA)
+    rows = rows_of(build(tmp_path / "home", tmp_path, TEA))
+    found = longform.load("axioms", stage="find_paraphrases", home=tmp_path / "home")["question_id"].to_pylist()
+    assert len(set(found)) > 40
+    assert found == sorted(found, key=key_hash)  # as a site of several parts must have them
+    often = {f"{TEA}/{10 * (61 + 2 * number)}" for number in range(40)}
+    found = rows[rows.question_id.isin(often)]
+    assert len(set(found[found.split != "overlap"].split)) == 1
+    assert not rows[rows.question_id.isin(often)].related_question_id.isin(often).any()

@@ -82,7 +82,7 @@ def find_paraphrases(
     ids, texts = (table[name].to_pylist() for name in table.column_names)
     vectors = embedded(context, texts, embedding)
     pairs = pairs_tfidf(texts, at_least) if vectors is None else pairs_dense(vectors, at_least)
-    for first, other, score in pairs:
+    for first, other, score in sorted(pairs):
         names = {"question_id": ids[first], "other_id": ids[other]}
         yield {"paraphrase_id": f"{ids[first]} {ids[other]}", **names, "similarity": score}
 
