@@ -25,9 +25,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_origin
 
 from longform.errors import EndpointError, Incomplete, LongformError, UsageError
 from longform.llm import offline
@@ -71,6 +71,8 @@ TEXTS_PER_CALL = 64
 TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from longform.llm.batch.batched import Batched
 
 T = TypeVar("T")
@@ -263,7 +265,7 @@ class PendingRequests:
         """Whether a stored result is to be asked again in this stage, and no batch has done that: failures of this kind
         are, or replies that repeat that to another question.
         """
-        if isinstance(result, str):
+        if isinstance(result, str) or not self._models.retry.chosen:
             return False
         wants, batched = partial(self._models.retry.wants, self._stage), self._models.batched.get(self._stage)
         if batched is not None and batched.has_asked_again(result.key):
@@ -515,8 +517,20 @@ def judge(
 
 def _declines(text: str, value: Any) -> bool:
     """Whether a reply declines by its words: its text, or one of the texts of the model it was read into."""
-    texts = [text] if value is None else vars(value).values()
-    return any(isinstance(each, str) and refusal_in(each) is not None for each in texts)
+    if value is None:
+        return refusal_in(text) is not None
+    model: type[BaseModel] = type(value)
+    for name in _free_fields(model):
+        each = getattr(value, name)
+        if isinstance(each, str) and refusal_in(each) is not None:
+            return True
+    return False
+
+
+@cache
+def _free_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """The names of a model's fields, without those that are one of fixed choices."""
+    return tuple(name for name, field in model.model_fields.items() if get_origin(field.annotation) is not Literal)
 
 
 def _judge_cut_off(

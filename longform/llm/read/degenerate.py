@@ -8,6 +8,7 @@ It depends on the case. It depends on the …   the same words over and over
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from longform.llm.ask.fence import marks
@@ -42,7 +43,10 @@ def flaw_of(request: Request, value: Any) -> str | None:
     if request.abstains is not None and request.abstains(value):
         return None
     prompts = [] if request.copies else [content for _, content in request.messages]
-    return next((what for text in texts_of(value) if (what := degenerate(text, *prompts))), None)
+    for text in texts_of(value):
+        if what := degenerate(text, *prompts):
+            return what
+    return None
 
 
 def texts_of(value: Any) -> list[str]:
@@ -51,8 +55,15 @@ def texts_of(value: Any) -> list[str]:
     """
     if isinstance(value, str):
         return [value]
-    fields = getattr(type(value), "model_fields", {})
-    return [getattr(value, name) for name, field in fields.items() if field.annotation is str]
+    kind: type[object] = type(value)
+    return [getattr(value, name) for name in _names_of_texts(kind)]
+
+
+@cache
+def _names_of_texts(kind: type[object]) -> tuple[str, ...]:
+    """The names of the fields of a model that hold any text; none of another type."""
+    fields = getattr(kind, "model_fields", {})
+    return tuple(name for name, field in fields.items() if field.annotation is str)
 
 
 def degenerate(text: str, *prompts: str) -> str | None:

@@ -353,12 +353,12 @@ def _text(value: Any) -> str:
 
 def _count(usage: Any, name: str) -> int:
     """The count of this name in `usage`; 0 where there is none, or it is no whole number from 0 on."""
-    if usage is None:
-        return 0
     number = usage.get(name) if isinstance(usage, dict) else None
+    if type(number) is int:
+        return max(0, number)
     if type(number) is float and number.is_integer():  # as integers of more than 64 bits are read
-        number = int(number)
-    return number if type(number) is int and number >= 0 else 0
+        return max(0, int(number))
+    return 0
 
 
 def _vector(value: Any) -> list[float] | None:

@@ -65,7 +65,9 @@ class Cleaner:
         known = [key for key in dict.fromkeys(keys) if key and len(key) >= SHORTEST_KEY]
         self._spellings = [spelling for key in known for spelling in _spellings(key)]
         self._spelled = [each for key in known for each in _literals(key)]
-        self._filters = self._spelled + [_finder(each) for each in _escapes("".join(known))]
+        escapes = [_finder(each) for each in _escapes("".join(known))]
+        self._filters = self._spelled + escapes
+        self._in_json = self._spelled + escapes[:-2]
         self._pieces = [_finder([_SPLIT])] if known else []
 
     def text(self, text: str) -> str:
@@ -78,7 +80,8 @@ class Cleaner:
 
     def sent(self, sent: str) -> str:
         """The body of a request in canonical form, without keys and in canonical form."""
-        if not self._suspicious(sent):
+        plain = sent.isascii() and "\x7f" not in sent  # then JSON has what is not printed in escapes only
+        if not _any(self._in_json, sent) if plain else not self._suspicious(sent):
             return sent
         content = sent.encode()
         clean = self.body(content)
@@ -453,8 +456,8 @@ def _spread(text: str, most: int) -> list[tuple[int, str]]:
 
 
 def _escapes(characters: str) -> list[list[str]]:
-    """Patterns of escapes that may stand for one of the characters, or hide such an escape, and of what may stand
-    between them. Those of one list begin with at most three different bytes, which is what makes it quick.
+    """Patterns of escapes that may stand for one of the characters, or hide such an escape, and last two lists of what
+    may stand between them unescaped. Those of one list begin alike, which is what makes it quick.
     """
     if not characters:
         return []
@@ -465,14 +468,14 @@ def _escapes(characters: str) -> list[list[str]]:
     hidden = rf"\\u00(?:25|5[cC]|26|3[dD])(?:\\|u00|x|[2-7]|#|amp)|\\+u(?:{codes_apart})"
     octals = "|".join(f"{code:03o}" for code in codes)
     signs = [rf"\\(?:u00|x|U000000)(?:{digits})|\\u\{{0*(?:{digits})\}}|\\(?:{octals})", hidden]
-    signs += [rf"%(?:25)*(?:u00)?(?:{digits})|%5[cC](?:u00|x)|%26(?:#|%23|amp)|%3[dD][2-7]"]
-    signs += [
+    percent = [rf"%(?:25)*(?:u00)?(?:{digits})|%5[cC](?:u00|x)|%26(?:#|%23|amp)|%3[dD][2-7]"]
+    entities = [
         rf"&(?:amp;)*#0*(?:(?:{numbers}|92|37|38|61|173|8203)\b|[xX]0*(?:{digits}|5[cC]|25|26|3[dD]|[aA][dD]|200[bB]))"
     ]
     shown_by_none = (0xAD, 0x9B, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
     apart = ["|".join(map(chr, (0, *shown_by_none)))]
     steers = ["[\x01-\x08\x0e-\x1f\x7f\U000e0000-\U000e007f]"]
-    return [signs, [rf"=(?:3[dD])*(?:{digits})|=\r?\n"], apart, steers]
+    return [signs, percent, entities, [rf"=(?:3[dD])*(?:{digits})|=\r?\n"], apart, steers]
 
 
 def _any_case(digits: str) -> str:
