@@ -519,8 +519,7 @@ def _declines(text: str, value: Any) -> bool:
     """Whether a reply declines by its words: its text, or one of the texts of the model it was read into."""
     if value is None:
         return refusal_in(text) is not None
-    model: type[BaseModel] = type(value)
-    for name in _free_fields(model):
+    for name in _free_fields(value.__class__):
         each = getattr(value, name)
         if isinstance(each, str) and refusal_in(each) is not None:
             return True

@@ -117,7 +117,7 @@ class Request:
     subject: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: it would take three times as long to make
 class Answer:
     """A model's reply to one sample of a request. `text` is the reply; `value` is the reply read into the request's
     `reply` model, or for a `whole` one its text without thought and end mark, else None. `key` is its key in the

@@ -55,12 +55,11 @@ def texts_of(value: Any) -> list[str]:
     """
     if isinstance(value, str):
         return [value]
-    kind: type[object] = type(value)
-    return [getattr(value, name) for name in _names_of_texts(kind)]
+    return [getattr(value, name) for name in _names_of_texts(value.__class__)]
 
 
 @cache
-def _names_of_texts(kind: type[object]) -> tuple[str, ...]:
+def _names_of_texts(kind: type) -> tuple[str, ...]:
     """The names of the fields of a model that hold any text; none of another type."""
     fields = getattr(kind, "model_fields", {})
     return tuple(name for name, field in fields.items() if field.annotation is str)
@@ -72,17 +71,18 @@ def degenerate(text: str, *prompts: str) -> str | None:
     """
     if len(text.split(None, 2)) == 1 and len(_UNSPACED.findall(text)) < LEAST_UNSPACED:
         return ONE_WORD
-    if any(_is_copy(text, prompt) for prompt in prompts):
+    if prompts and _is_copy(text, prompts):
         return COPY
     return LOOP if _is_loop(text) else None
 
 
-def _is_copy(text: str, prompt: str) -> bool:
-    """Whether the prompt has a text word for word, or the text has one of its fences."""
-    if "<<<text" in text and marks(text) & marks(prompt):
+def _is_copy(text: str, prompts: tuple[str, ...]) -> bool:
+    """Whether a prompt has the text word for word, or the text has one of its fences."""
+    if "<<<text" in text and any(marks(text) & marks(prompt) for prompt in prompts):
         return True
     first_line = text.strip().partition("\n")[0][:LINE_CHARACTERS].strip()
-    return first_line in prompt and " ".join(text.split()) in " ".join(prompt.split())
+    near = [prompt for prompt in prompts if first_line in prompt]
+    return bool(near) and any(" ".join(text.split()) in " ".join(prompt.split()) for prompt in near)
 
 
 def _is_loop(text: str) -> bool:
