@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from longform.artifacts.rows import AllRows, Row, Rows, read_batches, read_parquet
 from longform.engine.stage import Builder, StageContext, stage
-from schemas.sources.papers import DUPLICATES
-from tasks.sources.papers.sketches import LEAST_TRIPLES, sketch_papers
+from longform.errors import SourceError, UsageError
+from longform.lines import one_line
+from schemas.sources.papers import DUPLICATES, SKETCHES
+from tasks.sources.papers.sketches import LEAST_TRIPLES, PAPERS_AT_ONCE, TEXTS, sketch_of, sketch_papers
 from tasks.sources.papers.versions import Compared, compared, verdict
 from tasks.sources.s2orc.s2_releases import database
 
@@ -31,13 +33,13 @@ LEAST_COMMON_HASHES = 2
 PAIRS_AT_ONCE = 2_000
 
 _ONE_A_PAPER = """
-    create temp table papers as
+    create table papers as
     select *, coalesce(text[1], abstract[1], 0) as place from {files}
     qualify row_number() over (partition by paper_id order by text_size desc, abstract_size desc,
         len(words) desc, len(surnames) desc, doi nulls last, md5(to_json(t)::varchar)) = 1
 """
 _KEYS = """
-    create temp table keys as
+    create table keys as
     select 'doi' as kind, hash(doi) as key, paper_id, place from papers where doi is not null
     union all select 'arxiv', hash(arxiv_id), paper_id, place from papers where arxiv_id is not null
     union all select 'acl', hash(acl_id), paper_id, place from papers where acl_id is not null
@@ -51,22 +53,22 @@ _KEYS = """
         from papers where abstract_size >= {least}
 """
 _MEMBERS = """
-    create temp table members as
+    create table members as
     select *, row_number() over (partition by kind, key order by place, paper_id) as number,
         count(*) over (partition by kind, key) as size
     from keys qualify size > 1
 """
 _PAIRS = """
-    create temp table pairs as
+    create table pairs as
     select least(first, second) as first, greatest(first, second) as second from (
-        select kind, a.paper_id as first, b.paper_id as second from members a join members b using (kind, key)
+        select a.kind, a.paper_id as first, b.paper_id as second from members a join members b using (kind, key)
             where a.size <= {most} and b.size <= {most} and a.number < b.number
         union all
-        select kind, a.paper_id, b.paper_id
+        select a.kind, a.paper_id, b.paper_id
             from (select * from members where number = 1 and size > {most}) a join members b using (kind, key)
             where b.number > 1
         union all
-        select kind, a.paper_id, b.paper_id
+        select a.kind, a.paper_id, b.paper_id
             from (select *, number + 1 as next from members where size > {most}) a
             join members b on a.kind = b.kind and a.key = b.key and a.next = b.number
     )
@@ -163,6 +165,42 @@ def found_by(pair: Compared) -> list[str]:
     """What is the same in two records: names of identifiers, then title, then text."""
     titled, texts = pair.titles == "equal" and pair.specific, pair.texts == "agree"
     return [*pair.identifiers, *(["title"] if titled else []), *(["text"] if texts else [])]
+
+
+def duplicates_in_files(files: Sequence[Path], scratch: Path) -> Iterator[Row]:
+    """The rows of DUPLICATES among all papers, metadata and submissions in these Parquet files, as `longform read --to`
+    writes them; of several sources, too. UsageError for a file of other rows, SourceError for one that is no Parquet.
+    """
+    import pyarrow.parquet as pq
+
+    sketches = scratch / "sketches.parquet"
+    with pq.ParquetWriter(sketches, SKETCHES) as writer:
+        for file in files:
+            columns = [name for name in ("paper_id", "submission_id", *TEXTS) if name in _columns(file)]
+            for batch in read_batches(file, PAPERS_AT_ONCE, columns):
+                rows = [sketch_of(row) for row in batch.to_pylist()]
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=SKETCHES))
+    yield from duplicates([str(sketches)], scratch)
+
+
+def _columns(file: Path) -> list[str]:
+    """The columns of a Parquet file of papers, metadata or submissions. UsageError if it holds something else,
+    SourceError if it cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        names: list[str] = pq.read_schema(file).names
+    except (OSError, pa.ArrowInvalid) as error:
+        raise SourceError(
+            f"{file} cannot be read as Parquet ({one_line(str(error))}): give files of `longform read --to`."
+        ) from None
+    if not ({"paper_id", "submission_id"} & set(names) and {"title", "authors", "abstract"} <= set(names)):
+        raise UsageError(
+            f"{file} holds no papers: give tables of papers, metadata or submissions, as `longform read SOURCE PATH --to "
+            "DIR` writes them."
+        )
+    return names
 
 
 class Groups:
