@@ -33,6 +33,7 @@ from tasks.revision_distance.cases.related import find_cited, related_paragraphs
 from tasks.revision_distance.cases.requests import check_languages
 from tasks.revision_distance.cases.selection import select_conversations, select_preferences
 from tasks.revision_distance.cases.structure import open_pairs, read_structure
+from tasks.revision_distance.cases.versions import keep_one_version
 from tasks.revision_distance.drafts.drafting import (
     PERSPECTIVES,
     collect_drafts,
@@ -54,6 +55,7 @@ from tasks.revision_distance.published import name_sources, publish_drafts, publ
 from tasks.revision_distance.report import figures, tables
 from tasks.revision_distance.takedown import responses_of as responses_of
 from tasks.revision_distance.trace import trace as trace
+from tasks.sources.papers.duplicates import find_duplicates_of
 from tasks.sources.s2orc.s2_releases import open_release
 from tasks.text.scrub import REGIONS
 
@@ -211,7 +213,8 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     )
     free = select_preferences(builder, completions, seed=config.seed, regions=list(REGIONS), **lengths)
     related = related_paragraphs(builder, papers)
-    hard = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
+    cited = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
+    hard = keep_one_version(builder, cited, find_duplicates_of(builder, papers))
     structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
     spare = config.spare if config.check else 1.0  # requests for each case that is wanted: 1 if no check declines any

@@ -5,9 +5,11 @@ per stage.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,8 @@ from longform.files import sync, unwritable
 from longform.llm.models import Models
 from longform.machines import temporary
 from longform.settings import responses
+from schemas.sources.papers import DUPLICATES
+from tasks.sources.papers.duplicates import duplicates_in_files
 
 LOCK = "sources"
 BATCH_ROWS = 1_000
@@ -97,14 +101,36 @@ def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Pa
     return written
 
 
+def export_duplicates(files: list[Path], place: Path) -> dict[str, int]:
+    """Write the versions of one paper among the papers in these Parquet files to the Parquet file `place`; return the
+    number of pairs by verdict. Errors as by `duplicates_in_files`; StoreError if `place` cannot be written.
+    """
+    with TemporaryDirectory() as folder:
+        rows, counts = duplicates_in_files(files, Path(folder)), {"same": 0, "doubtful": 0}
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            while some := list(islice(rows, BATCH_ROWS)):
+                for row in some:
+                    counts[row["verdict"]] += 1
+                yield pa.RecordBatch.from_pylist(some, schema=DUPLICATES)
+
+        _write_batches(place, DUPLICATES, batches())
+    return counts
+
+
 def _rejected(store: Store, parts: list[Part]) -> list[str]:
     """The paths of the Parquet files with the rejected rows of these parts; parts without rejected rows have none."""
     return [str(store.rejected_path(part)) for part in parts if part.rejected]
 
 
 def _write(place: Path, schema: pa.Schema, paths: list[str]) -> Path:
-    """Write the rows of the Parquet files `paths` into the one file `place`, as `schema`, and return `place`. The file
-    appears whole or not at all; its folder is made if missing. StoreError if it cannot be written.
+    """Write the rows of the Parquet files `paths` into the one file `place`, and return it; as `_write_batches`."""
+    return _write_batches(place, schema, chain.from_iterable(read_batches(path, BATCH_ROWS) for path in paths))
+
+
+def _write_batches(place: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Path:
+    """Write these rows into the one file `place`, as `schema`, and return `place`. The file appears whole or not at
+    all; its folder is made if missing. StoreError if it cannot be written.
     """
     import pyarrow.parquet as pq
 
@@ -112,7 +138,7 @@ def _write(place: Path, schema: pa.Schema, paths: list[str]) -> Path:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-            for batch in chain.from_iterable(read_batches(path, BATCH_ROWS) for path in paths):
+            for batch in batches:
                 writer.write_batch(batch.cast(schema))
         sync(unfinished)
         unfinished.replace(place)

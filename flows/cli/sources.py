@@ -110,6 +110,23 @@ def read_source(
     _print_stages(stages, written)
 
 
+@app.command("duplicates")
+def find_duplicates(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="papers, metadata, submissions: what `read --to` wrote")
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="the Parquet file of pairs that is written")],
+    as_json: Json = False,
+) -> None:
+    """Find versions of one paper in tables of several sources: by identifiers, titles and texts."""
+    from flows.builds.reading import export_duplicates
+
+    counts = export_duplicates(files, to)
+    if as_json:
+        return print_json({"written": str(to), **counts})
+    print(f"{counts['same']:,} pairs are versions of one paper, {counts['doubtful']:,} are doubtful.\n{to}")
+
+
 def _command_with_terms(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:
     """The command line of this fetch with --accept-terms added, for a message."""
     words = ["longform", "fetch", source, *what]

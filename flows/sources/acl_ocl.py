@@ -17,6 +17,7 @@ from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.hub import HUB, fetch_hub
 from tasks.sources.files.inputs import open_files
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
+from tasks.sources.papers.duplicates import find_duplicates_of
 
 FILES_A_BUNDLE = 200
 TABLE = "acl-publication-info*.parquet"
@@ -54,9 +55,12 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """The metadata from tables (.parquet), and the papers from JSON files (also in a .zip or .tar) and folders."""
+    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and which of
+    all these are versions of one paper.
+    """
     tables, texts = opened(builder, paths, config)
-    return [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
+    found = [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
+    return [*found, find_duplicates_of(builder, *found)]
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:

@@ -26,6 +26,7 @@ from tasks.sources.openreview.openreview_api import (
 )
 from tasks.sources.openreview.openreview_pdfs import fetch_pdfs, papers
 from tasks.sources.openreview.submissions import GROUP, REPLIES, Replies, read_submissions
+from tasks.sources.papers.duplicates import find_duplicates_of
 
 TERMS = Terms(
     what="submissions to ICLR from 2018 on: titles, abstracts, authors, decisions, ratings, reviews, PDFs",
@@ -70,6 +71,7 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    """Submissions, and which of them are versions of one paper: submitted again, to another year."""
     sources = open_files(
         paths, group=GROUP, endings=(".jsonl", ".jsonl.gz"), digest=builder.digests, retrieved_at=config.retrieved_at
     )
@@ -78,4 +80,5 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     if not notes:
         raise UsageError("Only replies were named: name the files of submissions too.")
     replies = Replies({source.path: source.sha256 for source in reply_files})
-    return [admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), [GROUP])]
+    submissions = admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), [GROUP])
+    return [submissions, find_duplicates_of(builder, submissions)]

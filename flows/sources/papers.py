@@ -16,6 +16,7 @@ from tasks.sources.admission import admit, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.papers import grobid as server
 from tasks.sources.papers import pdf, tei
+from tasks.sources.papers.duplicates import find_duplicates_of
 from tasks.sources.papers.papers import split_paragraphs
 
 TERMS = Terms(
@@ -41,7 +42,9 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Papers and their paragraphs, from TEI and PDF files, folders or archives, which may hold both."""
+    """Papers and their paragraphs, from TEI and PDF files, folders or archives, which may hold both; and which of the
+    papers are versions of one.
+    """
     documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
     prints = [] if config.only == "tei" else _opened(builder, paths, config, pdf.ENDINGS, pdf.FILES_PER_BUNDLE)
     if not (documents or prints):
@@ -52,7 +55,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     found = [tei.read_tei(builder, documents)] if documents else []
     found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, [tei.GROUP]) for papers in found]
-    return [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
+    tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
+    return [*tables, find_duplicates_of(builder, *admitted)]
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:

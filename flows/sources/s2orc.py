@@ -12,6 +12,7 @@ from longform.engine.stage import Builder
 from longform.net.download import Downloader, Progress
 from longform.settings import s2_api_key
 from tasks.sources.admission import admit, admit_metadata, admit_papers
+from tasks.sources.papers.duplicates import find_duplicates_of
 from tasks.sources.papers.papers import resolve_citations, split_paragraphs
 from tasks.sources.s2orc import s2_api
 from tasks.sources.s2orc.s2_records import GROUP
@@ -56,12 +57,15 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Papers, their paragraphs, and the papers that these cite; metadata and citations if there are files of them."""
+    """Papers, their paragraphs, and the papers that these cite; metadata and citations if there are files of them; and
+    which of the papers are versions of one.
+    """
     files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at)
     papers, metadata = papers_and_metadata(builder, files["papers"], files["metadata"])
     paragraphs = split_paragraphs(builder, papers)
     cited = resolve_citations(builder, paragraphs, papers, metadata)
-    return [papers, paragraphs, cited, metadata, read_citations(builder, files["citations"])]
+    citations, versions = read_citations(builder, files["citations"]), find_duplicates_of(builder, papers)
+    return [papers, paragraphs, cited, metadata, citations, versions]
 
 
 def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:

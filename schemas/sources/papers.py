@@ -123,3 +123,44 @@ CITED = table(
     key="paragraph_id",
     cut="paper_id",
 )
+
+SKETCHES = table(
+    "sketches",
+    column("paper_id", pa.string(), "of the paper, its metadata or its submission"),
+    column("words", pa.list_(pa.string()), "of the title, folded; numbers are words of their own; may be empty"),
+    column("surnames", pa.list_(pa.string()), "of the authors, folded, each once, sorted; empty where anonymous"),
+    column("year", pa.int32(), "of publication, or of the conference", null=True),
+    column("doi", pa.string(), "lower case, as the source has it", null=True),
+    column("arxiv_id", pa.string(), "without version; also from an arXiv DOI", null=True),
+    column("acl_id", pa.string(), "ACL Anthology's, lower case; also from its DOI", null=True),
+    column("corpus_id", pa.int64(), "Semantic Scholar's", null=True),
+    column("pdf_sha", pa.string(), "hash of the PDF, lower case", null=True),
+    column("abstract_size", pa.int32(), "number of different word triples of the abstract"),
+    column("abstract", pa.list_(pa.uint64()), "the smallest hashes of these triples, sorted"),
+    column("text_size", pa.int32(), "number of different word triples of the body; 0 where there is no text"),
+    column("text", pa.list_(pa.uint64()), "the smallest hashes of these triples, sorted"),
+    key="paper_id",
+)
+
+DUPLICATES = table(
+    "duplicates",
+    column("pair_id", pa.string(), "<first_id>=<second_id>"),
+    column("first_id", pa.string(), "paper_id (of a submission its submission_id), the smaller of the two"),
+    column("second_id", pa.string(), "paper_id (of a submission its submission_id)"),
+    column("verdict", pa.string(), "same: versions of one paper; doubtful: something speaks for it, something against"),
+    column("reason", pa.string(), "why doubtful, as a short fixed phrase; null for same", null=True),
+    column(
+        "found_by",
+        pa.list_(pa.string()),
+        "what is the same, in this order: doi, arxiv_id, acl_id, corpus_id, file (hash of the PDF), title, text",
+    ),
+    column(
+        "title_similarity", pa.float32(), "Jaccard similarity of the titles' words; null without a title", null=True
+    ),
+    column("abstract_similarity", pa.float32(), "of the abstracts' word triples: share of the smaller", null=True),
+    column("text_similarity", pa.float32(), "the same of the bodies, estimated where they are long", null=True),
+    column("shared_authors", pa.int32(), "number of surnames that both have; null where one has no authors", null=True),
+    column("group_id", pa.string(), "smallest id of all versions that pairs link; null for doubtful", null=True),
+    key="pair_id",
+    cut="first_id",
+)

@@ -85,7 +85,7 @@ def test_instructions_that_make_no_case(builder: Build) -> None:
 
 
 def test_related_work_leads_to_the_abstracts_of_what_it_cites(builder: Build) -> None:
-    [papers] = acl_ocl.read(builder, [SAMPLES / "acl_ocl"], acl_ocl.Read())
+    papers, _ = acl_ocl.read(builder, [SAMPLES / "acl_ocl"], acl_ocl.Read())
     assert papers.count == 15
     none = Rows(builder.store, METADATA, "none", "0" * 16, [])
     related = related_paragraphs(builder, papers)

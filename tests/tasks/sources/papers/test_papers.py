@@ -99,7 +99,7 @@ def test_a_paper_cited_twice_is_there_once() -> None:
 
 def test_citations_are_resolved(build: Build) -> None:
     paths = [SAMPLES / name for name in ("s2orc.jsonl", "papers.jsonl", "abstracts.jsonl")]
-    _, paragraphs, cited, _, _ = source.read(build, paths, source.Read())
+    _, paragraphs, cited, *_ = source.read(build, paths, source.Read())
     rows = list(cited)
     assert [(row["paragraph_id"], row["cited_id"]) for row in rows] == [
         (row["paragraph_id"], paper) for row in paragraphs for paper in row["cited"]
@@ -116,7 +116,7 @@ def test_cited_papers_may_be_elsewhere(build: Build, tmp_path: Path) -> None:
     lines = (SAMPLES / "s2orc.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "one.jsonl").write_text(lines[3])
     (tmp_path / "papers.jsonl").write_text((SAMPLES / "papers.jsonl").read_text().splitlines(keepends=True)[0])
-    _, _, cited, _, _ = source.read(build, [tmp_path], source.Read())
+    _, _, cited, *_ = source.read(build, [tmp_path], source.Read())
     found = {row["cited_id"]: (row["title"], row["abstract"], row["at_hand"]) for row in cited}
     assert found == {
         "s2/1001": ("Counting Bees at the Door of the Hive", None, True),
