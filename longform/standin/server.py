@@ -27,7 +27,6 @@ from typing import Any
 from aiohttp import web
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from longform.errors import UsageError
 from longform.llm.offline import MODEL, Rules
 from longform.standin.batches import MAX_FILE_BYTES, Batches, Line
 from longform.standin.faults import (
