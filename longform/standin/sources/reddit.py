@@ -6,7 +6,8 @@
     GET  /api/morechildren?link_id=t3_…&children=…
     GET  /dumps/RC_2023-03.zst           for `longform fetch url`
 
-Records that were deleted after the dump (`_meta.was_deleted_later`) come as [deleted]. Every answer has x-ratelimit-*.
+What has gone since the dump is named in `gone.tsv` beside the dumps (full name, tab, `deleted`, `removed` or `missing`),
+or by `_meta.was_deleted_later`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from longform.standin.sources.calls import Answer, Call, Refused, as_file, as_js
 TOKEN = "standin"
 IDS_A_REQUEST = 100
 COMMENTS_SHOWN = 200
-GONE = {"author": "[deleted]", "body": "[deleted]", "selftext": "[deleted]"}
+GONE_FILE = "gone.tsv"
 
 Record = dict[str, Any]
 
@@ -39,6 +40,7 @@ class Reddit:
     def __init__(self, folders: Sequence[Path]) -> None:
         dumps = [sorted(folder.glob("R[CS]_*.jsonl")) for folder in folders]
         self._dumps = {path.stem: path for path in next((paths for paths in dumps if paths), [])}
+        self._gone = _gone(next((path.parent for path in self._dumps.values()), None))
         records = [record for path in self._dumps.values() for record in _records(path)]
         self._things = {_full_name(record): record for record in records}
         self._children: dict[str, list[str]] = defaultdict(list)
@@ -87,7 +89,8 @@ class Reddit:
         """The things of these full names, up to 100, in the order of the request."""
         self._check_token(call)
         names = call.query.get("id", "").split(",")[:IDS_A_REQUEST]
-        return as_json(_listing([self._thing(name) for name in names if name in self._things]))
+        there = [name for name in names if name in self._things and self._gone.get(name) != "missing"]
+        return as_json(_listing([self._thing(name) for name in there]))
 
     def _comments(self, call: Call) -> web.Response:
         """A submission and its comments, as two listings. Refused (404) if there is none."""
@@ -137,9 +140,12 @@ class Reddit:
         """The thing of this full name, as the API shows it now."""
         record = self._things[name]
         later = (record.get("_meta") or {}).get("was_deleted_later")
+        state = self._gone.get(name, "deleted" if later else None)
         shown = {field: value for field, value in record.items() if field != "_meta"}
-        gone = {field: value for field, value in GONE.items() if later and field in record}
-        return {"kind": name[:2], "data": {**shown, **gone, "name": name}}
+        texts = {field: f"[{state}]" for field in ("body", "selftext") if state and field in record}
+        by = {"author": "[deleted]"} if state else {}
+        why = {"removed_by_category": "moderator"} if state == "removed" and "title" in record else {}
+        return {"kind": name[:2], "data": {**shown, **texts, **by, **why, "name": name}}
 
     # dumps
 
@@ -165,6 +171,13 @@ def _records(path: Path) -> list[Record]:
         if isinstance(record, dict) and isinstance(record.get("id"), str):
             found.append(record)
     return found
+
+
+def _gone(folder: Path | None) -> dict[str, str]:
+    """Full name -> what became of it since the dump, from GONE_FILE in the folder; empty if there is none."""
+    file = folder / GONE_FILE if folder else None
+    lines = file.read_text().splitlines() if file and file.is_file() else []
+    return {name: state for name, _, state in (line.partition("\t") for line in lines if "\t" in line)}
 
 
 def _full_name(record: Record) -> str:

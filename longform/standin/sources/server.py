@@ -35,7 +35,7 @@ from longform.standin.sources.stackexchange import StackExchange
 from longform.standin.sources.windows import Window
 
 MOST_BYTES = 512 << 20
-GROBID_VERSION = "0.8.2"
+GROBID_VERSION = "0.8.2-standin"
 LINK_SECONDS = 3_600.0
 OWN = "standin"
 
