@@ -6,8 +6,8 @@
     GET  /api/morechildren?link_id=t3_…&children=…
     GET  /dumps/RC_2023-03.zst           for `longform fetch url`
 
-What has gone since the dump is named in `gone.tsv` beside the dumps (full name, tab, `deleted`, `removed` or `missing`),
-or by `_meta.was_deleted_later`.
+What has gone since the dump is named in `gone.tsv` beside the dumps (full name, tab, `deleted`, `removed` or
+`missing`), or by `_meta.was_deleted_later`.
 """
 
 from __future__ import annotations
