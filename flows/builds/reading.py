@@ -28,6 +28,7 @@ from tasks.sources.papers.duplicates import duplicates_in_files
 
 LOCK = "sources"
 BATCH_ROWS = 1_000
+ADMISSION = "admit_"
 
 
 def read(
@@ -85,18 +86,24 @@ def export(tables: list[Rows], entries: list[StageRun], store: Store, folder: Pa
     """Write each table as `<stage>.parquet`, and its rejected rows as `<stage>.rejected.parquet`, even if there are
     none; return the paths. A second table of a stage is named `<stage>-2`, and so on.
 
-    For stages in `entries` without a table only the rejected rows are written, if there are any. Each file is written
-    whole or not at all, in constant memory. StoreError if one cannot be written.
+    A table of which records were taken down keeps the name of the stage that read it, so that it takes the place of the
+    file from before the takedown. For stages in `entries` without a table only the rejected rows are written, if there
+    are any. Each file is written whole or not at all, in constant memory. StoreError if one cannot be written.
     """
     written: list[Path] = []
     count_by_stage: Counter[str] = Counter()
+    shown: set[str] = set()
     for rows in tables:
-        count_by_stage[rows.stage] += 1
-        name = rows.stage if count_by_stage[rows.stage] == 1 else f"{rows.stage}-{count_by_stage[rows.stage]}"
+        stages = _admitted_from(rows, entries)
+        read_by = stages[-1].stage if stages else rows.stage
+        shown |= {rows.stage, *(entry.stage for entry in stages)}
+        count_by_stage[read_by] += 1
+        name = read_by if count_by_stage[read_by] == 1 else f"{read_by}-{count_by_stage[read_by]}"
+        parts = [part for entry in reversed(stages) for part in entry.artifact.parts] if stages else rows.parts or []
         written.append(_write(folder / f"{name}.parquet", rows.schema, rows.paths))
-        written.append(_write(folder / f"{name}.rejected.parquet", REJECTED, _rejected(store, rows.parts or [])))
+        written.append(_write(folder / f"{name}.rejected.parquet", REJECTED, _rejected(store, parts)))
     for entry in entries:
-        if entry.stage not in count_by_stage and (rejected := _rejected(store, entry.artifact.parts)):
+        if entry.stage not in shown and (rejected := _rejected(store, entry.artifact.parts)):
             written.append(_write(folder / f"{entry.stage}.rejected.parquet", REJECTED, rejected))
     return written
 
@@ -116,6 +123,21 @@ def export_duplicates(files: list[Path], place: Path) -> dict[str, int]:
 
         _write_batches(place, DUPLICATES, batches())
     return counts
+
+
+def _admitted_from(rows: Rows, entries: list[StageRun]) -> list[StageRun]:
+    """The stage of a table and, if that is one that leaves out what was taken down (`admit_…`), the stage that it
+    reads, and so on; empty if the table's stage is not among `entries`.
+    """
+    by_fingerprint = {entry.artifact.fingerprint: entry for entry in entries}
+    found = [by_fingerprint[rows.fingerprint]] if rows.fingerprint in by_fingerprint else []
+    while found and found[-1].stage.startswith(ADMISSION):
+        inputs = found[-1].artifact.recipe.inputs.values()
+        read = [by_fingerprint[one] for one in inputs if isinstance(one, str) and one in by_fingerprint]
+        if len(read) != 1:
+            break
+        found.append(read[0])
+    return found
 
 
 def _rejected(store: Store, parts: list[Part]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Commands about models: prompts, costs, stored responses, batch jobs, the stand-in server."""
+"""Commands about models: prompts, costs, stored responses, batch jobs, the stand-in servers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from longform.settings import home as home_of
 app = typer.Typer()
 responses = typer.Typer(no_args_is_help=True, help="Export, import, count and check the stored model responses.")
 app.add_typer(responses, name="responses")
+standins = typer.Typer(invoke_without_command=True)
+app.add_typer(standins, name="standin")
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 
 
 @app.command("prompts")
@@ -106,8 +109,9 @@ def list_batches(
     console().print(batches.jobs_table(jobs))
 
 
-@app.command()
+@standins.callback()
 def standin(
+    context: typer.Context,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one")] = 8090,
     host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
     latency: Annotated[float, typer.Option("--latency", metavar="SECONDS", min=0, help="of every answer")] = 0.0,
@@ -136,6 +140,8 @@ def standin(
     say: Annotated[str | None, typer.Option("--say", metavar="TEXT", help="answer this, instead of by rules")] = None,
 ) -> None:
     """Serve the offline model as an OpenAI-compatible API that fails on request: to rehearse a build."""
+    if context.invoked_subcommand:
+        return
     from flows.registry import offline_rules
     from longform.standin.faults import FAULTS, read_script, shares_of
     from longform.standin.server import Settings, run
@@ -157,6 +163,54 @@ def standin(
         seed=seed,
         say=say,
         rules=offline_rules(),
+    )
+    run(chosen, host, port)
+
+
+@standins.command("sources")
+def standin_sources(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one")] = 8091,
+    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="files of yours, in openreview/, papers/, reddit/, s2orc/, …"),
+    ] = None,
+    latency: Annotated[float, typer.Option("--latency", metavar="SECONDS", min=0, help="of every answer")] = 0.0,
+    requests: Annotated[
+        int | None, typer.Option("--requests", metavar="N", min=1, help="each source answers so many, then 429")
+    ] = None,
+    window: Annotated[
+        float, typer.Option("--window", metavar="SECONDS", min=0.1, help="after which --requests counts anew")
+    ] = 60.0,
+    link_seconds: Annotated[
+        float, typer.Option("--link-seconds", metavar="SECONDS", min=0, help="a signed link is good so long")
+    ] = 3_600.0,
+    fault: Annotated[
+        list[str] | None, typer.Option("--fault", metavar="NAME=SHARE", help="so many of the requests; see --faults")
+    ] = None,
+    faults: Annotated[bool, typer.Option("--faults", help="list what can go wrong, and leave")] = False,
+    script: Annotated[
+        Path | None, typer.Option("--script", metavar="FILE", help="a JSON line for each request")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="of the draws of faults")] = 0,
+) -> None:
+    """Serve samples as OpenReview, Reddit, GROBID, Semantic Scholar and archive.org do: to rehearse fetch and read."""
+    from longform.standin.faults import read_script, shares_of
+    from longform.standin.sources.faults import FAULTS
+    from longform.standin.sources.server import Settings, run
+
+    if faults:
+        return print("\n".join(f"{name:<12} {what}" for name, what in FAULTS.items()))
+    chosen = Settings(
+        samples=SAMPLES,
+        folder=folder,
+        latency_seconds=latency,
+        requests=requests,
+        window_seconds=window,
+        link_seconds=link_seconds,
+        faults=shares_of(fault or []),
+        script=read_script(script, FAULTS) if script else (),
+        seed=seed,
     )
     run(chosen, host, port)
 

@@ -104,11 +104,18 @@ class Fault:
 
 class Faults:
     """Chooses the fault of each request: by script while lines are left, then at random by share, drawn by `seed`.
-    `shares`: fault name -> share of requests; `batches`: final status -> share of batches. UsageError as in
-    `set_shares`.
+    `shares`: fault name -> share of requests; `batches`: final status -> share of batches; `known`: the names of
+    faults that there are. UsageError as in `set_shares`.
     """
 
-    def __init__(self, shares: Mapping[str, float], batches: Mapping[str, float], seed: int) -> None:
+    def __init__(
+        self,
+        shares: Mapping[str, float],
+        batches: Mapping[str, float],
+        seed: int,
+        known: Mapping[str, str] = FAULTS,
+    ) -> None:
+        self._known = known
         self.set_shares(shares)
         self.set_batch_shares(batches)
         self._random = random.Random(seed)
@@ -118,7 +125,7 @@ class Faults:
         """Set the shares of requests, by fault name. UsageError for an unknown fault, a share outside [0, 1], or
         shares that add up to more than 1.
         """
-        self._shares = checked_shares(shares, FAULTS)
+        self._shares = checked_shares(shares, self._known)
 
     def set_batch_shares(self, shares: Mapping[str, float]) -> None:
         """Set the shares of batches that end as expired, failed or cancelled. UsageError as in `set_shares`."""
@@ -129,7 +136,7 @@ class Faults:
         docstring describes them. UsageError at the first ill-formed line; the lines before it are appended.
         """
         for number, line in enumerate([*lines], 1):
-            checked = _checked_line(number, dict(line))
+            checked = _checked_line(number, dict(line), self._known)
             self._script[checked.pop("path", None)].append(checked)
 
     def draw(self, path: str, *, asks_model: bool) -> Fault | None:
@@ -275,9 +282,9 @@ def shares_of(words: Iterable[str]) -> dict[str, float]:
     return shares
 
 
-def read_script(path: Path) -> list[dict[str, Any]]:
+def read_script(path: Path, known: Mapping[str, str] = FAULTS) -> list[dict[str, Any]]:
     """The lines of a script file (JSON lines), parsed. UsageError if it cannot be read, or with the number of the
-    first ill-formed line.
+    first ill-formed line, also one with a fault that is not in `known`.
     """
     try:
         written = path.read_text().splitlines()
@@ -289,19 +296,19 @@ def read_script(path: Path) -> list[dict[str, Any]]:
             lines.append(json.loads(line))
         except ValueError:
             lines.append(None)
-        _checked_line(number, lines[-1])
+        _checked_line(number, lines[-1], known)
     return lines
 
 
-def _checked_line(number: int, line: Any) -> dict[str, Any]:
+def _checked_line(number: int, line: Any, known: Mapping[str, str]) -> dict[str, Any]:
     """The line, if it is a valid line of a script; else UsageError with its `number`."""
     if not isinstance(line, dict) or line.keys() - {"fault", "seconds", "retry_after", "path"}:
         raise UsageError(
             f'Line {number} of the script is no line of a script: {{}} or {{"fault": "500"}}, with seconds, '
             "retry_after and path where wanted."
         )
-    if str(line.get("fault", "500")) not in FAULTS:
-        raise UsageError(f"Line {number} of the script names no fault: there are {', '.join(FAULTS)}.")
+    if str(line.get("fault", "500")) not in known:
+        raise UsageError(f"Line {number} of the script names no fault: there are {', '.join(known)}.")
     for name in ("seconds", "retry_after"):
         if type(line.get(name, 0)) not in (int, float) or line.get(name, 0) < 0:
             raise UsageError(f"Line {number} of the script: {name} must be a number of seconds.")

@@ -12,13 +12,11 @@ under /standin/counters. Builds are rehearsed with it before they are run with a
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import hmac
 import json
 import math
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -29,7 +27,6 @@ from typing import Any
 from aiohttp import web
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from longform.errors import UsageError
 from longform.llm.offline import MODEL, Rules
 from longform.standin.batches import MAX_FILE_BYTES, Batches, Line
 from longform.standin.faults import (
@@ -47,6 +44,7 @@ from longform.standin.faults import (
     with_fault,
 )
 from longform.standin.limits import Limits
+from longform.standin.listening import listening, until_stopped
 from longform.standin.questions import (
     CHAT,
     EMBEDDINGS,
@@ -71,10 +69,8 @@ ASKS_MODEL: dict[str, type[Question] | type[Texts]] = {
 JSON_BYTES = 32 << 20
 UPLOAD_FRAME_BYTES = 64 << 10  # of a multipart form, beside the file
 UNUSABLE = LOST | UNREADABLE | EMPTY_REPLIES
-BACKLOG = 1024
 REFUSED_OUTCOMES = {401: "refused", 429: "limited"}
 HTTP_CODES = {404: "unknown_url", 405: "method_not_supported"}
-SHUTDOWN_SECONDS = 0.1
 CAPABILITIES = '["json_schema", "n", "logprobs", "batch"]'
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -495,12 +491,9 @@ def run(settings: Settings, host: str, port: int) -> None:
 
 async def _run(standin: Standin, settings: Settings, host: str, port: int) -> None:
     """Print the URL and an endpoint for a configuration file, and serve until the process gets SIGINT or SIGTERM."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _listening(standin, host, port) as url:
         print(usage_lines(settings, url), flush=True)
-        await stop.wait()
+        await until_stopped()
 
 
 def usage_lines(settings: Settings, url: str) -> str:
@@ -522,28 +515,11 @@ def usage_lines(settings: Settings, url: str) -> str:
 
 @asynccontextmanager
 async def _listening(standin: Standin, host: str, port: int) -> AsyncIterator[str]:
-    """Yield the server's URL (which ends in /v1) while it listens; afterwards close all connections and cancel all
-    batches. UsageError if it cannot listen.
+    """Yield the server's URL (which ends in /v1) while it listens; afterwards cancel all batches and close all
+    connections. UsageError if it cannot listen.
     """
-    runner = web.AppRunner(
-        standin.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
-    )
-    await runner.setup()
-    try:
+    async with listening(standin.application(), host, port) as url:
         try:
-            await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
-        except (OSError, OverflowError) as error:
-            raise UsageError(_cannot_listen(host, port, error)) from None
-        taken = runner.addresses[0][1]
-        yield f"http://{f'[{host}]' if ':' in host else host}:{taken}/v1"
-    finally:
-        await standin.batches.close()
-        await runner.cleanup()
-
-
-def _cannot_listen(host: str, port: int, error: OSError | OverflowError) -> str:
-    """The message of a UsageError: why the server cannot listen there, and what to choose."""
-    if getattr(error, "errno", None) == errno.EADDRINUSE:
-        return f"Port {port} of {host} is taken by another program: choose another one with --port."
-    why = getattr(error, "strerror", None) or str(error)
-    return f"The stand-in cannot listen on port {port} of {host} ({why}): choose others with --host and --port."
+            yield f"{url}/v1"
+        finally:
+            await standin.batches.close()

@@ -1,0 +1,1 @@
+"""Stand-ins for the servers that sources are fetched from."""
