@@ -1,8 +1,9 @@
 """Lines of PDFs, read through PDFium in a process of its own: a PDF that crashes or hangs the library costs no other.
 
 Run as a script, it reads a line of JSON for each PDF, {"path": ..., "pages": ..., "seconds": ...}, and answers with
-one: {"pages": [[line, ...], ...]}, or {"fault": phrase, "detail": text}. A line is [text, size, bold, left, right,
-top], in points; `top` is that of its first character, `size` the larger font size of its first and its middle one.
+one: {"pages": [[line, ...], ...], "outline": [[title, page], ...]}, or {"fault": phrase, "detail": text}. A line is
+[text, size, bold, left, right, top, font], in points; `top` is that of its first character, `size` the larger font size
+of its first and its middle one, `font` the name of the font of the middle one. The outline are the bookmarks.
 PDFium writes U+FFFE for the hyphen of a word broken at a line's end and goes on, so a line may be several printed
 ones. The script imports nothing of this project.
 """
@@ -12,19 +13,24 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import resource
 import sys
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import IO, Any
 
 MEMORY_BYTES = 1 << 30
 MAX_CHARS = 8_000_000
 BOLD_WEIGHT = 600
-BOLD_NAMES = (b"Bold", b"bold", b"-Medi", b"Heavy", b"Black", b"CMBX")
+BOLD_NAME = re.compile(r"bold|medi(?!um|a)|heavy|black|cmbx|cmssbx|demi|sfbx|-b$|ptmb|phvb|semb", re.IGNORECASE)
+PLAIN_NAME = re.compile(r"roma|regu|regular|book|ital|oblique|^cm|^sf|lmroman|times|light", re.IGNORECASE)
 NAME_BYTES = 128
+MAX_BOOKMARKS = 1_000
 
-Line = tuple[str, float, bool, float, float, float]
+Line = tuple[str, float, bool, float, float, float, str]
+Names = dict[bytes, tuple[str, bool | None]]
 
 
 class FaultError(Exception):
@@ -44,8 +50,8 @@ def main() -> None:
 
 def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
     """For each request, a line of JSON {"path": of a PDF, "pages": how many it may have, "seconds": ...}, write a line
-    of JSON, {"pages": [[line, ...], ...]} or {"fault": phrase, "detail": text or null}. A request that takes more than
-    about twice its `seconds` of processor time ends the process.
+    of JSON, {"pages": [[line, ...], ...], "outline": [[title, page], ...]} or {"fault": phrase, "detail": text or
+    null}. A request that takes more than about twice its `seconds` of processor time ends the process.
     """
     for request in requests:
         wanted = json.loads(request)
@@ -55,21 +61,20 @@ def answer(requests: IO[bytes], replies: IO[bytes]) -> None:
 
 
 def reply(path: str, pages: int) -> dict[str, Any]:
-    """The answer for one PDF: {"pages": the lines of each page}, or {"fault": phrase, "detail": text or None} if it
-    cannot be read. `pages`: how many it may have.
+    """The answer for one PDF: {"pages": the lines of each page, "outline": its bookmarks}, or {"fault": phrase,
+    "detail": text or None} if it cannot be read. `pages`: how many it may have.
     """
     try:
-        return {"pages": [list(page) for page in _pages(path, pages)]}
+        document = _opened(path, pages)
+        return {"pages": list(_pages(document)), "outline": list(_outline(document))}
     except FaultError as fault:
         return {"fault": fault.args[0], "detail": fault.args[1]}
     except MemoryError:
         return {"fault": "too much memory", "detail": None}
 
 
-def _pages(path: str, most: int) -> Iterator[list[Line]]:
-    """The lines of each page of the PDF, in order. FaultError if it cannot be opened, has more than `most` pages, or
-    more than MAX_CHARS characters.
-    """
+def _opened(path: str, most: int) -> Any:
+    """The PDF. FaultError if it cannot be opened or has more than `most` pages."""
     import pypdfium2
 
     try:
@@ -77,21 +82,40 @@ def _pages(path: str, most: int) -> Iterator[list[Line]]:
     except pypdfium2.PdfiumError as error:
         locked = getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD or "password" in str(error).lower()
         raise FaultError("encrypted" if locked else "broken PDF", str(error)[:200]) from error
-    number = len(document)
-    if number > most:
-        raise FaultError("too many pages", f"{number:,}, more than {most:,}")
-    chars = 0
-    for index in range(number):
-        lines = list(_lines(document, index))
+    if len(document) > most:
+        raise FaultError("too many pages", f"{len(document):,}, more than {most:,}")
+    return document
+
+
+def _pages(document: Any) -> Iterator[list[Line]]:
+    """The lines of each page of the PDF, in order. FaultError if it has more than MAX_CHARS characters."""
+    chars, names = 0, Names()
+    for index in range(len(document)):
+        lines = list(_lines(document, index, names))
         chars += sum(len(line[0]) for line in lines)
         if chars > MAX_CHARS:
             raise FaultError("too much text", f"more than {MAX_CHARS:,} characters")
         yield lines
 
 
-def _lines(document: Any, index: int) -> Iterator[Line]:
+def _outline(document: Any) -> Iterator[tuple[str, int]]:
+    """(title, page from 0) of the bookmarks, the first MAX_BOOKMARKS; those that lead nowhere are left out."""
+    import pypdfium2
+
+    try:
+        for bookmark in islice(document.get_toc(max_depth=4), MAX_BOOKMARKS):
+            target = bookmark.get_dest()
+            page = target.get_index() if target else None
+            if page is not None:
+                yield bookmark.get_title()[:300], page
+    except (pypdfium2.PdfiumError, RecursionError, ValueError):
+        return
+
+
+def _lines(document: Any, index: int, names: Names) -> Iterator[Line]:
     """The lines of the page at `index` that are not blank, in the order of the file; none if the page cannot be read.
-    A line is (text, size, bold, left, right, top), in points.
+    `names`: of the
+    fonts met so far in the document, which grows.
     """
     import pypdfium2
 
@@ -100,7 +124,7 @@ def _lines(document: Any, index: int) -> Iterator[Line]:
         text_page = page.get_textpage()
     except pypdfium2.PdfiumError:
         return
-    measure, place = _Measure(text_page.raw), 0
+    measure, place = _Measure(text_page.raw, names), 0
     for line in text_page.get_text_range(errors="ignore").split("\r\n"):
         if line.strip():
             yield line, *measure.line(place, len(line))
@@ -110,20 +134,23 @@ def _lines(document: Any, index: int) -> Iterator[Line]:
 
 
 class _Measure:
-    """Reads font size, boldness and position (left, right, top) of the lines on one PDF page, through pdfium."""
+    """Reads font size, boldness, position (left, right, top) and font of the lines on one PDF page, through pdfium.
+    `names`: a font's name in the file -> its name without the mark of a subset, and whether it says bold (None: neither
+    bold nor not).
+    """
 
-    def __init__(self, page: Any) -> None:
+    def __init__(self, page: Any, names: Names) -> None:
         from pypdfium2 import raw
 
-        self.page, self.raw = page, raw
+        self.page, self.raw, self.names = page, raw, names
         self.scales: dict[float, float] = {}
         self.box, self.matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self.name, self.flags = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int()
 
-    def line(self, place: int, length: int) -> tuple[float, bool, float, float, float]:
-        """(size, bold, left, right, top), in points, of the line of `length` characters that begins at index `place` of
-        the page's text. The size is the larger of its first and its middle character; it is bold if the first, the
-        middle and the last are; `left` and `top` are those of the first, `right` that of the last.
+    def line(self, place: int, length: int) -> tuple[float, bool, float, float, float, str]:
+        """(size, bold, left, right, top, font), in points, of the line of `length` characters that begins at index
+        `place` of the page's text. The size is the larger of its first and its middle character; it is bold if the
+        first, the middle and the last are; `left` and `top` are those of the first, `right` that of the last.
         """
         index_of = self.raw.FPDFText_GetCharIndexFromTextIndex
         first, last = index_of(self.page, place), index_of(self.page, place + length - 1)
@@ -132,8 +159,9 @@ class _Measure:
         left, top = self.box.left, self.box.top
         self.raw.FPDFText_GetLooseCharBox(self.page, last, self.box)
         size = max(self.size(first), self.size(middle))
-        bold = self.bold(first) and self.bold(middle) and self.bold(last)
-        return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1)
+        font, bold = self.font(middle)
+        bold = bold and self.font(first)[1] and self.font(last)[1]
+        return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1), font
 
     def size(self, index: int) -> float:
         """The font size, as displayed, of the character at `index`, in points, at most 10,000: some files set size 1
@@ -145,14 +173,27 @@ class _Measure:
             self.scales[set_to] = (self.matrix.b**2 + self.matrix.d**2) ** 0.5 or 1.0 if found else 1.0
         return float(min(max(0.0, set_to * self.scales[set_to]), 10_000.0))
 
-    def bold(self, index: int) -> bool:
-        """Whether the character at `index` is bold, by its font's weight, else by the font's name: a font that is not
-        in the file has no weight.
+    def font(self, index: int) -> tuple[str, bool]:
+        """(name, bold) of the font of the character at `index`. Bold by the name; if that says neither that it is bold
+        nor that it is not, by the weight, which PDFium guesses from the width of stems and is wrong for many fonts.
         """
-        if self.raw.FPDFText_GetFontWeight(self.page, index) >= BOLD_WEIGHT:
-            return True
         self.raw.FPDFText_GetFontInfo(self.page, index, self.name, NAME_BYTES, self.flags)
-        return any(mark in self.name.value for mark in BOLD_NAMES)
+        name = self.name.value
+        if name not in self.names:
+            self.names[name] = _named(name)
+        known, bold = self.names[name]
+        return known, self.raw.FPDFText_GetFontWeight(self.page, index) >= BOLD_WEIGHT if bold is None else bold
+
+
+def _named(name: bytes) -> tuple[str, bool | None]:
+    """The name of a font without the mark of a subset ("ABCDEF+"), and whether it says that the font is bold; None if
+    it says neither.
+    """
+    whole = name.decode("utf-8", "replace")
+    known = whole[7:] if whole[6:7] == "+" else whole
+    if BOLD_NAME.search(known):
+        return known, True
+    return known, False if PLAIN_NAME.search(known) else None
 
 
 def _limit(kind: int, value: int) -> None:
