@@ -106,7 +106,7 @@ class Parser(Protocol):
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]: ...
 
 
-@stage(PAPERS, revision=1)
+@stage(PAPERS, revision=2)
 def read_pdfs(context: StageContext, files: Shard, *, parser: Parser) -> Iterator[pa.RecordBatch | Rejected]:
     """A row of PAPERS for each PDF, in order; a Rejected for a PDF that cannot be read or repeats another. If the
     parser's server stays busy or is gone, Incomplete is raised, and a later run makes the part.
