@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from schemas import column, table
 from schemas.made_by import MADE_BY
+from schemas.sources.papers import FROM_SUBMISSION
 from schemas.sources.stackexchange import MOMENT
 
 CITED = pa.struct(
@@ -50,6 +51,7 @@ RELATED = table(
         ),
         "bibliography entries that the paragraph cites, each once, in order",
     ),
+    *FROM_SUBMISSION,
     column("licence", pa.string(), "licence of the paper", null=True),
     column("url", pa.string(), "permalink of the paper", null=True),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
@@ -97,6 +99,7 @@ HARD = table(
     *_CASE,
     column("related_id", pa.string(), "parent: related.related_id"),
     column("paper_id", pa.string(), "of that paragraph"),
+    *FROM_SUBMISSION,
     *_ORIGIN,
     key="case_id",
 )
@@ -110,6 +113,7 @@ CASES = table(
     column("checked_kind", pa.string(), "the kind of writing that the model sees", null=True),
     column("check_response", pa.string(), "key of that model's response", null=True),
     column("check_model", pa.string(), "model that answered, as it named itself", null=True),
+    *FROM_SUBMISSION,
     *_ORIGIN,
     key="case_id",
 )
@@ -118,6 +122,7 @@ CANDIDATES = table(
     "candidates",
     *_CASE,
     column("source_id", pa.string(), "id of the record it was made from: what a takedown names"),
+    *FROM_SUBMISSION,
     *_ORIGIN,
     key="case_id",
 )
@@ -328,6 +333,7 @@ PUBLISHED_DRAFTS = table(
     column("licence", pa.string(), "licence of the source, where known", null=True),
     column("url", pa.string(), "permalink of the record, or address of its data set", null=True),
     column("source_id", pa.string(), "id of the record it was made from"),
+    *FROM_SUBMISSION,
     column("writer", pa.string(), "writer named by the source; null for drafts by our models", null=True),
     column(
         "reference_by", pa.string(), "writer of the reference: human, or the model that the source names", null=True
@@ -368,6 +374,7 @@ ORIGINS = table(
     column("title", pa.string(), "title of a paper; null for others", null=True),
     column("authors", pa.list_(pa.string()), "authors of a paper whose licence requires naming them; else empty"),
     column("url", pa.string(), "permalink of the record, or address of its data set", null=True),
+    *FROM_SUBMISSION,
     column("revision", pa.string(), "commit of the data set, where known", null=True),
     column("licence", pa.string(), "licence of the record, where known", null=True),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),

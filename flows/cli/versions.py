@@ -266,19 +266,20 @@ def gc(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Delete parts and leftovers that no published version needs; model responses stay."""
+    """Delete parts and leftovers that no published version needs; model responses and parsed PDFs stay."""
     from contextlib import ExitStack
 
     from longform.artifacts import versions
     from longform.artifacts.store import Store
     from longform.files import remove
+    from tasks.sources.papers import parsed
 
     store = Store(home_of(home))
     with ExitStack() as locks:
         if not dry_run and store.home.exists():
             for dataset in DATASETS:
                 locks.enter_context(store.lock(dataset))
-        found = versions.garbage(store)
+        found = [*versions.garbage(store), *parsed.garbage(store.home)]
         if not dry_run:
             for path, _ in found:
                 store.check_locks(within_seconds=10)

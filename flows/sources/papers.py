@@ -17,6 +17,7 @@ from tasks.sources.files.bundles import open_bundles
 from tasks.sources.papers import grobid as server
 from tasks.sources.papers import pdf, tei
 from tasks.sources.papers.duplicates import find_duplicates_of
+from tasks.sources.papers.origin import GROUPS
 from tasks.sources.papers.papers import split_paragraphs
 
 TERMS = Terms(
@@ -54,7 +55,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
         )
     found = [tei.read_tei(builder, documents)] if documents else []
     found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
-    admitted = [admit(builder, admit_papers, papers, [tei.GROUP]) for papers in found]
+    admitted = [admit(builder, admit_papers, papers, GROUPS) for papers in found]
     tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
     return [*tables, find_duplicates_of(builder, *admitted)]
 

@@ -253,7 +253,7 @@ class Store:
 
         Files of another machine that holds a lock are left out: it may still be writing.
         """
-        places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/")
+        places = ("", "stages/*/", "stages/*/parts/", "stages/*/units/", "datasets/*/", "locks/*/", "parsed/*/")
         found = [(path, *writer_of(path.name)) for place in places for path in self.home.glob(f"{place}.tmp-*")]
         left = [path for path, machine, process in found if machine == self.machine and not is_alive(process)]
         theirs = [(path, machine) for path, machine, _ in found if machine != self.machine]

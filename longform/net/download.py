@@ -441,7 +441,7 @@ def side_file(place: Path) -> Path:
     return place.with_name(place.name + ".fetch.json")
 
 
-def note_fetch(place: Path, url: str, size: int, known: Mapping[str, str | None], facts: Mapping[str, str]) -> None:
+def note_fetch(place: Path, url: str, size: int, known: Mapping[str, str | None], facts: Mapping[str, Any]) -> None:
     """Write `<name>.fetch.json` for a file fetched just now: URL, time, `size` in bytes, `known` and `facts`. `known`:
     its digests as algorithm -> hex digits, and `etag`.
     """

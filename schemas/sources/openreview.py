@@ -26,6 +26,7 @@ SUBMISSIONS = table(
     column("title", pa.string(), "title", null=True),
     column("abstract", pa.string(), "as submitted", null=True),
     column("authors", pa.list_(pa.string()), "full names in order; empty while the submission is anonymous"),
+    column("author_ids", pa.list_(pa.string()), "ids of the authors' profiles, as the note says; may be empty"),
     column("keywords", pa.list_(pa.string()), "as the authors gave them"),
     column(
         "decision",

@@ -57,6 +57,7 @@ PAPERS = table(
     column("parser", pa.string(), "what made text of the PDF: s2orc, doc2json, grobid <version>, pdfium <version>"),
     column("title", pa.string(), "main title", null=True),
     column("authors", pa.list_(pa.string()), "full names in order; may be empty"),
+    column("author_ids", pa.list_(pa.string()), "ids of these authors, where the source has them; may be empty"),
     column("year", pa.int32(), "year of publication", null=True),
     column("venue", pa.string(), "as the source names it", null=True),
     column("abstract", pa.string(), "abstract, its paragraphs separated by a blank line", null=True),
@@ -68,6 +69,10 @@ PAPERS = table(
     column("doi", pa.string(), "lower case, without https://doi.org/", null=True),
     column("arxiv_id", pa.string(), "without version", null=True),
     column("acl_id", pa.string(), "ACL Anthology's", null=True),
+    column("note_id", pa.string(), "OpenReview's note, where the file was fetched from there", null=True),
+    column("decision", pa.string(), "of the venue, as in submissions.decision; null where it is not known", null=True),
+    column("file", pa.string(), "name of the file that was read, without folders", null=True),
+    column("file_sha256", pa.string(), "SHA-256 of that file, unpacked", null=True),
     column("pdf_sha", pa.string(), "hash of the PDF as the source names it (SHA-1, MD5 or SHA-256)", null=True),
     column("licence", pa.string(), "of the paper, as the source says; null where it does not", null=True),
     column("url", pa.string(), "permalink", null=True),
@@ -76,6 +81,13 @@ PAPERS = table(
     key="paper_id",
     level=1,
 )
+
+FROM_SUBMISSION = (
+    column("venue", pa.string(), "of the paper, as the source names it", null=True),
+    column("note_id", pa.string(), "OpenReview's note, where the paper was fetched from there", null=True),
+    column("decision", pa.string(), "of the venue, as in submissions.decision; null where it is not known", null=True),
+    column("file", pa.string(), "name of the file that the paper was read from, without folders", null=True),
+)  # what the tables that are made of papers also say of them
 
 PARAGRAPHS = table(
     "paragraphs",
@@ -89,6 +101,9 @@ PARAGRAPHS = table(
     column("text", pa.string(), "papers.text[start:end]"),
     column("citations", pa.list_(CITATION), "offsets into this row's text"),
     column("cited", pa.list_(pa.string()), "paper ids that its citations link to, each once, in their order"),
+    *FROM_SUBMISSION,
+    column("licence", pa.string(), "of the paper; null where it is not known", null=True),
+    column("url", pa.string(), "permalink of the paper", null=True),
     key="paragraph_id",
     cut="paper_id",
     level=1,

@@ -17,9 +17,10 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, Rejected, Row, Rows, StageContext, stage
 from schemas.revision_distance import ORIGINS, PUBLISHED_DRAFTS, PUBLISHED_EDITS
+from tasks.revision_distance.cases.related import OF_SUBMISSION
 
 BATCH_ROWS = 500
-PAPER = ("paper_id", "title", "authors", "licence", "url", "retrieved_at")
+PAPER = ("paper_id", "title", "authors", "licence", "url", "retrieved_at", *OF_SUBMISSION)
 KINDS = {"easy": "request", "free": "request", "hard": "paragraph", "structure": "structure"}
 _NAMES_AUTHORS = re.compile(r"\bcc[ _-]?by|creativecommons\.org/licenses/by\b", re.IGNORECASE)
 
@@ -31,7 +32,7 @@ _DRAFTS = """
         x.distance, x.weighted, x.not_placed, x.not_applied, x.edits, x.revised, x.reproduces,
         s.rouge1, s.rouge2, s."rougeL", s.bertscore, s.bertscore_left_out, r.gpt_score, g.score AS source_score,
         j.experts_better, j.experts,
-        c.licence, c.url, c.source_id, d.writer, c.reference_by, d.model, d.response,
+        c.licence, c.url, c.source_id, c.venue, c.note_id, c.decision, c.file, d.writer, c.reference_by, d.model, d.response,
         e.model AS editor, e.response AS editor_response,
         CASE WHEN r.gpt_score IS NOT NULL THEN r.model END AS rater,
         d.task AS split
@@ -119,7 +120,7 @@ def name_sources(context: StageContext, cases: Rows, papers: AllRows, metadata: 
 
     What the paper's records in `papers` and `metadata` do not say is null or empty.
     """
-    for batch in cases.batches(["case_id", "task", "cited", "source_id", *_ORIGIN]):
+    for batch in cases.batches(["case_id", "task", "cited", "source_id", *_ORIGIN, *OF_SUBMISSION]):
         rows = batch.to_pylist()
         known = _papers((papers, metadata), {paper_id for row in rows for paper_id in _paper_ids(row)})
         for row in rows:
@@ -135,11 +136,11 @@ def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
     `known`: paper id -> metadata; what it lacks is null or empty.
     """
     own = known.get(paper_of(case["source_id"]), {}) if case["task"] == "hard" else {}
-    columns = {name: case[name] if case[name] is not None else own.get(name) for name in _ORIGIN}
+    columns = {name: own.get(name) if case.get(name) is None else case[name] for name in (*_ORIGIN, *OF_SUBMISSION)}
     yield _origin(case["case_id"], KINDS[case["task"]], case["source_id"], own.get("title"), own, columns)
     for paper in _cited_with_texts(case):
         cited = known.get(paper["paper_id"], {})
-        columns = {name: cited.get(name) for name in _ORIGIN}
+        columns = {name: cited.get(name) for name in (*_ORIGIN, *OF_SUBMISSION)}
         yield _origin(case["case_id"], "cited", paper["paper_id"], paper["title"], cited, columns)
 
 
@@ -147,7 +148,7 @@ def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: R
     """The row of ORIGINS of a record, with its authors only if the licence requires naming them.
 
     `kind`: what the record is to the case, "cited" for a cited paper. `paper`: its metadata, {} if unknown; `columns`:
-    the values of _ORIGIN.
+    the values of _ORIGIN and OF_SUBMISSION.
     """
     return {
         "origin_id": f"o_{fingerprint([case_id, kind, record_id])}",
@@ -200,8 +201,9 @@ def _papers(tables: Iterable[Rows], ids: set[str]) -> dict[str, Row]:
     found: dict[str, Row] = {}
     wanted = pa.array(sorted(ids), pa.string())
     for rows in tables:
-        for batch in rows.batches(list(PAPER), 20_000) if ids else ():
+        columns = [name for name in PAPER if name in rows.schema.names]
+        for batch in rows.batches(columns, 20_000) if ids else ():
             for row in batch.filter(pc.is_in(batch.column("paper_id"), wanted)).to_pylist():
                 before = found.get(row["paper_id"], {})
-                found[row["paper_id"]] = {name: before.get(name) or row[name] for name in PAPER}
+                found[row["paper_id"]] = {name: before.get(name) or row.get(name) for name in PAPER}
     return found

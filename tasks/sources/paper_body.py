@@ -127,9 +127,13 @@ class _Text:
         self.paragraphs.append({"section": position, "start": start, "end": self.end, "citations": citations})
 
 
+OF_FILES: Row = {"author_ids": [], "note_id": None, "decision": None, "file": None, "file_sha256": None}
+
+
 def papers_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Rows of PAPERS as a record batch."""
-    columns = [_array([row[name] for row in rows], PAPERS.field(name).type) for name in PAPERS.names]
+    """Rows of PAPERS as a record batch; those of OF_FILES that a row does not have are empty."""
+    full = [{**OF_FILES, **row} for row in rows]
+    columns = [_array([row[name] for row in full], PAPERS.field(name).type) for name in PAPERS.names]
     return pa.RecordBatch.from_arrays(columns, schema=PAPERS)
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.revision_distance import HARD, RELATED
+from schemas.sources.papers import FROM_SUBMISSION
 from tasks.sources.papers.papers import related_work
 from tasks.sources.s2orc.s2_releases import database
 from tasks.text.scrub import scrub
@@ -33,8 +34,10 @@ PARAGRAPHS_AT_ONCE = 1_000
 TITLE_CHARACTERS = 1_000
 LONGEST_ABSTRACT = 20_000
 LEAST_OWN_TITLE = 3
+OF_SUBMISSION = tuple(column.name for column in FROM_SUBMISSION)
 COLUMNS = (
     "paper_id", "title", "abstract", "text", "sections", "paragraphs", "bibliography", "licence", "url", "retrieved_at",
+    *OF_SUBMISSION,
 )  # fmt: skip
 
 NO_RELATED, NO_ABSTRACT = "no paragraph on related work", "no abstract of its own"
@@ -80,6 +83,7 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
                 if ref_id in entries
             ],
             **{name: paper[name] for name in ("paper_id", "title", "abstract", "licence", "url", "retrieved_at")},
+            **{name: paper.get(name) for name in OF_SUBMISSION},
         }
         for paragraph in related_work(paper)
     ]
@@ -156,6 +160,7 @@ def hard_case(
         "given": [],
         "scrubbed": text.marks + title.marks + abstract.marks + sum(marks for _, marks in scrubbed),
         **{name: paragraph[name] for name in ("related_id", "paper_id", "licence", "url", "retrieved_at")},
+        **{name: paragraph.get(name) for name in OF_SUBMISSION},
         "revision": None,
     }
 

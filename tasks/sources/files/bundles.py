@@ -23,7 +23,7 @@ from longform.errors import SourceError
 from longform.files import sha256_of
 from tasks.sources.files.archives import tar_members
 from tasks.sources.files.bombs import refuse_bomb
-from tasks.sources.files.inputs import WHOLE, check_access, cut_evenly, fetched_at, files_in
+from tasks.sources.files.inputs import SIDE_FILE, WHOLE, check_access, cut_evenly, fetched_at, files_in
 from tasks.sources.files.lines import unpacked
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -32,21 +32,26 @@ PACKED = (".gz", ".zst", ".bz2", ".xz")
 LONGEST = 4
 MAX_PIECES = 32  # each piece of a .zip reads the list of all members
 MAX_DIRECTORY_BYTES = 64 << 20
+MAX_NOTES_BYTES = 128 << 10
+MAX_NOTES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file of a bundle: path, hash of its content, and when it was fetched (ISO 8601; None if unknown)."""
+    """A file of a bundle: path, hash of its content, when it was fetched (ISO 8601; None if unknown), and the text of
+    its side file (`side_names`; "" without one).
+    """
 
     path: str
     sha256: str
     retrieved_at: str | None
+    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle(Source):
-    """A source made of several files, which one unit of work reads. Its `sha256` is that of the files' own hashes and
-    fetch times; names do not count. `path` is the folder of the first file.
+    """A source made of several files, which one unit of work reads. Its `sha256` is that of the files' own hashes,
+    names (without folders), fetch times and side files. `path` is the folder of the first file.
     """
 
     files: tuple[Listed, ...]
@@ -57,7 +62,7 @@ class Member:
     """One file of a bundle or archive. `name`: without folders in a bundle, as written in an archive. `content`:
     unpacked; `sha256`: of the content, but another hash if that is too large. `retrieved_at`: ISO 8601; None if
     unknown. `fault`: why the file must not be used (empty file, too large, repeated file), or None; with a fault
-    `content` is b"".
+    `content` is b"". `notes`: the text of its side file, "" without one.
     """
 
     name: str
@@ -65,6 +70,7 @@ class Member:
     content: bytes
     retrieved_at: str | None
     fault: str | None = None
+    notes: str = ""
 
 
 # ---------------------------------------------------------------- opening
@@ -112,7 +118,7 @@ def _listed(files: Iterable[Path]) -> list[Listed]:
     """The files with their hashes and fetch times, in order; of files with equal contents the first."""
     found: dict[str, Listed] = {}
     for file in files:
-        listed = Listed(str(file), sha256_of(file), fetched_at(file))
+        listed = Listed(str(file), sha256_of(file), fetched_at(file), _notes_beside(file))
         found.setdefault(listed.sha256, listed)
     return list(found.values())
 
@@ -133,7 +139,7 @@ def _dealt(files: list[Listed], mean: int) -> Iterator[list[Listed]]:
 
 def _bundle(files: list[Listed], group: str, facts: Sequence[tuple[str, str | None]]) -> Bundle:
     """The bundle of these files (at least one), as a source of one piece."""
-    contents = "\n".join(f"{file.sha256} {file.retrieved_at}" for file in files)
+    contents = "\n".join(f"{_signature(file)} {file.retrieved_at}" for file in files)
     sha256 = hashlib.sha256(contents.encode()).hexdigest()
     return Bundle(group, str(Path(files[0].path).parent), sha256, tuple(facts), (WHOLE,), tuple(files))
 
@@ -190,11 +196,13 @@ def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[
     """
     when = dict(piece.source.facts).get("retrieved_at")
     unread = hashlib.sha256(piece.source.sha256.encode())
+    notes = _notes_inside(Path(piece.source.path))
     read = _zipped if piece.source.path.lower().endswith(ZIPS) else _tarred
     for name, content in read(piece, endings, max_bytes):
         if content is None:
             unread.update(name.encode(errors="replace"))
-        yield _member(name, content, when, unread.hexdigest())
+        member = _member(name, content, when, unread.hexdigest())
+        yield replace(member, notes=next((notes[side] for side in side_names(name) if side in notes), ""))
 
 
 def _listed_member(file: Listed, max_bytes: int) -> Member:
@@ -203,7 +211,7 @@ def _listed_member(file: Listed, max_bytes: int) -> Member:
     """
     path = Path(file.path)
     content = _bounded(unpacked(path), max_bytes)
-    member = _member(path.name, content, file.retrieved_at, file.sha256)
+    member = replace(_member(path.name, content, file.retrieved_at, file.sha256), notes=file.notes)
     if member.sha256 != file.sha256 and not path.name.lower().endswith(PACKED):
         raise SourceError(f"{path} changed while it was being read: run the same command again.")
     return member
@@ -226,6 +234,50 @@ def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
         if len(content) > max_bytes:
             return None
     return bytes(content)
+
+
+# ---------------------------------------------------------------- side files
+
+
+def side_names(name: str) -> list[str]:
+    """The names that a file's side file may have, the likeliest first: <name>.fetch.json, and for TEI made of a PDF
+    (a.tei.xml, a.grobid.tei.xml) that of the PDF (a.pdf.fetch.json).
+    """
+    base = next((name.removesuffix(each) for each in (".grobid.tei.xml", ".tei.xml") if name.endswith(each)), None)
+    return [name + SIDE_FILE, *([f"{base}.pdf{SIDE_FILE}"] if base else [])]
+
+
+def _signature(file: Listed) -> str:
+    """What of a file determines its rows, but for the time it was fetched: its hash, name and side file's hash."""
+    notes = hashlib.sha256(file.notes.encode("utf-8", "replace")).hexdigest() if file.notes else "-"
+    return f"{file.sha256} {Path(file.path).name.encode('utf-8', 'replace').decode()} {notes}"
+
+
+def _notes_beside(file: Path) -> str:
+    """The text of the side file beside a file; "" if there is none, or it is longer than MAX_NOTES_BYTES."""
+    found = (file.with_name(name) for name in side_names(file.name))
+    place = next((place for place in found if place.is_file() and not place.is_symlink()), None)
+    fits = place is not None and place.stat().st_size <= MAX_NOTES_BYTES
+    return place.read_bytes().decode("utf-8", "replace") if place and fits else ""
+
+
+def _notes_inside(archive: Path) -> dict[str, str]:
+    """Name -> text of the side files in a .zip or tar, without those longer than MAX_NOTES_BYTES, which are damaged, or
+    come after MAX_NOTES others.
+    """
+    found: dict[str, str] = {}
+    if archive.name.lower().endswith(ZIPS):
+        with _zip(archive) as opened:
+            infos = [info for info in opened.infolist() if info.filename.endswith(SIDE_FILE)][:MAX_NOTES]
+            return {
+                info.filename: opened.read(info).decode("utf-8", "replace")
+                for info in infos
+                if info.file_size <= MAX_NOTES_BYTES
+            }
+    for name, size, content in tar_members(archive):
+        if name.endswith(SIDE_FILE) and size <= MAX_NOTES_BYTES and len(found) < MAX_NOTES:
+            found[name] = b"".join(content).decode("utf-8", "replace")
+    return found
 
 
 # ---------------------------------------------------------------- zip

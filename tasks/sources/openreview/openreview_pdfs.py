@@ -14,9 +14,9 @@ import hashlib
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
@@ -25,10 +25,22 @@ import orjson
 
 from longform.errors import HttpError, SourceError
 from longform.files import remove, sha256_of, write_json
-from longform.net.download import Progress, note_fetch
+from longform.net.download import Progress, note_fetch, side_file
 from tasks.sources.files.inputs import NOTES, read_notes
 from tasks.sources.openreview.openreview_api import NOT_THERE, REFUSED, Api, limit_reset
-from tasks.sources.openreview.submissions import Replies, by_kind, decide, direct_replies, pdf_path
+from tasks.sources.openreview.submissions import (
+    Replies,
+    author_ids,
+    by_kind,
+    decide,
+    direct_replies,
+    licence_of,
+    names,
+    pdf_path,
+    text,
+    value,
+    year_of,
+)
 
 PDFS = "pdfs"
 WITHOUT = "without_pdf.json"
@@ -46,12 +58,13 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runti
 @dataclass(frozen=True, slots=True)
 class Paper:
     """A submission whose PDF is wanted. `id`: of its note; `number`: within its conference, None if unknown; `path`: of
-    the PDF on the site, None if the note names none.
+    the PDF on the site, None if the note names none; `about`: what is noted beside the PDF (`about`).
     """
 
     id: str
     number: int | None
     path: str | None
+    about: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -> Iterator[Paper]:
@@ -62,9 +75,11 @@ def papers(files: Iterable[Path], replies: Replies, decisions: frozenset[str]) -
         with file.open("rb") as lines:
             for line in lines:
                 note = orjson.loads(line)
-                if _ID.fullmatch(note["id"]) and (not decisions or _decision(note, replies) in decisions):
+                decision = _decision(note, replies)
+                if _ID.fullmatch(note["id"]) and (not decisions or decision in decisions):
                     number = note.get("number")
-                    yield Paper(note["id"], number if isinstance(number, int) else None, pdf_path(note))
+                    known = number if isinstance(number, int) else None
+                    yield Paper(note["id"], known, pdf_path(note), about(note, decision))
 
 
 def _decision(note: dict[str, Any], replies: Replies) -> str:
@@ -72,6 +87,23 @@ def _decision(note: dict[str, Any], replies: Replies) -> str:
     the note carries, and `replies`.
     """
     return decide(note, by_kind([*direct_replies(note), *replies.to(str(note.get("forum")))])).decision
+
+
+def about(note: dict[str, Any], decision: str) -> dict[str, Any]:
+    """What is noted beside the PDF of a submission, so that its rows are the submission's: note id, decision, title,
+    abstract, authors and their ids, year, venue, licence; what the note does not say is null or empty.
+    """
+    content = note.get("content")
+    return {
+        "note": note["id"],
+        "decision": decision,
+        **{name: text(content, name) for name in ("title", "abstract", "venue")},
+        "authors": names(value(content, "authors")),
+        "author_ids": author_ids(content),
+        "year": year_of(note),
+        "licence": licence_of(note),
+        "site_path": pdf_path(note) or "",
+    }
 
 
 def fetch_pdfs(
@@ -84,6 +116,9 @@ def fetch_pdfs(
     """
     fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
+    for paper in asked:
+        if fetch.place(paper).exists():
+            fetch.renew_notes(paper)
     fetch.all([paper for paper in asked if fetch.is_open(paper)])
     return [fetch.place(paper) for paper in asked if fetch.place(paper).exists()]
 
@@ -103,6 +138,18 @@ class _Fetch:
     def place(self, paper: Paper) -> Path:
         """Where the paper's PDF is, or will be."""
         return self.folder / f"{paper.id}.pdf"
+
+    @staticmethod
+    def _facts(paper: Paper) -> dict[str, Any]:
+        """What is noted beside the paper's PDF."""
+        return {"note": paper.id, "site_path": paper.path or "", **paper.about}
+
+    def renew_notes(self, paper: Paper) -> None:
+        """Write what the note says now beside a PDF that was fetched before, if it says something else."""
+        side = side_file(self.place(paper))
+        notes = read_notes(side)
+        if notes and paper.about and notes.get("facts") != self._facts(paper):
+            write_json(side, {**notes, "facts": self._facts(paper)})
 
     def _incoming(self, paper: Paper) -> Path:
         """Where the paper's file is downloaded to, before it is checked."""
@@ -212,9 +259,8 @@ class _Fetch:
             _remove(incoming)
             return False
         place, size = self.place(paper), incoming.stat().st_size
-        facts = {"note": paper.id, "site_path": paper.path or ""}
         url = self.api.base_url + address.split("?")[0]
-        note_fetch(place, url, size, {"sha256": sha256_of(incoming)}, facts)
+        note_fetch(place, url, size, {"sha256": sha256_of(incoming)}, self._facts(paper))
         incoming.replace(place)
         _remove(incoming)
         return True

@@ -140,6 +140,18 @@ def names(found: Any) -> list[str]:
     return [name for name in stripped if name and not name.lower().startswith("anonymous")]
 
 
+def author_ids(content: Any) -> list[str]:
+    """The ids of the authors' profiles (~Ada_Lovelace1, or a mail address where there is no profile), in order: from
+    `authorids`, else the usernames of API v2's objects in `authors`. Empty while the submission is anonymous.
+    """
+    found, people = value(content, "authorids"), value(content, "authors")
+    if not isinstance(found, list):
+        objects = people if isinstance(people, list) else []
+        found = [person.get("username") for person in objects if isinstance(person, dict)]
+    stripped = [one.strip() for one in found if isinstance(one, str)]
+    return [one for one in stripped if one and "anonymous" not in one.lower() and "/" not in one]
+
+
 def words(found: Any) -> list[str]:
     """The keywords in a list, or in one text that separates them by commas or semicolons; stripped, without blank ones.
     Empty for any other value.
@@ -400,6 +412,7 @@ def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[
         title,
         abstract,
         names(value(content, "authors")),
+        author_ids(content),
         words(value(content, "keywords")),
         *decide(note, kinds),
         ratings(kinds.get("Official_Review", ())),
@@ -408,10 +421,18 @@ def submission(note: Note, replies: list[Note], retrieved: int | None) -> tuple[
         pdf_path(note),
         _time(note, "cdate", "tcdate"),
         _time(note, "mdate", "tmdate"),
-        note["license"] if isinstance(note.get("license"), str) else None,
+        licence_of(note),
         f"{SITE}/forum?id={forum}",
         retrieved,
     )
+
+
+def licence_of(note: Note) -> str | None:
+    """The licence of a submission: the note's own field `license` (API v2), else that of its content, which some
+    conferences ask for in their form; None if neither says one.
+    """
+    own = note.get("license")
+    return (own.strip() or None if isinstance(own, str) else None) or text(note.get("content"), "license")
 
 
 def pdf_path(note: Note) -> str | None:
@@ -436,7 +457,7 @@ def _whole(found: Any, largest: int = _LARGEST) -> int | None:
 # ---------------------------------------------------------------- stage
 
 
-@stage(SUBMISSIONS, revision=1)
+@stage(SUBMISSIONS, revision=2)
 def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions with their decisions and ratings, in the order of the file, from its lines and `replies`. A Rejected
     for each line that is no submission, is a reply, or repeats an id.

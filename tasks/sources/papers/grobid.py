@@ -40,6 +40,7 @@ from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import tei
+from tasks.sources.papers.parsed import Parsed, Result, sha256_of_pdf
 from tasks.sources.papers.pdf import check
 
 SERVICE = "/api/processFulltextDocument"
@@ -70,6 +71,8 @@ CODES = frozenset(
     )
 )
 ONCE_MORE = ("TIMEOUT", "GENERAL", "")
+TOO_SLOW = "GROBID: too slow"
+TEI_WITHIN = 4_096
 
 Ask = Callable[[str], tuple[int | None, bytes]]  # path -> status and body
 
@@ -97,7 +100,7 @@ def send(connections: Wire, url: str, content: bytes, seconds: float) -> tuple[i
     except Dropped:
         if time.monotonic() <= until - 0.05 * seconds:
             raise
-        raise UnreadableError("GROBID: too slow", f"more than {seconds:g} seconds") from None
+        raise UnreadableError(TOO_SLOW, f"more than {seconds:g} seconds") from None
     except SourceError:
         raise UnreadableError("GROBID: reply too large") from None
 
@@ -203,10 +206,11 @@ class Grobid:
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
         """(PDF, the row of PAPERS, without paper_id and retrieved_at, or the error that says why there is none) for
         each PDF, in their order. `self.concurrency` are sent at once, by all processes of `home` together (its folder
-        `locks`), and at most one more is in memory. Incomplete if the server stays busy or is gone; SourceError if it
-        answers as no GROBID does.
+        `locks`), and at most one more is in memory. What the server answered before is not asked for again
+        (tasks.sources.papers.parsed). Incomplete if the server stays busy or is gone; SourceError if it answers as no
+        GROBID does.
         """
-        asking = _Asking(self, home / "locks")
+        asking = _Asking(self, home)
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
         try:
             for member, future in in_order(pool, asking.paper, members, self.concurrency):
@@ -222,8 +226,9 @@ class Grobid:
 class _Asking:
     """Asks a server for the PDFs of one unit of work. `stopped`: when set, waiting requests end with Incomplete."""
 
-    def __init__(self, server: Grobid, locks: Path) -> None:
-        self.server, self.locks = server, locks
+    def __init__(self, server: Grobid, home: Path) -> None:
+        self.server, self.locks = server, home / "locks"
+        self.results = Parsed(home, {**server.identity(), "service": SERVICE, "form": FORM})
         self.stopped = threading.Event()
         self.connections = Wire(user_agent())
 
@@ -233,13 +238,44 @@ class _Asking:
         """
         try:
             check(member)
-            row = tei.paper_of(self.tei(member))
+            row = tei.paper_of(self.stored(member.content))
         except UnreadableError as error:
             return error
         return {**row, "source": "pdf", "pdf_sha": hashlib.md5(member.content, usedforsecurity=False).hexdigest()}
 
-    def tei(self, member: Member) -> bytes:
-        """The TEI of a PDF, as bytes. Waits and tries again for `patience_seconds` while the server is busy (429, 503),
+    def stored(self, content: bytes) -> bytes:
+        """The TEI of a PDF, as bytes: what the server answered before, else what it answers now, which is kept at once,
+        as is a refusal of the PDF. UnreadableError for a refusal; Incomplete and SourceError as in `tei`.
+        """
+        pdf = sha256_of_pdf(content)
+        result = self._known(pdf)
+        if result is None:
+            with self.results.asking(pdf, self.stopped):
+                result = self._known(pdf) or self._new(pdf, content)
+        if result.reason:
+            raise UnreadableError(result.reason, result.detail)
+        return result.content
+
+    def _known(self, pdf: str) -> Result | None:
+        """The stored result of a PDF; None if there is none, or if it was too slow for a shorter deadline than now."""
+        result = self.results.get(pdf)
+        return None if result and result.seconds and result.seconds < self.server.seconds else result
+
+    def _new(self, pdf: str, content: bytes) -> Result:
+        """The server's answer for a PDF, or its refusal, after it was kept. A page that is no TEI at all, as a proxy
+        may give, is not kept.
+        """
+        try:
+            result = Result(self.tei(content))
+        except UnreadableError as error:
+            slow = self.server.seconds if error.reason == TOO_SLOW else None
+            result = Result(b"", error.reason, error.detail, slow)
+        if result.reason or b"TEI" in result.content[:TEI_WITHIN]:
+            self.results.put(pdf, result)
+        return result
+
+    def tei(self, content: bytes) -> bytes:
+        """The TEI of a PDF, as bytes, from the server. Waits and tries again for `patience_seconds` while the server is busy (429, 503),
         up to LOST_TRIES times in all if the connection fails (also 502, 504), and once more after a failure in
         ONCE_MORE. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
         SourceError if the server answers as no GROBID does.
@@ -249,9 +285,7 @@ class _Asking:
         while True:
             try:
                 with _slot(self.locks, self.server.concurrency, self.stopped):
-                    status, body = send(
-                        self.connections, self.server.base + SERVICE, member.content, self.server.seconds
-                    )
+                    status, body = send(self.connections, self.server.base + SERVICE, content, self.server.seconds)
                 fault = str(status) if status in (502, 504) else ""
             except Dropped as error:
                 status, body, fault = 0, b"", str(error)

@@ -17,6 +17,7 @@ from tasks.text.headings import INTRODUCTION, RELATED_WORK
 
 PAPERS_AT_ONCE = 200
 PARAGRAPHS_AT_ONCE = 10_000
+OF_PAPER = ("venue", "note_id", "decision", "file", "licence", "url")
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
@@ -37,6 +38,7 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
             "text": text[paragraph["start"] : paragraph["end"]],
             "citations": [_shifted(citation, paragraph["start"]) for citation in paragraph["citations"]],
             "cited": _cited(paragraph["citations"], linked),
+            **{name: paper.get(name) for name in OF_PAPER},
         }
         for position, paragraph in enumerate(paper["paragraphs"])
     ]
@@ -81,12 +83,12 @@ def _role(paper: Mapping[str, Any], paragraph: Row) -> str | None:
     return role
 
 
-@stage(PARAGRAPHS, revision=1)
+@stage(PARAGRAPHS, revision=2)
 def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each paragraph of each paper, with its section's head and role and the papers it cites. A paper without
     paragraphs is rejected.
     """
-    columns = ["paper_id", "text", "sections", "paragraphs", "bibliography"]
+    columns = ["paper_id", "text", "sections", "paragraphs", "bibliography", *OF_PAPER]
     for batch in papers.batches(columns, size=PAPERS_AT_ONCE):
         found: list[Row] = []
         for paper in batch.to_pylist():

@@ -40,12 +40,13 @@ from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import PAPERS
 from tasks.sources.files.batches import batched, counted
 from tasks.sources.files.bundles import Member, members
-from tasks.sources.files.inputs import moment, raw_text
+from tasks.sources.files.inputs import raw_text
 from tasks.sources.paper_body import Cite, Paragraph, Section, UnreadableError, laid_out, papers_batch
+from tasks.sources.papers.origin import FILES, completed, paper_id_of
 from tasks.sources.papers.repairs import introduced, letters, numbered, repaired
 from tasks.text.headings import is_front
 
-GROUP = "file"
+GROUP = FILES
 ENDINGS = (".xml", ".tei")
 MAX_BYTES = 32 << 20
 MAX_TAGS = 1_000_000
@@ -636,17 +637,15 @@ def read(member: Member, licence: str | None) -> Row | Rejected:
 def row_of(
     member: Member, parsed: Row | UnreadableError, licence: str | None, *, raw: str | None = None
 ) -> Row | Rejected:
-    """The parsed row with the columns that depend on its file: paper_id, licence (`licence` if none was parsed) and
-    retrieved_at. If `parsed` is an error, a Rejected with its reason: filtered for a repeated file, else a defect.
+    """The parsed row with the columns that depend on its file (tasks.sources.papers.origin); `licence` if none is
+    known. If `parsed` is an error, a Rejected with its reason: filtered for a repeated file, else a defect.
     `raw`: text of the file, for the Rejected.
     """
-    key = f"{GROUP}/{member.sha256[:16]}"
     if isinstance(parsed, UnreadableError):
         kind: Any = "filtered" if parsed.reason == "repeated file" else "defect"
         named = f"{member.name[:200]}: {parsed.detail}" if parsed.detail else member.name[:200]
-        return Rejected(key, kind, parsed.reason, named, raw)
-    when = None if member.retrieved_at is None else moment(member.retrieved_at)
-    return {**parsed, "paper_id": key, "licence": parsed["licence"] or licence, "retrieved_at": when}
+        return Rejected(paper_id_of(member), kind, parsed.reason, named, raw)
+    return completed(parsed, member, licence)
 
 
 def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rejected]:
@@ -657,7 +656,7 @@ def in_batches(items: Iterable[Row | Rejected]) -> Iterator[pa.RecordBatch | Rej
     yield from batched(weighed, papers_batch, rows=BATCH_ROWS, size=BATCH_CHARS + 1)
 
 
-@stage(PAPERS, revision=1)
+@stage(PAPERS, revision=2)
 def read_tei(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A row of PAPERS for each TEI document, in order; a Rejected for a document that cannot be read or repeats
     another.

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from longform.artifacts.rows import Row
-from tasks.sources.paper_body import BREAK, Paragraph, Section, laid_out
+from tasks.sources.paper_body import BREAK, OF_FILES, Paragraph, Section, laid_out
 from tasks.text.headings import is_noise, split_number
 
 GROUP = "s2"
@@ -49,7 +49,7 @@ def row_of(shape: str, parser: str, retrieved_at: int | None, **values: Any) -> 
 
 _EMPTY: Row = {
     "title": None, "year": None, "venue": None, "abstract": None, "corpus_id": None, "doi": None, "arxiv_id": None,
-    "acl_id": None, "pdf_sha": None, "licence": None, "url": None,
+    "acl_id": None, "pdf_sha": None, "licence": None, "url": None, **OF_FILES,
 }  # fmt: skip
 
 

@@ -70,11 +70,15 @@ def test_one_more_file_changes_one_bundle_or_two(tmp_path: Path):
     assert 1 <= len(after - before) <= 2
 
 
-def test_names_are_no_identity_but_contents_and_times_are(tmp_path: Path):
-    (tmp_path / "a.xml").write_bytes(b"<a/>")
+def test_names_of_folders_are_no_identity_but_names_contents_and_times_of_files_are(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.xml").write_bytes(b"<a/>")
+    inside = opened(tmp_path / "in")
+    (tmp_path / "in" / "a.xml").rename(tmp_path / "a.xml")
     first = opened(tmp_path)
-    (tmp_path / "a.xml").rename(tmp_path / "b.xml")
-    assert [source.identity() for source in opened(tmp_path)] == [source.identity() for source in first]
+    assert [source.identity() for source in first] == [source.identity() for source in inside]
+    (tmp_path / "a.xml").rename(tmp_path / "b.xml")  # the name is a column of papers
+    assert [source.identity() for source in opened(tmp_path)] != [source.identity() for source in first]
     (tmp_path / f"b.xml{SIDE_FILE}").write_text(json.dumps({"retrieved_at": "2026-01-02"}))
     later = opened(tmp_path)
     assert later[0].identity() != first[0].identity()

@@ -563,6 +563,35 @@ def test_pdfs_of_a_year_are_those_of_the_decisions_named(one, two, http, tmp_pat
         fetch(http, ["2024"], tmp_path, config(one, two, decisions=["accepted"]), Quiet())
 
 
+def test_beside_a_pdf_stands_what_its_note_says_and_later_what_it_says_then(one, two, http, tmp_path):
+    note = v2(2024, "good", 1, "/Submission")
+    note["license"] = "CC BY 4.0"
+    note["content"] |= {"authors": {"value": ["Ada Aloft"]}, "authorids": {"value": ["~Ada_Aloft1"]}}
+    two.notes, two.pdfs = [note], {"good": PDF}
+    side = tmp_path / "pdfs" / "good.pdf.fetch.json"
+    fetch(http, ["2024"], tmp_path, config(one, two, pdfs=True), Quiet())
+    before = json.loads(side.read_text())
+    assert before["facts"] == {
+        "note": "good",
+        "decision": "unknown",
+        "title": "good",
+        "abstract": None,
+        "venue": None,
+        "authors": ["Ada Aloft"],
+        "author_ids": ["~Ada_Aloft1"],
+        "year": 2024,
+        "licence": "CC BY 4.0",
+        "site_path": "/pdf/1.pdf",
+    }
+    note["content"]["venueid"] = {"value": conference(2024)}
+    for listing in tmp_path.glob("2024-*"):
+        listing.unlink()
+    fetch(http, ["2024"], tmp_path, config(one, two, pdfs=True), Quiet())
+    after = json.loads(side.read_text())
+    assert after == {**before, "facts": {**before["facts"], "decision": "accept"}}
+    assert two.paths()["/pdf"] == 1
+
+
 def test_another_second_api_alone_is_asked_as_the_first_too(two, http, tmp_path):
     two.notes = [v1(2021, "a", 1)]
     fetch(http, ["2021"], tmp_path, Fetch(base_url=two.url), Quiet())

@@ -252,7 +252,8 @@ def test_two_units_of_a_home_share_the_places(server: Server, tmp_path: Path):
 
     server.on(FULLTEXT, answer)
     units = [
-        threading.Thread(target=asked, args=(server, tmp_path, *[PDF] * 5), kwargs={"concurrency": 2}) for _ in "ab"
+        threading.Thread(target=asked, args=(server, tmp_path, *pdfs), kwargs={"concurrency": 2})
+        for pdfs in ([b"%%PDF- %s%d" % (unit, number) for number in range(5)] for unit in (b"a", b"b"))
     ]
     for unit in units:
         unit.start()
