@@ -14,6 +14,7 @@ import re
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPResponse
@@ -22,7 +23,7 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, DecodeError, LocationParseError
+from urllib3.exceptions import ConnectTimeoutError, LocationParseError
 from urllib3.exceptions import HTTPError as Urllib3Error
 
 from longform.addresses import shown
@@ -198,25 +199,22 @@ def _connection_words(error: BaseException) -> str:
     return "refused the connection" if "refused" in text else "dropped the connection"
 
 
-def chunks(response: requests.Response, *, decode: bool = False, strict: bool = False) -> Iterator[bytes]:
+def chunks(response: requests.Response, *, strict: bool = False) -> Iterator[bytes]:
     """The body in chunks of at most CHUNK bytes, as they arrive. Dropped if it ends before its Content-Length or its
     last HTTP chunk, or a read times out.
 
-    `decode` unpacks a body whose Content-Encoding is gzip or deflate; SourceError if it is not packed so. `strict`
-    raises Changed, after the body, if the server sends more than its Content-Length; without it such bytes stay
-    unread.
+    The bytes are those on the wire, not unpacked. `strict` raises Changed, after the body, if the server sends more
+    than its Content-Length; without it such bytes stay unread.
     """
     raw, more = response.raw, False
     try:
         while True:
             left = raw.length_remaining
             more = more or (strict and left == 1 and _bytes_at_hand(raw) > 1)
-            chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=decode)
+            chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=False)
             if not chunk:
                 break
             yield chunk
-    except DecodeError:
-        raise SourceError(f"{shown(response.url)} says that its answer is gzip, but it is not.") from None
     except READ_ERRORS as error:
         what = "sent nothing for too long" if "timed out" in str(error) else "dropped the connection"
         left = raw.length_remaining
@@ -251,15 +249,61 @@ def body(response: requests.Response, *, limit: int, within: float) -> bytes:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ENCODINGS:
         raise SourceError(f"{shown(response.url)} answers in the encoding {encoding[:20]!r}, which was not asked for.")
-    announced = response.raw.length_remaining or 0
-    for chunk in chunks(response, decode=True) if announced <= limit else ():
-        content += chunk
+    announced, unpack = response.raw.length_remaining or 0, unpacker(encoding)
+    for chunk in chunks(response) if announced <= limit else ():
+        content += _unpacked(unpack, chunk, limit + 1 - len(content), response.url)
         if len(content) > limit:
             break
         if time.monotonic() > end:
             raise Dropped(f"did not send its whole reply in {within:g} s")
     if max(announced, len(content)) > limit:
         raise SourceError(f"{shown(response.url)} answers with more than {limit:,} bytes: that is not read.")
+    if unpack and unpack.begun and not unpack.ended:
+        raise Dropped("sent a packed reply without its ending")
     if not content and not delimited(response) and response.status_code == 200:
         raise Dropped("dropped the connection before its reply")
     return bytes(content)
+
+
+class Unpacker:
+    """Unpacks gzip (of several members) or deflate (with or without the zlib header) that comes in pieces. `begun`:
+    bytes came; `ended`: what came ends with the end of a member or stream.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        self.gzip, self.begun, self.ended = encoding != "deflate", False, False
+        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16 if self.gzip else zlib.MAX_WBITS)
+
+    def add(self, chunk: bytes, limit: int) -> bytes:
+        """What the piece unpacks to, at most `limit` bytes: of a bomb no more is ever unpacked. Bytes after the end that
+        are no further member are passed over, as browsers and urllib3 do. zlib.error if it is damaged.
+        """
+        if chunk and not self.begun and not self.gzip and not _zlib_header(chunk):
+            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        self.begun, out = self.begun or bool(chunk), bytearray()
+        while chunk and len(out) < limit:
+            if self.ended:
+                if not (self.gzip and chunk.startswith(b"\x1f")):
+                    break
+                self._stream, self.ended = zlib.decompressobj(zlib.MAX_WBITS | 16), False
+            out += self._stream.decompress(chunk, limit - len(out))
+            self.ended, chunk = self._stream.eof, self._stream.unused_data
+        return bytes(out)
+
+
+def _zlib_header(start: bytes) -> bool:
+    """Whether a deflate body begins with the header of zlib (RFC 1950), by its first byte or two."""
+    return start[0] & 15 == 8 and (len(start) < 2 or (start[0] << 8 | start[1]) % 31 == 0)
+
+
+def unpacker(encoding: str) -> Unpacker | None:
+    """An Unpacker for this Content-Encoding (one of ENCODINGS); None if the body is not packed."""
+    return None if encoding in ("", "identity") else Unpacker(encoding)
+
+
+def _unpacked(unpack: Unpacker | None, chunk: bytes, limit: int, url: str) -> bytes:
+    """The chunk as it is, or unpacked to at most `limit` bytes. SourceError if it is not packed as the reply says."""
+    try:
+        return unpack.add(chunk, limit) if unpack else chunk
+    except zlib.error:
+        raise SourceError(f"{shown(url)} says that its answer is gzip, but it is not.") from None
