@@ -277,7 +277,7 @@ class Part:
                 raise Changed("it is shorter now")
             return None
         length = response.raw.length_remaining
-        if None not in (start, end, length) and length != end - start + 1:
+        if start is not None and end is not None and length not in (None, end - start + 1):
             raise Changed(f"it sends {length:,} bytes as the part {start}-{end}")
         return self._continued(start, int(asked.removeprefix("bytes=").rstrip("-")), total)
 
@@ -290,9 +290,8 @@ class Part:
         before = self.lengths.setdefault(etag, length)
         if before != length:
             raise SourceError(
-                f"{url} announces {length:,} bytes, and {before:,} before, under the same ETag {etag[:80]}, so that one "
-                f"of both is not the file: what came is kept as {self.path.name}, delete it to begin anew, or give the "
-                "file's size or sha256."
+                f"{url} announces {length:,} bytes, and {before:,} before, under the same ETag {etag[:80]}: one of "
+                f"both is not the file. What came is kept, run this again, or delete {self.path.name} to begin anew."
             )
 
     def _continued(self, start: int | None, asked: int, total: int | None) -> int:
@@ -310,7 +309,7 @@ class Part:
 
     def _begin(self, response: requests.Response, url: str) -> None:
         """Empty the part, and write down the version of the file that this reply of 200 brings. Its size is the reply's
-        length; if it has none, that under the same strong ETag, or, where nothing else ends the reply, the expected one.
+        length; if it has none, that under the same strong ETag, or, if nothing else ends the reply, the expected one.
 
         Changed if the length differs from the expected size; SourceError as in `accept`.
         """

@@ -239,7 +239,7 @@ def test_less_than_announced_is_no_whole_file(server: Server, place: Path) -> No
 
 
 def test_a_server_that_says_that_there_is_no_more_is_believed(server: Server, place: Path) -> None:
-    """A wrong length at first: asked for the rest, the server says that it ends where we are. All is asked for again."""
+    """A wrong length at first: asked for the rest, the server says that it ends where we are: all is asked again."""
     plain = Answer(body=CONTENT, ranges=True)
     server.on("/a.7z", Answer(body=CONTENT, length=len(CONTENT) + 100), plain)
     whole(client().download(server.url + "/a.7z", place))
