@@ -15,7 +15,7 @@ from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.hub import HUB, fetch_hub
-from tasks.sources.files.inputs import open_files
+from tasks.sources.files.inputs import files_in, open_files
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 
 FILES_A_BUNDLE = 200
@@ -64,7 +64,7 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Sour
     and, for the papers, archives; one of the lists may be empty. UsageError if both are, SourceError for a path that
     does not exist, an empty table or a damaged archive.
     """
-    files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
+    files = sorted(file for path in paths for file in ([path] if path.is_file() else files_in(path)))
     files = [file for file in files if file.suffix == ".parquet"]
     texts = open_bundles(
         paths,

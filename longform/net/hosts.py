@@ -29,8 +29,8 @@ def check_address(url: str, *, private_hosts: bool) -> None:
     a host that is unknown or has an IP address that is not public; Incomplete if its name cannot be looked up for now.
 
     All IP addresses of the host are checked before a connection is made. As the name may lead elsewhere by then, the
-    connection judges the addresses of its own look-up again (`PublicHosts`), and connects to one of these. Behind a proxy, which resolves names, only an IP address written in the
-    URL is checked.
+    connection judges the addresses of its own look-up again (`PublicHosts`), and connects to one of these. Behind a
+    proxy, which resolves names, only an IP address written in the URL is checked.
     """
     try:
         _, host, port = origin(url)

@@ -145,10 +145,10 @@ def test_tls_asks_for_the_name_and_holds_the_certificate_against_it(
     assert names[0] == NAME
 
 
-@pytest.mark.parametrize(
-    "literal",
-    "127.0.0.1 10.0.0.1 169.254.169.254 ::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 fe80::1 0.0.0.0 127.1".split(),
-)
+LITERALS = "127.0.0.1 10.0.0.1 169.254.169.254 ::1 ::ffff:127.0.0.1 64:ff9b::7f00:1 fe80::1 0.0.0.0 127.1"
+
+
+@pytest.mark.parametrize("literal", LITERALS.split())
 def test_literal_addresses_are_judged_too(literal: str) -> None:
     with pytest.raises(Refused, match="private address"):
         PublicHosts().addresses(literal, 80, public_only=True)
