@@ -96,6 +96,7 @@ def read_source(
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
+    from tasks.sources.files.inputs import links_in
 
     if not paths:
         return _print_usage(source, "read", as_json)
@@ -104,10 +105,16 @@ def read_source(
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
     written = reading.export(rows, entries, Store(root), to) if to else []
+    links = [link for path in paths for link in links_in(path)]
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
-        return print_json({"source": source, "stages": stages, "written": [str(path) for path in written]})
+        listed = [str(link) for link in links]
+        return print_json(
+            {"source": source, "stages": stages, "written": [str(path) for path in written], "links": listed}
+        )
     _print_stages(stages, written)
+    if links:
+        print(f"{len(links):,} symbolic links are not followed, e.g. {links[0]}: name the files that are meant.")
 
 
 @app.command("duplicates")

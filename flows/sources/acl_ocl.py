@@ -15,7 +15,7 @@ from longform.net.download import Downloader, Progress
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.hub import HUB, fetch_hub
-from tasks.sources.files.inputs import open_files
+from tasks.sources.files.inputs import files_in, open_files
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
 from tasks.sources.papers.duplicates import find_duplicates_of
 
@@ -55,8 +55,8 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and which of
-    all these are versions of one paper.
+    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and which
+    of all these are versions of one paper.
     """
     tables, texts = opened(builder, paths, config)
     found = [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
@@ -68,7 +68,7 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Sour
     and, for the papers, archives; one of the lists may be empty. UsageError if both are, SourceError for a path that
     does not exist, an empty table or a damaged archive.
     """
-    files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.parquet")))
+    files = sorted(file for path in paths for file in ([path] if path.is_file() else files_in(path)))
     files = [file for file in files if file.suffix == ".parquet"]
     texts = open_bundles(
         paths,

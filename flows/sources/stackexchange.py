@@ -137,4 +137,5 @@ def dumps_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     archives = sorted(file for file in path.glob("*.7z") if not file.stem.lower().endswith(TABLES))
+    archives = [file for file in archives if not file.is_symlink()]
     return archives if len(archives) > 1 else [path]

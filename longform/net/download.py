@@ -132,7 +132,12 @@ class Version:
     @property
     def validator(self) -> str | None:
         """The value for the header If-Range: a strong ETag, else Last-Modified; None if there is neither."""
-        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+        return self.strong or self.last_modified
+
+    @property
+    def strong(self) -> str | None:
+        """The ETag, if it is a strong one: two replies with it have the same bytes. Else None."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else None
 
 
 @contextmanager
@@ -185,12 +190,14 @@ class Part:
 
     `file` is the open part, locked by `locked_part`. `digests` are algorithms to compute beside sha256.
     `expected_size`: the size of the whole file in bytes, None if unknown; replies of another length, and bytes beyond
-    it, raise Changed. `complete`: the server said, or its reply showed, that all bytes are there.
+    it, raise Changed. `complete`: the server said, or its reply showed, that all bytes are there. `lengths`: the size
+    of the whole file under each strong ETag that a reply had, which stays when the part is emptied.
     """
 
     def __init__(self, place: Path, file: IO[bytes], digests: Collection[str], expected_size: int | None) -> None:
         self.path, self.notes = place.with_name(place.name + ".part"), place.with_name(place.name + ".part.json")
         self.file, self.names, self.expected_size = file, digests, expected_size
+        self.lengths = dict[str, int]()
         self._empty()
         self._take_up()
 
@@ -215,6 +222,8 @@ class Part:
             length = min(length, noted.durable)
             os.ftruncate(self.file.fileno(), length)
         self.version, self.size = noted, length
+        if noted.strong and noted.size is not None:
+            self.lengths[noted.strong] = noted.size
         self.hashes.add_file(self.path)
         if length == noted.hashed and self.hashes.digests()["sha256"] != noted.sha256:
             self.clear()
@@ -249,7 +258,7 @@ class Part:
         the whole file (416). A reply of 200 empties the part: the offset is 0.
 
         Changed if the server's file is another one now or has not the expected size, or if the reply is not the range
-        that was requested.
+        that was requested; SourceError, with the part kept, for another length under the same strong ETag.
         """
         asked = response.request.headers.get("Range")
         if response.status_code == 200:
@@ -260,37 +269,60 @@ class Part:
         etag = response.headers.get("ETag")
         if etag and self.version.etag and etag != self.version.etag:
             raise Changed("it is another file now")
-        start, total = content_range(response)
+        start, end, total = content_range(response)
+        self._check_length(self.version.strong, total, url)
         if response.status_code == 416:
-            self.complete = total == self.size
+            self.complete = total == self.size and self.version.size in (None, total)
             if not self.complete:
                 raise Changed("it is shorter now")
             return None
+        length = response.raw.length_remaining
+        if start is not None and end is not None and length not in (None, end - start + 1):
+            raise Changed(f"it sends {length:,} bytes as the part {start}-{end}")
         return self._continued(start, int(asked.removeprefix("bytes=").rstrip("-")), total)
+
+    def _check_length(self, etag: str | None, length: int | None, url: str) -> None:
+        """Note the size of the whole file under a strong ETag. SourceError if another was noted for it: then one of
+        both replies is not the file, and nothing tells which. None as either argument: nothing to check.
+        """
+        if etag is None or length is None:
+            return
+        before = self.lengths.setdefault(etag, length)
+        if before != length:
+            raise SourceError(
+                f"{url} announces {length:,} bytes, and {before:,} before, under the same ETag {etag[:80]}: one of "
+                f"both is not the file. What came is kept, run this again, or delete {self.path.name} to begin anew."
+            )
 
     def _continued(self, start: int | None, asked: int, total: int | None) -> int:
         """The offset `asked`, from which bytes were requested, if a reply of 206 begins there (`start`); else Changed.
         `total`: the size of the whole file by this reply, None if it does not say; it is noted as the version's size.
-        Changed also if no reply has told the size, or if `total` differs both from the size told before and from the
-        number of bytes there already.
+        Changed also if no reply has told the size, or if `total` differs from the size told before.
         """
         size = self.version.size
         if start != asked or (total is None and size is None):
             raise Changed("it answers with another part than the one that was asked for")
-        if None not in (total, size) and total not in (size, self.size):
+        if None not in (total, size) and total != size:
             raise Changed("it has another length now")
         self.version.size = size if total is None else total
         return asked
 
     def _begin(self, response: requests.Response, url: str) -> None:
-        """Empty the part, and write down the version of the file that this reply of 200 brings. Changed if its length
-        differs from the expected size.
+        """Empty the part, and write down the version of the file that this reply of 200 brings. Its size is the reply's
+        length; if it has none, that under the same strong ETag, or, if nothing else ends the reply, the expected one.
+
+        Changed if the length differs from the expected size; SourceError as in `accept`.
         """
-        self.clear()
         length = response.raw.length_remaining
+        version = Version(url, response.headers.get("ETag"), dated(response), length, 0, boot())
+        self._check_length(version.strong, length, url)
+        self.clear()
         if length is not None and self.expected_size is not None and length != self.expected_size:
             raise Changed(f"it has {length:,} bytes where {self.expected_size:,} are expected")
-        self.version = Version(url, response.headers.get("ETag"), dated(response), length, 0, boot())
+        self.version = version
+        if length is None:
+            otherwise = None if wire.delimited(response) else self.expected_size
+            version.size = self.lengths.get(version.strong or "", otherwise)
         self._note()
 
     def _note(self) -> None:
@@ -299,10 +331,11 @@ class Part:
 
     def add(self, chunk: bytes) -> None:
         """Append bytes to the part and its hashes, and sync the part to disk every DURABLE_EVERY bytes. Changed, with
-        nothing appended, if the part would exceed the expected size.
+        nothing appended, if the part would exceed the expected size, or the one that the server told.
         """
-        if self.expected_size is not None and self.size + len(chunk) > self.expected_size:
-            raise Changed(f"it has more than the {self.expected_size:,} bytes that are expected")
+        for size, known in ((self.expected_size, "are expected"), (self.version.size, "it announced")):
+            if size is not None and self.size + len(chunk) > size:
+                raise Changed(f"it has more than the {size:,} bytes that {known}")
         view = memoryview(chunk)
         while view:
             view = view[self.file.write(view) :]
@@ -331,14 +364,18 @@ class Part:
                 self._note()
 
 
-def content_range(response: requests.Response) -> tuple[int | None, int | None]:
-    """(first byte, size of the whole file) from the header Content-Range; either is None if the header does not say
-    it, both if it is missing or ill-formed.
+def content_range(response: requests.Response) -> tuple[int | None, int | None, int | None]:
+    """(first byte, last byte, size of the whole file) from the header Content-Range; the first two, or the third, are
+    None if the header does not say them, all if it is missing, ill-formed or contradicts itself.
     """
-    found = re.fullmatch(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", response.headers.get("Content-Range", ""))
+    found = re.fullmatch(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)", response.headers.get("Content-Range", ""))
     if not found:
-        return None, None
-    return int(found[1]) if found[1] else None, None if found[2] == "*" else int(found[2])
+        return None, None, None
+    total = None if found[3] == "*" else int(found[3])
+    if found[1] is None:
+        return None, None, total
+    start, end = int(found[1]), int(found[2])
+    return (None, None, None) if end < start or (total is not None and end >= total) else (start, end, total)
 
 
 def dated(response: requests.Response) -> str | None:
@@ -557,8 +594,8 @@ class _Download:
 
     def _check_kind(self, response: requests.Response) -> None:
         """SourceError if the reply is not the bytes of a file: a status other than 200, 206 and 416, an HTML page
-        unless the file's name ends as one or has no ending (PAGES), or a Content-Encoding that the name does not show
-        (as `.gz` shows gzip).
+        unless the file's name ends as one or has no ending (PAGES), a Content-Encoding that the name does not show
+        (as `.gz` shows gzip), or a Transfer-Encoding other than chunks.
         """
         name, status, kind = self.place.name.lower(), response.status_code, response.headers.get("Content-Type", "")
         if status not in (200, 206, 416):
@@ -567,8 +604,8 @@ class _Download:
             raise SourceError(
                 f"{self.where} answers with a page where {name} was expected: it wants a login, or it is gone."
             )
-        packing = packing_of(response)
-        if packing and not name.endswith(PACKED.get(packing, ())):
+        packing, transfer = packing_of(response), response.headers.get("Transfer-Encoding", "chunked").strip().lower()
+        if (packing and not name.endswith(PACKED.get(packing, ()))) or transfer not in ("chunked", "identity", ""):
             raise self._packed()
 
     def _packed(self) -> SourceError:
@@ -590,7 +627,7 @@ class _Download:
             self._show()
         delimited = wire.delimited(response)
         for chunk in self._paced(self._new_bytes(response, start)):
-            if not delimited and not self.expected:
+            if not delimited and not self.expected and self.part.version.size is None:
                 raise SourceError(f"{self.where} does not say where its file ends: give its size or its sha256.")
             self.part.add(chunk)
             self._count(len(chunk))

@@ -28,9 +28,9 @@ def check_address(url: str, *, private_hosts: bool) -> None:
     """Raise Refused for a URL that is no http(s) address or holds a user or password and, unless `private_hosts`, for
     a host that is unknown or has an IP address that is not public; Incomplete if its name cannot be looked up for now.
 
-    All IP addresses of the host are checked before a connection is made; `check_peer` checks the connected one again,
-    as the name may resolve to another by then. Behind a proxy, which resolves names, only an IP address written in the
-    URL is checked.
+    All IP addresses of the host are checked before a connection is made. As the name may lead elsewhere by then, the
+    connection judges the addresses of its own look-up again (`PublicHosts`), and connects to one of these. Behind a
+    proxy, which resolves names, only an IP address written in the URL is checked.
     """
     try:
         _, host, port = origin(url)
@@ -40,10 +40,34 @@ def check_address(url: str, *, private_hosts: bool) -> None:
         raise Refused(url, PRIVATE)
 
 
-def check_peer(host: str, address: str) -> None:
-    """Raise Refused if `address`, the IP address to which `host` was connected, is not public."""
-    if not public(address.partition("%")[0]):
-        raise Refused(f"//{host}", PRIVATE)
+class PublicHosts:
+    """Judges the IP addresses that connections are made to, one look-up a connection, and remembers the names that led
+    to the public internet. Threads may share it.
+
+    Such a name leads to no private address later, and nothing there redirects to one: else whoever owns the name could
+    point it at this machine between two look-ups.
+    """
+
+    def __init__(self) -> None:
+        self._names = set[str]()
+
+    def __contains__(self, host: str) -> bool:
+        """Whether this name or address has led to the public internet."""
+        return host in self._names
+
+    def addresses(self, host: str, port: int, *, public_only: bool) -> list[str]:
+        """The IP addresses to connect to, in the order of the look-up. Of a host that has public and private ones only
+        the public ones. Refused if one is private and the host was public before, or `public_only` is set;
+        socket.gaierror if the name is not known, UnicodeError if it is ill-formed.
+        """
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        reachable = [address for address in addresses if public(address.partition("%")[0])]
+        if len(reachable) < len(addresses) and (public_only or host in self):
+            raise Refused(f"//{host}", PRIVATE)
+        if reachable:
+            self._names.add(host)
+        return reachable or addresses
 
 
 def _addresses(url: str, host: str, port: int) -> list[str]:

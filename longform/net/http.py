@@ -77,7 +77,7 @@ class Call:
     """One request to send, with the rules by which its redirects are followed. `data` is posted as a form, `json` as a
     JSON document. `credentials` are headers that go to the host of `url` alone. `check` is called with every address
     before it is requested, and raises to refuse it. `public_only` refuses connections to IP addresses that are not
-    public.
+    public; it holds by itself for what a host of the public internet redirects to.
     """
 
     method: str
@@ -232,7 +232,8 @@ class Http:
             if response.status_code not in MOVED or not location:
                 return self._accepted(response, also)
             response.close()
-            call = call.moved(response.status_code, location)
+            outside = call.public_only or origin(call.url)[1] in self._wire.public_hosts
+            call = replace(call.moved(response.status_code, location), public_only=outside)
         raise SourceError(f"{shown(call.url)} is reached by more than {REDIRECTS} redirects: that is not followed.")
 
     def _send(self, call: Call, *, moved: bool) -> requests.Response:

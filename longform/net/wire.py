@@ -2,9 +2,9 @@
 
 It uses the transport adapter of requests without its session, which would read the body of a redirect whole, keep
 cookies and send credentials of ~/.netrc. Added are a time limit for the whole head of a reply (a read timeout limits
-single reads only), the refusal of private IP addresses once connected, and messages without query strings, which may
-hold signatures or keys. Proxies and certificates of the environment (HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE) are
-used.
+single reads only), the refusal of private IP addresses, judged in the very look-up whose addresses are connected to,
+and messages without query strings, which may hold signatures or keys. Proxies and certificates of the environment
+(HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE) are used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPResponse
@@ -22,12 +23,12 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, DecodeError, LocationParseError
+from urllib3.exceptions import ConnectTimeoutError, LocationParseError, NameResolutionError, NewConnectionError
 from urllib3.exceptions import HTTPError as Urllib3Error
 
 from longform.addresses import shown
 from longform.errors import SourceError, UsageError
-from longform.net.hosts import check_peer
+from longform.net.hosts import PublicHosts
 
 CHUNK = 1 << 16
 ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
@@ -53,9 +54,15 @@ class Changed(Exception):
 
 class _Connection(HTTPConnection):
     """A connection that times out if connecting (name lookup included) or receiving the head of a reply takes longer
-    than its timeout in all.
+    than its timeout in all. It looks its host up once, and connects to one of the addresses that were judged; behind a
+    proxy, which looks names up itself, nothing is judged.
+
+    `hosts` judges them; `public_only`: private IP addresses are refused.
     """
 
+    hosts: PublicHosts
+    public_only = False
+    server_hostname: str | None = None
     reply: HTTPResponse | None = None
 
     def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
@@ -66,11 +73,39 @@ class _Connection(HTTPConnection):
         return self.reply
 
     def connect(self) -> None:
-        """Connect; ConnectTimeoutError if this took longer than the timeout."""
+        """Connect; ConnectTimeoutError if this took longer than the timeout, Refused as by `PublicHosts`."""
         end = time.monotonic() + (self.timeout or 0)
-        super().connect()
+        if self.proxy:
+            super().connect()
+        else:
+            self._connect_to_one(self._judged(), end)
         if time.monotonic() > end:
             raise ConnectTimeoutError(self, "connected too late")
+
+    def _judged(self) -> list[str]:
+        """The IP addresses of the host, judged. NameResolutionError or LocationParseError if there are none."""
+        try:
+            return self.hosts.addresses(self.host, self.port or self.default_port, public_only=self.public_only)
+        except UnicodeError:
+            raise LocationParseError(self.host) from None
+        except socket.gaierror as error:
+            raise NameResolutionError(self.host, self, error) from None
+
+    def _connect_to_one(self, addresses: list[str], end: float) -> None:
+        """Connect to the first of the addresses that answers, until the time `end`. The name stays what TLS asks for
+        and holds the certificate against, and what the header Host says.
+        """
+        name, self.server_hostname = self.host, self.server_hostname or self.host
+        try:
+            for address in addresses:
+                self.host = address
+                try:
+                    return super().connect()
+                except (NewConnectionError, ConnectTimeoutError):
+                    if address == addresses[-1] or time.monotonic() > end:
+                        raise
+        finally:
+            self.host = name
 
     def getresponse(self) -> Any:
         """The reply, its head read, its body not. TimeoutError if the head has not arrived within the timeout."""
@@ -93,23 +128,15 @@ def _cut(sock: socket.socket, late: threading.Event) -> None:
         sock.shutdown(socket.SHUT_RDWR)
 
 
-class _PublicConnection(_Connection):
-    """A connection that raises Refused, before anything is sent, if the IP address connected to is not public; not
-    checked behind a proxy.
-    """
-
-    def connect(self) -> None:
-        """Connect; Refused if the IP address connected to is not public and no proxy is used."""
-        super().connect()
-        if not self.proxy:
-            check_peer(self.host, self.sock.getpeername()[0])
-
-
 class _Adapter(HTTPAdapter):
-    """The HTTP adapter of requests, with `connection` as the class of its connections and without retries."""
+    """The HTTP adapter of requests, with `_Connection` as the class of its connections and without retries."""
 
-    def __init__(self, connection: type[_Connection]) -> None:
-        self.connections = {"http": connection, "https": type("Secure", (connection, HTTPSConnection), {})}
+    def __init__(self, hosts: PublicHosts, *, public_only: bool) -> None:
+        judged = {"hosts": hosts, "public_only": public_only}
+        self.connections = {
+            "http": type("Plain", (_Connection,), judged),
+            "https": type("Secure", (_Connection, HTTPSConnection), judged),
+        }
         super().__init__(pool_connections=16, pool_maxsize=32, max_retries=0)
 
     def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
@@ -126,7 +153,8 @@ class Wire:
     def __init__(self, user_agent: str) -> None:
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}
         self._environment = requests.Session()
-        self._any, self._public = _Adapter(_Connection), _Adapter(_PublicConnection)
+        self.public_hosts = PublicHosts()
+        self._any, self._public = (_Adapter(self.public_hosts, public_only=only) for only in (False, True))
         for name in ("urllib3.connectionpool", "urllib3.connection"):
             logging.getLogger(name).addFilter(_without_queries)  # once, however often it is added
 
@@ -135,7 +163,8 @@ class Wire:
     ) -> requests.Response:
         """The reply to one attempt, redirects not followed, its body not yet read. Dropped if the connection failed or
         timed out; SourceError for an invalid address or certificate; UsageError for a header that cannot be sent; with
-        `public_only` Refused if the IP address connected to is not public.
+        `public_only` Refused if an IP address of the host is not public, without it if that of a host is not that was
+        public before.
 
         `timeout`: seconds until connected; seconds until the head has arrived and between reads of the body.
         """
@@ -198,25 +227,22 @@ def _connection_words(error: BaseException) -> str:
     return "refused the connection" if "refused" in text else "dropped the connection"
 
 
-def chunks(response: requests.Response, *, decode: bool = False, strict: bool = False) -> Iterator[bytes]:
+def chunks(response: requests.Response, *, strict: bool = False) -> Iterator[bytes]:
     """The body in chunks of at most CHUNK bytes, as they arrive. Dropped if it ends before its Content-Length or its
     last HTTP chunk, or a read times out.
 
-    `decode` unpacks a body whose Content-Encoding is gzip or deflate; SourceError if it is not packed so. `strict`
-    raises Changed, after the body, if the server sends more than its Content-Length; without it such bytes stay
-    unread.
+    The bytes are those on the wire, not unpacked. `strict` raises Changed, after the body, if the server sends more
+    than its Content-Length; without it such bytes stay unread.
     """
     raw, more = response.raw, False
     try:
         while True:
             left = raw.length_remaining
             more = more or (strict and left == 1 and _bytes_at_hand(raw) > 1)
-            chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=decode)
+            chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=False)
             if not chunk:
                 break
             yield chunk
-    except DecodeError:
-        raise SourceError(f"{shown(response.url)} says that its answer is gzip, but it is not.") from None
     except READ_ERRORS as error:
         what = "sent nothing for too long" if "timed out" in str(error) else "dropped the connection"
         left = raw.length_remaining
@@ -251,15 +277,61 @@ def body(response: requests.Response, *, limit: int, within: float) -> bytes:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ENCODINGS:
         raise SourceError(f"{shown(response.url)} answers in the encoding {encoding[:20]!r}, which was not asked for.")
-    announced = response.raw.length_remaining or 0
-    for chunk in chunks(response, decode=True) if announced <= limit else ():
-        content += chunk
+    announced, unpack = response.raw.length_remaining or 0, unpacker(encoding)
+    for chunk in chunks(response) if announced <= limit else ():
+        content += _unpacked(unpack, chunk, limit + 1 - len(content), response.url)
         if len(content) > limit:
             break
         if time.monotonic() > end:
             raise Dropped(f"did not send its whole reply in {within:g} s")
     if max(announced, len(content)) > limit:
         raise SourceError(f"{shown(response.url)} answers with more than {limit:,} bytes: that is not read.")
+    if unpack and unpack.begun and not unpack.ended:
+        raise Dropped("sent a packed reply without its ending")
     if not content and not delimited(response) and response.status_code == 200:
         raise Dropped("dropped the connection before its reply")
     return bytes(content)
+
+
+class Unpacker:
+    """Unpacks gzip (of several members) or deflate (with or without the zlib header) that comes in pieces. `begun`:
+    bytes came; `ended`: what came ends with the end of a member or stream.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        self.gzip, self.begun, self.ended = encoding != "deflate", False, False
+        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16 if self.gzip else zlib.MAX_WBITS)
+
+    def add(self, chunk: bytes, limit: int) -> bytes:
+        """What the piece unpacks to, at most `limit` bytes: of a bomb no more is ever unpacked. Bytes after the end
+        that are no further member are passed over, as browsers and urllib3 do. zlib.error if it is damaged.
+        """
+        if chunk and not self.begun and not self.gzip and not _zlib_header(chunk):
+            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        self.begun, out = self.begun or bool(chunk), bytearray()
+        while chunk and len(out) < limit:
+            if self.ended:
+                if not (self.gzip and chunk.startswith(b"\x1f")):
+                    break
+                self._stream, self.ended = zlib.decompressobj(zlib.MAX_WBITS | 16), False
+            out += self._stream.decompress(chunk, limit - len(out))
+            self.ended, chunk = self._stream.eof, self._stream.unused_data
+        return bytes(out)
+
+
+def _zlib_header(start: bytes) -> bool:
+    """Whether a deflate body begins with the header of zlib (RFC 1950), by its first byte or two."""
+    return start[0] & 15 == 8 and (len(start) < 2 or (start[0] << 8 | start[1]) % 31 == 0)
+
+
+def unpacker(encoding: str) -> Unpacker | None:
+    """An Unpacker for this Content-Encoding (one of ENCODINGS); None if the body is not packed."""
+    return None if encoding in ("", "identity") else Unpacker(encoding)
+
+
+def _unpacked(unpack: Unpacker | None, chunk: bytes, limit: int, url: str) -> bytes:
+    """The chunk as it is, or unpacked to at most `limit` bytes. SourceError if it is not packed as the reply says."""
+    try:
+        return unpack.add(chunk, limit) if unpack else chunk
+    except zlib.error:
+        raise SourceError(f"{shown(url)} says that its answer is gzip, but it is not.") from None

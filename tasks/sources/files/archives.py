@@ -40,6 +40,7 @@ BLOCK_BYTES = 1 << 20
 DEEPEST = 3
 MOST_FILES = 10_000
 MAX_NAME_BYTES = 64 << 10
+LINK = -1
 
 _TAR_BLOCK = 512
 _LONG_NAMES = b"L"
@@ -264,9 +265,10 @@ def _damaged(subject: str, why: object) -> str:
 # ---------------------------------------------------------------- tar
 
 
-def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+def tar_members(path: Path, *, links: bool = False) -> Iterator[tuple[str, int, Iterator[bytes]]]:
     """(name as written, unpacked bytes, content in blocks) of each plain file of a tar, in the archive's order; the tar
-    may be packed as gzip, zstd, bzip2 or xz.
+    may be packed as gzip, zstd, bzip2 or xz. `links`: symbolic and hard links come as well, with LINK for their bytes
+    and no content; they are never followed.
 
     The content must be read before the next file is asked for; what is not read of it is skipped. A long name of more
     than MAX_NAME_BYTES is ignored: the file then has the short one of its header. SourceError if the archive is
@@ -282,6 +284,8 @@ def tar_members(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
         else:
             if header.isreg():
                 yield name or header.name, header.size, stream.take(header.size)
+            elif links and (header.issym() or header.islnk()):
+                yield name or header.name, LINK, iter(())
             name = ""
         stream.skip(end - stream.at + -header.size % _TAR_BLOCK)
     for _ in stream.blocks:

@@ -10,9 +10,11 @@ one piece.
 from __future__ import annotations
 
 import hashlib
+import stat
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,9 +23,9 @@ from pathlib import Path, PurePosixPath
 from longform.artifacts.rows import Shard, Source
 from longform.errors import SourceError
 from longform.files import sha256_of
-from tasks.sources.files.archives import tar_members
+from tasks.sources.files.archives import LINK, tar_members
 from tasks.sources.files.bombs import refuse_bomb
-from tasks.sources.files.inputs import SIDE_FILE, WHOLE, check_access, cut_evenly, fetched_at, files_in
+from tasks.sources.files.inputs import SIDE_FILE, WHOLE, check_access, cut_evenly, fetched_at, files_in, links_in
 from tasks.sources.files.lines import unpacked
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -34,18 +36,22 @@ MAX_PIECES = 32  # each piece of a .zip reads the list of all members
 MAX_DIRECTORY_BYTES = 64 << 20
 MAX_NOTES_BYTES = 128 << 10
 MAX_NOTES = 100_000
+REPEATED, NOT_FOLLOWED, TOO_LARGE = "repeated file", "link, not followed", "too large"
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A file of a bundle: path, hash of its content, when it was fetched (ISO 8601; None if unknown), and the text of
-    its side file (`side_names`; "" without one).
+    its side file (`side_names`; "" without one). `fault`: why it is not read (a repeated file; a symbolic link, whose
+    `sha256` is that of its path in the folder), or None. `repeats`: how many equal ones were listed before.
     """
 
     path: str
     sha256: str
     retrieved_at: str | None
     notes: str = ""
+    fault: str | None = None
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,8 @@ class Bundle(Source):
 class Member:
     """One file of a bundle or archive. `name`: without folders in a bundle, as written in an archive. `content`:
     unpacked; `sha256`: of the content, but another hash if that is too large. `retrieved_at`: ISO 8601; None if
-    unknown. `fault`: why the file must not be used (empty file, too large, repeated file), or None; with a fault
-    `content` is b"". `notes`: the text of its side file, "" without one.
+    unknown. `fault`: why the file must not be used (empty file, too large, repeated file, link), or None; with a
+    fault `content` is b"". `notes`: the text of its side file, "" without one.
     """
 
     name: str
@@ -89,8 +95,9 @@ def open_bundles(
     `endings` (in lower case; also with .gz, .zst, .bz2 or .xz after it); then each .zip or tar with a member of such a
     name, as a source of its own. Empty if there are no such files.
 
-    `paths` are files and folders; the files are taken in the order of their paths. Of files with equal contents only
-    the first is used, of equal archives the last. `digest` gives the SHA-256 of an archive. `facts` are added to each
+    `paths` are files and folders; the files are taken in the order of their paths. Of files and archives with equal
+    contents only the first is used; the others, and symbolic links in folders, are in the bundles with a fault, so that
+    each file is accounted for. `digest` gives the SHA-256 of an archive. `facts` are added to each
     source. SourceError for a path that does not exist, a file that may not be read, or a damaged archive; UsageError if
     the fetch time noted beside a file is ill-formed.
     """
@@ -99,10 +106,14 @@ def open_bundles(
         check_access(file)
     archives = [file for file in found if file.name.lower().endswith((*TARS, *ZIPS))]
     plain = [file for file in found if _has(file.name, endings) and file not in set(archives)]
-    bundles: list[Source] = [_bundle(files, group, facts) for files in _dealt(_listed(plain), mean)]
-    held = [archive for archive in archives if first_member(archive, endings)]
-    bundles += [_archive(archive, digest(archive), group, endings, mean, facts) for archive in held]
-    return list({source.sha256: source for source in bundles}.values())
+    held = {archive: digest(archive) for archive in archives if first_member(archive, endings)}
+    used = {sha256: archive for archive, sha256 in reversed(held.items())}
+    again = [Listed(str(file), sha256, None, REPEATED) for file, sha256 in held.items() if used[sha256] != file]
+    listed = _numbered([*_listed(plain), *again, *_links(map(Path, paths), endings)])
+    bundles: list[Source] = [_bundle(files, group, facts) for files in _dealt(listed, mean)]
+    return bundles + [
+        _archive(file, sha256, group, endings, mean, facts) for file, sha256 in held.items() if used[sha256] == file
+    ]
 
 
 def _has(name: str, endings: Sequence[str]) -> bool:
@@ -114,13 +125,38 @@ def _has(name: str, endings: Sequence[str]) -> bool:
     return any(each.endswith(tuple(endings)) for each in (base, unpacked_name)) and not base.startswith(".")
 
 
-def _listed(files: Iterable[Path]) -> list[Listed]:
-    """The files with their hashes and fetch times, in order; of files with equal contents the first."""
-    found: dict[str, Listed] = {}
+def _listed(files: Iterable[Path]) -> Iterator[Listed]:
+    """The files with their hashes and fetch times, in order; of files with equal contents all but the first with a
+    fault.
+    """
+    seen: set[str] = set()
     for file in files:
         listed = Listed(str(file), sha256_of(file), fetched_at(file), _notes_beside(file))
-        found.setdefault(listed.sha256, listed)
-    return list(found.values())
+        yield replace(listed, fault=REPEATED) if listed.sha256 in seen else listed
+        seen.add(listed.sha256)
+
+
+def _links(folders: Iterable[Path], endings: Sequence[str]) -> Iterator[Listed]:
+    """The symbolic links in and below the folders whose names end in one of `endings`, or as archives do; never read.
+    The hash is that of the path in the folder.
+    """
+    seen: set[Path] = set()
+    for folder in folders:
+        for link in (link for link in links_in(folder) if link not in seen):
+            seen.add(link)
+            if _has(link.name, endings) or link.name.lower().endswith((*TARS, *ZIPS)):
+                place = f"link {link.relative_to(folder).as_posix()}".encode(errors="surrogateescape")
+                yield Listed(str(link), hashlib.sha256(place).hexdigest(), None, fault=NOT_FOLLOWED)
+
+
+def _numbered(files: Iterable[Listed]) -> list[Listed]:
+    """The files, `repeats` set, so that no two are equal and no two bundles have the same hash."""
+    counts: Counter[str] = Counter()
+    found = []
+    for file in files:
+        found.append(replace(file, repeats=counts[file.sha256]))
+        counts[file.sha256] += 1
+    return found
 
 
 def _dealt(files: list[Listed], mean: int) -> Iterator[list[Listed]]:
@@ -139,7 +175,10 @@ def _dealt(files: list[Listed], mean: int) -> Iterator[list[Listed]]:
 
 def _bundle(files: list[Listed], group: str, facts: Sequence[tuple[str, str | None]]) -> Bundle:
     """The bundle of these files (at least one), as a source of one piece."""
-    contents = "\n".join(f"{_signature(file)} {file.retrieved_at}" for file in files)
+    contents = "\n".join(
+        f"{_signature(file)} {file.retrieved_at}" + (f" {file.fault} {file.repeats}" if file.fault else "")
+        for file in files
+    )
     sha256 = hashlib.sha256(contents.encode()).hexdigest()
     return Bundle(group, str(Path(files[0].path).parent), sha256, tuple(facts), (WHOLE,), tuple(files))
 
@@ -177,39 +216,43 @@ def members(piece: Shard, *, endings: Sequence[str], max_bytes: int) -> Iterator
     """The files of a piece, in order, one in memory at a time: all files of a bundle, or those members of an archive
     (of a .zip, of the piece's range) whose names end in one of `endings`.
 
-    A file of more than `max_bytes` unpacked bytes, an empty one, and one with the content of an earlier member of the
-    same piece of an archive come with a `fault`. SourceError if a file is damaged or encrypted, if it unpacks to far
-    more than text does (`refuse_bomb`), or if a file of a bundle changed (packed ones are not compared).
+    A file of more than `max_bytes` unpacked bytes, an empty one, a link, and one with the content of an earlier file of
+    the folders, or member of the same piece of an archive, come with a `fault`. SourceError if a file is damaged or
+    encrypted, if it unpacks to far more than text does (`refuse_bomb`), or if a file of a bundle changed (packed ones
+    are not compared).
     """
     if isinstance(piece.source, Bundle):
         yield from (_listed_member(file, max_bytes) for file in piece.source.files)
         return
     seen: set[str] = set()
     for member in _archived(piece, endings, max_bytes):
-        yield replace(member, content=b"", fault="repeated file") if member.sha256 in seen else member
+        yield replace(member, content=b"", fault=REPEATED) if member.sha256 in seen else member
         seen.add(member.sha256)
 
 
 def _archived(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[Member]:
-    """The members of a piece of an archive whose names end in one of `endings`, in order. A member that is too large is
-    not read: its `sha256` is made of the archive's hash and of the names of all such members up to it.
+    """The members of a piece of an archive whose names end in one of `endings`, in order. A member that is too large,
+    or a link, is not read: its `sha256` is made of the archive's hash and of the names of all such members up to it.
     """
     when = dict(piece.source.facts).get("retrieved_at")
     unread = hashlib.sha256(piece.source.sha256.encode())
     notes = _notes_inside(Path(piece.source.path))
     read = _zipped if piece.source.path.lower().endswith(ZIPS) else _tarred
     for name, content in read(piece, endings, max_bytes):
-        if content is None:
+        if isinstance(content, str):
             unread.update(name.encode(errors="replace"))
         member = _member(name, content, when, unread.hexdigest())
         yield replace(member, notes=next((notes[side] for side in side_names(name) if side in notes), ""))
 
 
 def _listed_member(file: Listed, max_bytes: int) -> Member:
-    """The file of a bundle, read and unpacked, with a fault if it is empty or too large. SourceError if its hash is not
+    """The file of a bundle, read and unpacked, with a fault if it is empty or too large; not read if it is listed with
+    one. SourceError if its hash is not
     the listed one; a packed file (.gz, .zst, .bz2, .xz) and one that is too large are not compared.
     """
     path = Path(file.path)
+    if file.fault:
+        return Member(path.name, file.sha256, b"", file.retrieved_at, file.fault)
     content = _bounded(unpacked(path), max_bytes)
     member = replace(_member(path.name, content, file.retrieved_at, file.sha256), notes=file.notes)
     if member.sha256 != file.sha256 and not path.name.lower().endswith(PACKED):
@@ -217,22 +260,22 @@ def _listed_member(file: Listed, max_bytes: int) -> Member:
     return member
 
 
-def _member(name: str, content: bytes | None, when: str | None, unread: str) -> Member:
-    """The Member with the SHA-256 of its content, and with a fault if the content is empty. `content` None means too
-    large: that is then the fault, and `unread` the `sha256`. `when`: when it was fetched.
+def _member(name: str, content: bytes | str, when: str | None, unread: str) -> Member:
+    """The Member with the SHA-256 of its content, and with a fault if the content is empty. `content` as a text is the
+    fault for which it was not read, and `unread` the `sha256`. `when`: when it was fetched.
     """
-    if content is None:
-        return Member(name, unread, b"", when, "too large")
+    if isinstance(content, str):
+        return Member(name, unread, b"", when, content)
     return Member(name, hashlib.sha256(content).hexdigest(), content, when, None if content else "empty file")
 
 
-def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | None:
-    """The blocks joined; None if they have more than `max_bytes` bytes, of which no more are then read."""
+def _bounded(blocks: Iterable[bytes], max_bytes: int) -> bytes | str:
+    """The blocks joined; TOO_LARGE if they have more than `max_bytes` bytes, of which no more are then read."""
     content = bytearray()
     for block in blocks:
         content += block
         if len(content) > max_bytes:
-            return None
+            return TOO_LARGE
     return bytes(content)
 
 
@@ -315,28 +358,31 @@ def _wanted(archive: zipfile.ZipFile, endings: Sequence[str]) -> list[zipfile.Zi
     return [info for info in archive.infolist() if not info.is_dir() and _has(info.filename, endings)]
 
 
-def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
+def _zipped(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | str]]:
     """(name, content) of the members of a .zip in the piece's range, which counts only members with one of `endings`.
-    The content is None if it has more than `max_bytes` bytes. SourceError if the archive is damaged or encrypted, or
-    unpacks to far more than text does (`refuse_bomb`).
+    Instead of a content of more than `max_bytes` bytes, or that of a link, the fault. SourceError if the archive is
+    damaged or encrypted, or unpacks to far more than text does (`refuse_bomb`).
     """
     path, read = Path(piece.source.path), 0
     with _zip(path) as archive:
         for info in _wanted(archive, endings)[piece.start : piece.end]:
+            if stat.S_ISLNK(info.external_attr >> 16):
+                yield info.filename, NOT_FOLLOWED
+                continue
             with archive.open(info) as file:
                 content = file.read(max_bytes + 1) if info.file_size <= max_bytes else None
             read += len(content or b"")
             refuse_bomb(path, read, path.stat().st_size)
-            yield info.filename, content if content is not None and len(content) <= max_bytes else None
+            yield info.filename, content if content is not None and len(content) <= max_bytes else TOO_LARGE
 
 
 # ---------------------------------------------------------------- tar
 
 
-def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | None]]:
-    """(name, content) of all members of a tar whose names end in one of `endings`, in its order. The content is None if
-    it has more than `max_bytes` bytes.
+def _tarred(piece: Shard, endings: Sequence[str], max_bytes: int) -> Iterator[tuple[str, bytes | str]]:
+    """(name, content) of all members of a tar whose names end in one of `endings`, in its order. Instead of a content
+    of more than `max_bytes` bytes, or that of a link, the fault.
     """
-    for name, size, content in tar_members(Path(piece.source.path)):
+    for name, size, content in tar_members(Path(piece.source.path), links=True):
         if _has(name, endings):
-            yield name, b"".join(content) if size <= max_bytes else None
+            yield name, NOT_FOLLOWED if size == LINK else b"".join(content) if size <= max_bytes else TOO_LARGE

@@ -42,7 +42,10 @@ def open_files(
     for path in map(Path, paths):
         files = [file for file in files_in(path) if file == path or file.name.lower().endswith(tuple(endings))]
         if not files:
-            raise SourceError(f"{path} holds no file that ends in {', '.join(endings)}: give the files themselves.")
+            left = " but links, which are not followed" if links_in(path) else ""
+            raise SourceError(
+                f"{path} holds no file that ends in {', '.join(endings)}{left}: give the files themselves."
+            )
         for file in files:
             size, cut = check_file(file), None if file.name.lower().endswith(PACKED) else piece_bytes
             noted = (("name", file.name), ("retrieved_at", fetched_at(file, retrieved_at)), *facts)
@@ -54,15 +57,35 @@ def open_files(
 
 
 def files_in(path: Path) -> list[Path]:
-    """The file itself, or all files in and below the folder, sorted by path, without hidden ones and those in which a
-    fetch keeps notes (names that end as in NOTES). SourceError if `path` does not exist.
+    """The file itself, or all files in and below the folder, sorted by path, without hidden ones, those in which a
+    fetch keeps notes (names that end as in NOTES), and symbolic links (`links_in`). SourceError if `path` does not
+    exist, or a folder may not be read.
     """
     if not path.exists():
         raise SourceError(f"{path} does not exist: give a file or a folder that is there.")
     if not path.is_dir():
         return [path]
-    files = (file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-    return sorted(file for file in files if not file.name.endswith(NOTES))
+    return [entry for entry in _entries(path) if not entry.is_symlink() and entry.is_file()]
+
+
+def links_in(path: Path) -> list[Path]:
+    """The symbolic links in and below a folder, to files and to folders, sorted by path; [] for a file. They are not
+    followed: whoever packed the folder could point them at any file of this machine. One that a user names is.
+    """
+    return [entry for entry in _entries(path) if entry.is_symlink()] if path.is_dir() else []
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in the folder and below, without what is behind links, sorted by path; no hidden names, no notes."""
+    found = [
+        Path(place, name) for place, folders, files in os.walk(folder, onerror=_closed) for name in (*folders, *files)
+    ]
+    return sorted(entry for entry in found if not entry.name.startswith(".") and not entry.name.endswith(NOTES))
+
+
+def _closed(error: OSError) -> None:
+    """Raise SourceError for a folder that could not be listed."""
+    raise SourceError(f"{error.filename} cannot be read ({error.strerror}): change its permissions.")
 
 
 def check_access(file: Path) -> None:
@@ -98,7 +121,11 @@ def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
 
 
 def read_notes(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; {} if there is no file, if it cannot be read, or if it holds something else."""
+    """The JSON object in a file; {} if there is no file, if it cannot be read, is a symbolic link, or if it holds
+    something else.
+    """
+    if file.is_symlink():
+        return {}
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):

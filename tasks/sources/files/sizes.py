@@ -24,11 +24,11 @@ TAR_BYTES = 1_024  # of a member: its header and a block of what it holds
 
 def unpacked_at_most(piece: Shard) -> float:
     """Upper bound of the unpacked bytes of a piece: for a byte range of a plain file the length of the range, for a
-    bundle that of its files together, else that of the whole file, also for a piece of a .zip or Parquet file. Not for
-    .7z and .zst_blocks files, which count as plain.
+    bundle that of its files that are read, together, else that of the whole file, also for a piece of a .zip or Parquet
+    file. Not for .7z and .zst_blocks files, which count as plain.
     """
     if isinstance(piece.source, Bundle):
-        return sum(_unpacked(Path(file.path)) for file in piece.source.files)
+        return sum(_unpacked(Path(file.path)) for file in piece.source.files if not file.fault)
     path = Path(piece.source.path)
     ranged = (piece.start, piece.end) != WHOLE and not path.name.lower().endswith(ZIPS)
     return piece.end - piece.start if ranged and not is_parquet(path) else _unpacked(path)

@@ -162,7 +162,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 def _is_data(file: Path) -> bool:
     """Whether a file holds JSON Lines, by its ending: not a hidden file, a manifest or the notes of a fetch."""
     beside = file.name.startswith((".", MANIFEST)) or file.name.endswith(NOTES)
-    return file.is_file() and file.name.lower().endswith(ENDINGS) and not beside
+    return file.is_file() and not file.is_symlink() and file.name.lower().endswith(ENDINGS) and not beside
 
 
 def _place(file: Path) -> tuple[Kind | None, dict[str, str]]:

@@ -132,7 +132,7 @@ def _inside(folder: Path) -> Path:
 
     Upper and lower case do not matter. Raises SourceError if there is no such file.
     """
-    files = sorted(file for file in folder.iterdir() if file.is_file())
+    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink())
     bare = [file for file in files if file.name.lower() == POSTS_XML.lower()]
     zipped = [file for file in files if file.suffix.lower() == ".7z"]
     of_posts = [file for file in zipped if file.stem.lower().endswith("-posts")]

@@ -69,8 +69,9 @@ def _file_beside(posts: Path, table: str) -> Path | None:
 
 
 def _beside(file: Path, name: str) -> Path | None:
-    """The file called `name`, in any case, in the folder of `file`; None if there is none."""
-    return next((other for other in sorted(file.parent.iterdir()) if other.name.lower() == name.lower()), None)
+    """The file called `name`, in any case, in the folder of `file`; None if there is none. A symbolic link is none."""
+    files = (other for other in sorted(file.parent.iterdir()) if not other.is_symlink())
+    return next((other for other in files if other.name.lower() == name.lower()), None)
 
 
 def pieces_of(file: Path, table: str, piece_bytes: int = PIECE_BYTES) -> tuple[tuple[int, int], ...]:

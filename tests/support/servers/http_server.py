@@ -72,13 +72,13 @@ class _Listener(ThreadingHTTPServer):
 
 
 class Server:
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         self.asked: list[Asked] = []
         self.scripts: dict[str, list[Scripted]] = {}
         self.lock = threading.Lock()
         self.stopping = threading.Event()
         handler = type("Handler", (_Handler,), {"script": self})
-        self.http = _Listener((host, 0), handler)
+        self.http = _Listener((host, port), handler)
         self.url = f"http://{host}:{self.http.server_port}"
 
     def on(self, path: str, *answers: Scripted) -> None:
@@ -97,8 +97,8 @@ class Server:
 
 
 @contextmanager
-def serve(host: str = "127.0.0.1") -> Iterator[Server]:
-    server = Server(host)
+def serve(host: str = "127.0.0.1", port: int = 0) -> Iterator[Server]:
+    server = Server(host, port)
     thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
