@@ -55,8 +55,8 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and which of
-    all these are versions of one paper.
+    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and the
+    versions of one paper among them.
     """
     tables, texts = opened(builder, paths, config)
     found = [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
