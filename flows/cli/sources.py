@@ -27,8 +27,18 @@ SourceSettings = Annotated[
 
 
 @app.command("sources")
-def list_sources(as_json: Json = False) -> None:
-    """List the sources: what each holds, its licence, and what you must decide before you use it."""
+def list_sources(
+    source: Annotated[
+        str | None, typer.Argument(metavar="[SOURCE]", help="its datasheet", autocompletion=completion.sources)
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the sources: what each holds, its licence, and what you must decide before you use it. With a source, its
+    datasheet: also how to cite it, known defects, and the counts of the last read of this home.
+    """
+    if source:
+        return _print_datasheet(source, home_of(home), as_json)
     import textwrap
 
     from flows.builds.console import WIDTH, console
@@ -92,7 +102,7 @@ def read_source(
     as_json: Json = False,
 ) -> None:
     """Read files of a source into Parquet; every record becomes a row or a rejected row that says why."""
-    from flows.builds import fetching, reading
+    from flows.builds import datasheet, fetching, reading
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
@@ -104,6 +114,7 @@ def read_source(
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
     written = reading.export(rows, entries, Store(root), to) if to else []
+    written += [datasheet.write_markdown(source, root, to)] if to else []
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
         return print_json({"source": source, "stages": stages, "written": [str(path) for path in written]})
@@ -125,6 +136,17 @@ def find_duplicates(
     if as_json:
         return print_json({"written": str(to), **counts})
     print(f"{counts['same']:,} pairs are versions of one paper, {counts['doubtful']:,} are doubtful.\n{to}")
+
+
+def _print_datasheet(source: str, home: Path, as_json: bool) -> None:
+    """Print the datasheet of a source, as Markdown or as JSON. UsageError for an unknown source."""
+    from flows.builds.console import visible
+    from flows.builds.datasheet import datasheet, markdown
+
+    sheet = datasheet(source, home)
+    if as_json:
+        return print_json(sheet)
+    print(visible(markdown(sheet)), end="")
 
 
 def _command_with_terms(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -27,6 +27,20 @@ TERMS = Terms(
     licence="ACL's own materials CC BY 4.0 from 2016 on, CC BY-NC-SA 3.0 before, in the row; those of others: "
     "not stated. Of the collection itself the hub says MIT, its repository CC BY-NC 4.0",
     attribution="authors, title, and the address in the Anthology",
+)
+
+DEFECTS = (
+    Defect(
+        "Volumes themselves stand among the papers, as front matter, and are left out.",
+        ("front matter of a volume",),
+    ),
+    Defect(
+        "Some files hold no paper.",
+        ("unreadable file", "no record"),
+    ),
+    Defect(
+        "Papers have no links to the papers they cite: these are found by title.",
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -32,6 +32,19 @@ TERMS = Terms(
     what="submissions to ICLR from 2018 on: titles, abstracts, authors, decisions, ratings, reviews, PDFs",
     licence="each submission's own (API v2 names it, mostly CC BY 4.0; API v1 names none); OpenReview's terms of use",
     attribution="authors, title, and the address of the forum",
+)
+
+DEFECTS = (
+    Defect(
+        "API v1 tells the decision in several places, which may disagree or say nothing: such a decision is unknown.",
+    ),
+    Defect(
+        "Listings hold reviews and comments, and some notes twice.",
+        ("a reply, not a submission", "seen before in this file"),
+    ),
+    Defect(
+        "Licences are named by API v2 only.",
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -23,6 +23,25 @@ TERMS = Terms(
     what="papers of your own: TEI documents that GROBID wrote, and PDFs",
     licence="each paper's own, where its TEI names it, else the one given in the setting licence",
     attribution="authors and title, with the DOI where there is one",
+)
+
+DEFECTS = (
+    Defect(
+        "GROBID writes TEI without a body for papers that it cannot take apart, and rarely ill-formed XML.",
+        ("empty body", "ill-formed XML"),
+    ),
+    Defect(
+        "PDFs of scans hold no text.",
+        ("no text",),
+    ),
+    Defect(
+        "Without GROBID, heads of a PDF are found by rules; a paper in which none is found has no roles.",
+        ("no head found",),
+    ),
+    Defect(
+        "DOIs that a parser took from a reference or a volume make pairs of papers doubtful.",
+        ("doubtful",),
+    ),
 )
 
 
