@@ -23,7 +23,7 @@ from tasks.publishing.card import escaped
 NAME = "DATASHEET.md"
 READS = "reads"
 LABELS = {"rejected": "rejected", "filtered": "filtered", "counters": "counted", "notes": "noted in rows"}
-_NUMBER = re.compile(r"^\d[\d,]*\s+|\s*\(?\b\d[\d,]*\)?$")
+_TIMES = re.compile(r": \d+$")  # how often a note is meant within its row
 
 
 def keep_counts(home: Path, source: str, tables: Sequence[Rows], runs: Sequence[StageRun]) -> None:
@@ -60,8 +60,8 @@ def _sources(runs: Sequence[StageRun]) -> int:
 
 
 def notes_of(rows: Rows) -> dict[str, int]:
-    """note -> number of rows that have it, most frequent first, of a table with the column `notes`; figures at the
-    beginning or end of a note are left out. Empty for other tables.
+    """note -> number of rows that have it, most frequent first, of a table with the column `notes`; how often a
+    note is meant within its row (`: 3`) is left out. Empty for other tables.
     """
     import duckdb
 
@@ -71,7 +71,7 @@ def notes_of(rows: Rows) -> dict[str, int]:
     found: Counter[str] = Counter()
     with duckdb.connect() as connection:
         for note, number in connection.execute(query).fetchall():
-            found[_NUMBER.sub("", note) or note] += number
+            found[_TIMES.sub("", note)] += number
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
