@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import paths
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.building import Silent
+from flows.sources import papers as papers_source
+from flows.sources import s2orc as s2orc_source
 from longform.artifacts.rows import Row
+from longform.artifacts.store import Store
+from longform.engine.build import Build
+from longform.engine.runners import ThreadRunner
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
+from longform.llm.models import Models
 from schemas.sources.papers import DUPLICATES, METADATA, SKETCHES
 from tasks.sources.papers.duplicates import duplicates, duplicates_in_files
 from tasks.sources.papers.sketches import sketch_of, surnames, title_words
@@ -169,6 +179,11 @@ def triples(text: str) -> set[tuple[str, ...]]:
     return set(zip(words, words[1:], words[2:], strict=False))
 
 
+def work(paper_id: str) -> str:
+    """The number of the generated paper, without its version."""
+    return paper_id.split("/")[1].split(".")[0]
+
+
 def test_the_same_pairs_as_comparing_all_with_all(tmp_path: Path) -> None:
     papers = generated(200)
     sets = {one["paper_id"]: triples(one["text"]) for one in papers}
@@ -188,7 +203,7 @@ def test_the_same_pairs_as_comparing_all_with_all(tmp_path: Path) -> None:
         members.setdefault(row["first_id"].split("/")[1].split(".")[0], set()).update(
             {row["first_id"], row["second_id"]}
         )
-    assert {(min(ids)) for ids in members.values()} == {row["group_id"] for row in rows}
+    assert {min(ids) for ids in members.values()} == {row["group_id"] for row in rows}
     assert rows == found(tmp_path, *reversed(papers))
 
 
@@ -220,3 +235,28 @@ def test_files_of_something_else_are_refused(tmp_path: Path) -> None:
         list(duplicates_in_files([tmp_path / "posts.parquet"], tmp_path))
     with pytest.raises(SourceError, match="cannot be read as Parquet"):
         list(duplicates_in_files([tmp_path / "no.parquet"], tmp_path))
+
+
+# ---------------------------------------------------------------- real papers
+
+
+@pytest.mark.skipif(not paths.REAL_DATA.exists(), reason="no real papers beside the repository")
+def test_real_papers_are_the_same_as_their_pdfs_only(build: Build) -> None:
+    """Of 5 TEI documents, 2 PDFs and 3 papers of S2ORC two are of one paper twice: those that stand in both forms."""
+    settings = papers_source.Read(parser="pdfium")
+    tei, _, pdfs, _, pairs = papers_source.read(build, [paths.REAL_DATA / "grobid_tei"], settings)
+    assert {(row["verdict"], tuple(row["found_by"])) for row in pairs} == {("same", ("title", "text"))}
+    titles = {row["paper_id"]: row["title"] for rows in (tei, pdfs) for row in rows}
+    assert len(list(pairs)) == 2
+    assert all(titles[row["first_id"]].casefold() == titles[row["second_id"]].casefold() for row in pairs)
+    assert all(row["text_similarity"] > 0.9 for row in pairs)
+    assert list(s2orc_source.read(build, [paths.REAL_DATA / "s2orc"], s2orc_source.Read())[-1]) == []
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Iterator[Build]:
+    home = tmp_path / "home"
+    models = Models(home / "responses.sqlite")
+    build = Build(Store(home), tasks=SequentialStages(), runner=ThreadRunner(), progress=Silent(), models=models)
+    yield build
+    build.close()
