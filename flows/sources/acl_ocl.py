@@ -16,8 +16,8 @@ from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.hub import HUB, fetch_hub
 from tasks.sources.files.inputs import open_files
+from tasks.sources.papers import duplicates
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
-from tasks.sources.papers.duplicates import find_duplicates_of
 
 FILES_A_BUNDLE = 200
 TABLE = "acl-publication-info*.parquet"
@@ -74,7 +74,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """
     tables, texts = opened(builder, paths, config)
     found = [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
-    return [*found, find_duplicates_of(builder, *found)]
+    return [*found, duplicates.find_duplicates_of(builder, *found)]
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:

@@ -14,9 +14,8 @@ from longform.errors import UsageError
 from longform.settings import grobid_url
 from tasks.sources.admission import admit, admit_papers
 from tasks.sources.files.bundles import open_bundles
+from tasks.sources.papers import duplicates, pdf, tei
 from tasks.sources.papers import grobid as server
-from tasks.sources.papers import pdf, tei
-from tasks.sources.papers.duplicates import find_duplicates_of
 from tasks.sources.papers.papers import split_paragraphs
 
 TERMS = Terms(
@@ -75,7 +74,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, [tei.GROUP]) for papers in found]
     tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
-    return [*tables, find_duplicates_of(builder, *admitted)]
+    return [*tables, duplicates.find_duplicates_of(builder, *admitted)]
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:

@@ -12,7 +12,7 @@ from longform.engine.stage import Builder
 from longform.net.download import Downloader, Progress
 from longform.settings import s2_api_key
 from tasks.sources.admission import admit, admit_metadata, admit_papers
-from tasks.sources.papers.duplicates import find_duplicates_of
+from tasks.sources.papers import duplicates
 from tasks.sources.papers.papers import resolve_citations, split_paragraphs
 from tasks.sources.s2orc import s2_api
 from tasks.sources.s2orc.s2_records import GROUP
@@ -84,7 +84,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     papers, metadata = papers_and_metadata(builder, files["papers"], files["metadata"])
     paragraphs = split_paragraphs(builder, papers)
     cited = resolve_citations(builder, paragraphs, papers, metadata)
-    citations, versions = read_citations(builder, files["citations"]), find_duplicates_of(builder, papers)
+    citations, versions = read_citations(builder, files["citations"]), duplicates.find_duplicates_of(builder, papers)
     return [papers, paragraphs, cited, metadata, citations, versions]
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from axioms_builds import Silent
 
 from flows.builds.building import Options, build
 from flows.revision_distance import ABOUT, SAMPLES, RevisionDistanceConfig
+from longform.artifacts.store import Artifact, Store
 from longform.engine.thread_tasks import SequentialStages
 from tasks.revision_distance.cases.versions import OTHER_VERSION, kept_versions
 
@@ -31,25 +34,27 @@ def test_the_smallest_id_that_has_cases_is_kept(pairs: list[Any], papers: set[st
     assert kept_versions(pairs, papers) == kept
 
 
+def made(home: Path, papers: Path) -> Artifact:
+    """What the stage keep_one_version made of these papers."""
+    nothing: list[str] = []
+    config = RevisionDistanceConfig(papers=str(papers), wildchat=nothing, ultrafeedback=nothing, structure=nothing)
+    _, run = build(ABOUT.dataset, config, Options(home, "v1"), tasks=SequentialStages(), progress=Silent())
+    return next(done.artifact for done in run.done if done.stage == "keep_one_version")
+
+
 def test_a_copy_of_a_paper_under_another_id_is_no_second_case(tmp_path: Path) -> None:
-    """The sample's papers, each a second time under a larger id: as many cases, the others rejected by name."""
-    folder = tmp_path / "papers"
-    originals = sorted((SAMPLES / "acl_ocl").rglob("*.json"))
-    for file in originals:
-        (folder / file.parent.name).mkdir(parents=True, exist_ok=True)
-        copy = "Z" + file.stem[1:] if file.stem[0].isupper() else f"2029.copied-{file.stem.split('-', 1)[1]}"
-        content = file.read_text()
-        (folder / file.parent.name / file.name).write_text(content)
-        (folder / file.parent.name / f"{copy}.json").write_text(content.replace(file.stem, copy))
-    only = {"wildchat": [], "ultrafeedback": [], "structure": []}
-    cases = {}
-    for name, papers in (("once", SAMPLES / "acl_ocl" / "Base_JSON"), ("twice", folder)):
-        config = RevisionDistanceConfig(papers=str(papers), least_cited=0, **only)
-        _, run = build(
-            ABOUT.dataset, config, Options(tmp_path / name, "v1"), tasks=SequentialStages(), progress=Silent()
-        )
-        stage = next(done for done in run.done if done.stage == "keep_one_version")
-        cases[name] = stage.artifact
-    assert cases["once"].rejected() == {}
-    assert cases["twice"].rows == cases["once"].rows > 0
-    assert cases["twice"].rejected() == {("filtered", OTHER_VERSION): cases["once"].rows}
+    """A paper of the sample a second time, under a larger id: as many cases, the others rejected by name."""
+    originals, folder = SAMPLES / "acl_ocl", tmp_path / "papers"
+    once = made(tmp_path / "once", originals)
+    cases = [row for part in once.parts for row in pq.read_table(Store(tmp_path / "once").rows_path(part)).to_pylist()]
+    chosen = min(row["paper_id"] for row in cases).removeprefix("acl/")
+    shutil.copytree(originals, folder)
+    [file] = folder.rglob(f"{chosen}.json")
+    copy = "2029.copied-1.7"
+    (file.parent / f"{copy}.json").write_text(file.read_text().replace(chosen, copy))
+    twice = made(tmp_path / "twice", folder)
+    number = sum(row["paper_id"] == f"acl/{chosen}" for row in cases)
+    assert twice.rows == once.rows
+    assert twice.rejected() == {("filtered", OTHER_VERSION): number}
+    [rejected] = [Store(tmp_path / "twice").rejected_path(part) for part in twice.parts if part.rejected]
+    assert set(pq.read_table(rejected)["detail"].to_pylist()) <= {f"acl/{chosen}", f"acl/{copy}"}
