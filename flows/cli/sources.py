@@ -28,7 +28,7 @@ SourceSettings = Annotated[
 
 @app.command("sources")
 def list_sources(
-    source: Annotated[
+    name: Annotated[
         str | None, typer.Argument(metavar="[SOURCE]", help="its datasheet", autocompletion=completion.sources)
     ] = None,
     home: Home = None,
@@ -37,8 +37,8 @@ def list_sources(
     """List the sources: what each holds, its licence, and what you must decide before you use it. With a source, its
     datasheet: also how to cite it, known defects, and the counts of the last read of this home.
     """
-    if source:
-        return _print_datasheet(source, home_of(home), as_json)
+    if name:
+        return _print_datasheet(name, home_of(home), as_json)
     import textwrap
 
     from flows.builds.console import WIDTH, console
@@ -53,8 +53,8 @@ def list_sources(
         paragraphs += [f"decide first: {source['decide']}"] if source["decide"] else []
         wrapped = textwrap.TextWrapper(WIDTH - 16, break_long_words=False, break_on_hyphens=False).wrap
         lines = [line for text in paragraphs for line in wrapped(text)]
-        for name, line in zip([source["source"]] + [""] * len(lines), lines, strict=False):
-            out.print(f"{name:<16}{line}", soft_wrap=True)
+        for label, line in zip([source["source"]] + [""] * len(lines), lines, strict=False):
+            out.print(f"{label:<16}{line}", soft_wrap=True)
 
 
 @app.command("fetch")
