@@ -55,7 +55,7 @@ from tasks.revision_distance.published import name_sources, publish_drafts, publ
 from tasks.revision_distance.report import figures, tables
 from tasks.revision_distance.takedown import responses_of as responses_of
 from tasks.revision_distance.trace import trace as trace
-from tasks.sources.papers.duplicates import find_duplicates_of
+from tasks.sources.papers import duplicates
 from tasks.sources.s2orc.s2_releases import open_release
 from tasks.text.scrub import REGIONS
 
@@ -214,7 +214,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     free = select_preferences(builder, completions, seed=config.seed, regions=list(REGIONS), **lengths)
     related = related_paragraphs(builder, papers)
     cited = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
-    hard = keep_one_version(builder, cited, find_duplicates_of(builder, papers))
+    hard = keep_one_version(builder, cited, duplicates.find_duplicates_of(builder, papers))
     structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
     spare = config.spare if config.check else 1.0  # requests for each case that is wanted: 1 if no check declines any

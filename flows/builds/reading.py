@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flows.builds.datasheet import keep_counts
 from flows.builds.fetching import module_of
 from longform.artifacts.rows import REJECTED, Rows, read_batches
 from longform.artifacts.store import Part, Store
@@ -58,6 +59,7 @@ def read(
             rows = module.read(build, paths, config)
             build.finish()
             build.digests.keep()
+            keep_counts(home, source, rows, build.done)
             return rows, build.done
         finally:
             build.close()

@@ -27,8 +27,18 @@ SourceSettings = Annotated[
 
 
 @app.command("sources")
-def list_sources(as_json: Json = False) -> None:
-    """List the sources: what each holds, its licence, and what you must decide before you use it."""
+def list_sources(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[SOURCE]", help="its datasheet", autocompletion=completion.sources)
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the sources: what each holds, its licence, and what you must decide before you use it. With a source, its
+    datasheet: also how to cite it, known defects, and the counts of the last read of this home.
+    """
+    if name:
+        return _print_datasheet(name, home_of(home), as_json)
     import textwrap
 
     from flows.builds.console import WIDTH, console
@@ -43,8 +53,8 @@ def list_sources(as_json: Json = False) -> None:
         paragraphs += [f"decide first: {source['decide']}"] if source["decide"] else []
         wrapped = textwrap.TextWrapper(WIDTH - 16, break_long_words=False, break_on_hyphens=False).wrap
         lines = [line for text in paragraphs for line in wrapped(text)]
-        for name, line in zip([source["source"]] + [""] * len(lines), lines, strict=False):
-            out.print(f"{name:<16}{line}", soft_wrap=True)
+        for label, line in zip([source["source"]] + [""] * len(lines), lines, strict=False):
+            out.print(f"{label:<16}{line}", soft_wrap=True)
 
 
 @app.command("fetch")
@@ -92,7 +102,7 @@ def read_source(
     as_json: Json = False,
 ) -> None:
     """Read files of a source into Parquet; every record becomes a row or a rejected row that says why."""
-    from flows.builds import fetching, reading
+    from flows.builds import datasheet, fetching, reading
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
@@ -105,6 +115,7 @@ def read_source(
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
     written = reading.export(rows, entries, Store(root), to) if to else []
+    written += [datasheet.write_markdown(source, root, to)] if to else []
     links = [link for path in paths for link in links_in(path)]
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
@@ -132,6 +143,17 @@ def find_duplicates(
     if as_json:
         return print_json({"written": str(to), **counts})
     print(f"{counts['same']:,} pairs are versions of one paper, {counts['doubtful']:,} are doubtful.\n{to}")
+
+
+def _print_datasheet(source: str, home: Path, as_json: bool) -> None:
+    """Print the datasheet of a source, as Markdown or as JSON. UsageError for an unknown source."""
+    from flows.builds.console import visible
+    from flows.builds.datasheet import datasheet, markdown
+
+    sheet = datasheet(source, home)
+    if as_json:
+        return print_json(sheet)
+    print(visible(markdown(sheet)), end="")
 
 
 def _command_with_terms(source: str, what: list[str], settings: list[str], to: Path | None, home: Path | None) -> str:

@@ -1,6 +1,6 @@
 """Sources that can be fetched and read without building a dataset, one module each.
 
-Each module has TERMS (what its texts may be used for), and some of
+Each module has TERMS (what its texts may be used for), DEFECTS (what is known to be wrong with it), and some of
 
     class Fetch(BaseModel)      settings of `longform fetch`, each with a description
     def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]
@@ -38,3 +38,13 @@ class Terms:
     licence: str
     attribution: str
     decide: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A known defect of a source: a `sentence` on it, and the `reasons` (of rejected rows, counters, notes of rows) by
+    which a read counts it.
+    """
+
+    sentence: str
+    reasons: tuple[str, ...] = ()

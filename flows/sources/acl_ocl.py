@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -16,8 +16,8 @@ from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.hub import HUB, fetch_hub
 from tasks.sources.files.inputs import files_in, open_files
+from tasks.sources.papers import duplicates
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
-from tasks.sources.papers.duplicates import find_duplicates_of
 
 FILES_A_BUNDLE = 200
 TABLE = "acl-publication-info*.parquet"
@@ -27,6 +27,20 @@ TERMS = Terms(
     licence="ACL's own materials CC BY 4.0 from 2016 on, CC BY-NC-SA 3.0 before, in the row; those of others: "
     "not stated. Of the collection itself the hub says MIT, its repository CC BY-NC 4.0",
     attribution="authors, title, and the address in the Anthology",
+)
+
+DEFECTS = (
+    Defect(
+        "Volumes themselves stand among the papers, as front matter, and are left out.",
+        ("front matter of a volume",),
+    ),
+    Defect(
+        "Some files hold no paper.",
+        ("unreadable file", "no record"),
+    ),
+    Defect(
+        "Papers have no links to the papers they cite: these are found by title.",
+    ),
 )
 
 
@@ -55,12 +69,12 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and which
-    of all these are versions of one paper.
+    """The metadata from tables (.parquet), the papers from JSON files (also in a .zip or .tar) and folders, and the
+    versions of one paper among them.
     """
     tables, texts = opened(builder, paths, config)
     found = [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
-    return [*found, find_duplicates_of(builder, *found)]
+    return [*found, duplicates.find_duplicates_of(builder, *found)]
 
 
 def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Source], list[Source]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -21,6 +21,17 @@ TERMS = Terms(
     what="commits to single files of public repositories: contents before and after, and the message",
     licence="the set MIT; each file its repository's, in the row",
     attribution="the repository and the commit",
+)
+
+DEFECTS = (
+    Defect(
+        "Commits come several times, for each of their repositories.",
+        ("commit and file seen before",),
+    ),
+    Defect(
+        "Some commits change nothing of the file, or do not name it.",
+        ("contents unchanged", "no name of the file"),
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -22,6 +22,20 @@ TERMS = Terms(
     decide=(
         "MS MARCO is given out for non-commercial research only, without rights in the underlying pages: "
         "read the terms at https://microsoft.github.io/msmarco/ and agree to them for your use."
+    ),
+)
+
+DEFECTS = (
+    Defect(
+        "Passages hold UTF-8 that had been read as Latin-1; it is repaired, and rows say so.",
+        ("repaired",),
+    ),
+    Defect(
+        "Some files repeat ids, or give another text of a query.",
+        ("repeated upstream id", "another text of this query"),
+    ),
+    Defect(
+        "Judgements name one passage a query: others that answer it count as wrong.",
     ),
 )
 

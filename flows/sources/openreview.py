@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -26,12 +26,25 @@ from tasks.sources.openreview.openreview_api import (
 )
 from tasks.sources.openreview.openreview_pdfs import fetch_pdfs, papers
 from tasks.sources.openreview.submissions import GROUP, REPLIES, Replies, read_submissions
-from tasks.sources.papers.duplicates import find_duplicates_of
+from tasks.sources.papers import duplicates
 
 TERMS = Terms(
     what="submissions to ICLR from 2018 on: titles, abstracts, authors, decisions, ratings, reviews, PDFs",
     licence="each submission's own (API v2 names it, mostly CC BY 4.0; API v1 names none); OpenReview's terms of use",
     attribution="authors, title, and the address of the forum",
+)
+
+DEFECTS = (
+    Defect(
+        "API v1 tells the decision in several places, which may disagree or say nothing: such a decision is unknown.",
+    ),
+    Defect(
+        "Listings hold reviews and comments, and some notes twice.",
+        ("a reply, not a submission", "seen before in this file"),
+    ),
+    Defect(
+        "Licences are named by API v2 only.",
+    ),
 )
 
 
@@ -81,4 +94,4 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
         raise UsageError("Only replies were named: name the files of submissions too.")
     replies = Replies({source.path: source.sha256 for source in reply_files})
     submissions = admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), [GROUP])
-    return [submissions, find_duplicates_of(builder, submissions)]
+    return [submissions, duplicates.find_duplicates_of(builder, submissions)]

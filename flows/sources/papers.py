@@ -7,16 +7,15 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.settings import grobid_url
 from tasks.sources.admission import admit, admit_papers
 from tasks.sources.files.bundles import open_bundles
+from tasks.sources.papers import duplicates, pdf, tei
 from tasks.sources.papers import grobid as server
-from tasks.sources.papers import pdf, tei
-from tasks.sources.papers.duplicates import find_duplicates_of
 from tasks.sources.papers.origin import GROUPS
 from tasks.sources.papers.papers import split_paragraphs
 
@@ -24,6 +23,25 @@ TERMS = Terms(
     what="papers of your own: TEI documents that GROBID wrote, and PDFs",
     licence="each paper's own, where its TEI names it, else the one given in the setting licence",
     attribution="authors and title, with the DOI where there is one",
+)
+
+DEFECTS = (
+    Defect(
+        "GROBID writes TEI without a body for papers that it cannot take apart, and rarely ill-formed XML.",
+        ("empty body", "ill-formed XML"),
+    ),
+    Defect(
+        "PDFs of scans hold no text.",
+        ("no text",),
+    ),
+    Defect(
+        "Without GROBID, heads of a PDF are found by rules; a paper in which none is found has no roles.",
+        ("no head found",),
+    ),
+    Defect(
+        "DOIs that a parser took from a reference or a volume make pairs of papers doubtful.",
+        ("doubtful",),
+    ),
 )
 
 
@@ -57,7 +75,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, GROUPS) for papers in found]
     tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
-    return [*tables, find_duplicates_of(builder, *admitted)]
+    return [*tables, duplicates.find_duplicates_of(builder, *admitted)]
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -48,6 +48,20 @@ TERMS = Terms(
         "allow models to be trained on its content without permission, and bind you to remove what is deleted on "
         "Reddit, so to repeat this check for as long as you hold texts: read "
         "https://redditinc.com/policies/data-api-terms and decide whether your use is covered"
+    ),
+)
+
+DEFECTS = (
+    Defect(
+        "Texts of deleted and removed posts are gone, or only their placeholder is left.",
+        ("deleted by its author", "removed by moderators", "removed by Reddit"),
+    ),
+    Defect(
+        "Some texts hold ill-formed characters, which are replaced by U+FFFD.",
+        ("repaired",),
+    ),
+    Defect(
+        "Votes are those of the moment when the post was archived, often within minutes of its writing.",
     ),
 )
 

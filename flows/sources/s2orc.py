@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.net.download import Downloader, Progress
 from longform.settings import s2_api_key
 from tasks.sources.admission import admit, admit_metadata, admit_papers
-from tasks.sources.papers.duplicates import find_duplicates_of
+from tasks.sources.papers import duplicates
 from tasks.sources.papers.papers import resolve_citations, split_paragraphs
 from tasks.sources.s2orc import s2_api
 from tasks.sources.s2orc.s2_records import GROUP
@@ -29,6 +29,26 @@ TERMS = Terms(
     what="full texts of open papers with sections and resolved citations; titles, authors, abstracts, citations",
     licence="ODC-BY 1.0 for the collection; each paper under its own licence, where the record says which",
     attribution="cite Lo et al. 2020, S2ORC: The Semantic Scholar Open Research Corpus, and each paper by its authors",
+)
+
+DEFECTS = (
+    Defect(
+        "Offsets of annotations count code points, UTF-16 units or bytes, by release; they are converted, and "
+        "what fits nowhere is dropped.",
+        ("paragraph spans dropped", "citation spans dropped", "spans beyond the text"),
+    ),
+    Defect(
+        "Citations name entries that the bibliography does not have.",
+        ("citations of no entry",),
+    ),
+    Defect(
+        "Records come again in later releases, and are deleted upstream.",
+        ("replaced upstream", "deleted upstream", "duplicate id"),
+    ),
+    Defect(
+        "Many abstracts are withheld by their publishers, and some records have no text.",
+        ("no text",),
+    ),
 )
 
 
@@ -64,7 +84,7 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     papers, metadata = papers_and_metadata(builder, files["papers"], files["metadata"])
     paragraphs = split_paragraphs(builder, papers)
     cited = resolve_citations(builder, paragraphs, papers, metadata)
-    citations, versions = read_citations(builder, files["citations"]), find_duplicates_of(builder, papers)
+    citations, versions = read_citations(builder, files["citations"]), duplicates.find_duplicates_of(builder, papers)
     return [papers, paragraphs, cited, metadata, citations, versions]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import HttpError, SourceError, UsageError
@@ -36,6 +36,25 @@ TERMS = Terms(
     "archive.org without further conditions; later ones come under a download agreement: decide on it before you "
     "use one (docs/data-policy.md)",
     attribution="Stack Exchange, the question's address, each author's name and profile",
+)
+
+DEFECTS = (
+    Defect(
+        "Some rows hold characters that XML 1.0 forbids, or break off; the characters are removed and "
+        "counted, a row that cannot be parsed is rejected.",
+        ("repaired", "unreadable row"),
+    ),
+    Defect(
+        "Posts without any text stand in old dumps, and are rejected.",
+        ("empty post",),
+    ),
+    Defect(
+        "Answers outlive their questions, which were deleted.",
+    ),
+    Defect(
+        "Whether a question is a duplicate stands in PostLinks.xml, in old texts only as a banner.",
+        ("not a duplicate",),
+    ),
 )
 
 

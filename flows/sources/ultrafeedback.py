@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -20,6 +20,20 @@ TERMS = Terms(
     what="64,000 instructions, each with up to four models' answers and their ratings by GPT-4",
     licence="MIT for the set; its texts are outputs of GPT-4, Bard, Llama and others, whose terms may say more",
     attribution="cite Cui et al. 2023, UltraFeedback: Boosting Language Models with High-quality Feedback",
+)
+
+DEFECTS = (
+    Defect(
+        "Instructions of a benchmark (TruthfulQA) stand among the others, and are left out.",
+        ("source is a benchmark",),
+    ),
+    Defect(
+        "An overall score of 10 may stand for 1; a fine-grained score may lie outside 1 to 5 and is then null.",
+        ("10 given for 1", "10 may stand for 1", "fine-grained score outside 1 to 5"),
+    ),
+    Defect(
+        "Ratings are a model's.",
+    ),
 )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.addresses import shown
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
@@ -20,6 +20,12 @@ TERMS = Terms(
     what="any file behind an address",
     licence="not known: what its owner says",
     attribution="the address, kept beside the file",
+)
+
+DEFECTS = (
+    Defect(
+        "What stands behind an address may change or go; only a checksum tells.",
+    ),
 )
 
 

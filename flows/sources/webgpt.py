@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -21,6 +21,17 @@ TERMS = Terms(
     what="19,578 comparisons of two answers to a question, most of the questions from ELI5",
     licence="none: the set's page names no licence; quotes are of other people's pages",
     attribution="cite Nakano et al. 2021, WebGPT: Browser-assisted question-answering with human feedback",
+)
+
+DEFECTS = (
+    Defect(
+        "Scores of the two answers of some comparisons do not cancel out.",
+        ("scores do not cancel out",),
+    ),
+    Defect(
+        "Some answers have no quotes, or quotes without their titles.",
+        ("no quotes", "titles and extracts do not match"),
+    ),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from flows.sources import Terms
+from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -20,6 +20,16 @@ TERMS = Terms(
     what="up to a million conversations of people with ChatGPT, most without what was found toxic",
     licence=f"{wildchat.LICENCE} (since 2024-06-26, also for what was fetched before)",
     attribution="cite Zhao et al. 2024, WildChat: 1M ChatGPT Interaction Logs in the Wild; name the revision",
+)
+
+DEFECTS = (
+    Defect(
+        "Some conversations have no time, no id, or turns without a role or content.",
+        ("no timestamp", "no upstream id", "turn without a role", "turn without a content"),
+    ),
+    Defect(
+        "Languages are detected by a model, and wrong for short or mixed texts.",
+    ),
 )
 
 

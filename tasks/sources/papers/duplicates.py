@@ -197,8 +197,8 @@ def _columns(file: Path) -> list[str]:
         ) from None
     if not ({"paper_id", "submission_id"} & set(names) and {"title", "authors", "abstract"} <= set(names)):
         raise UsageError(
-            f"{file} holds no papers: give tables of papers, metadata or submissions, as `longform read SOURCE PATH --to "
-            "DIR` writes them."
+            f"{file} holds no papers: give tables of papers, metadata or submissions, as `longform read SOURCE "
+            "PATH --to DIR` writes them."
         )
     return names
 

@@ -93,7 +93,8 @@ def compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> Compared:
         titles,
         specific(first["words"]) and specific(second["words"]),
         similarity,
-        *(_sketch(first, name).share(_sketch(second, name)) for name in ("abstract", "text")),
+        _sketch(first, "abstract").share(_sketch(second, "abstract")),
+        _sketch(first, "text").share(_sketch(second, "text")),
         len(authors[0] & authors[1]) if all(authors) else None,
         abs(years[0] - years[1]) if None not in years else None,
     )

@@ -274,7 +274,12 @@ def test_a_site_is_fetched_and_read(longform: Shell, server: Server) -> None:
     threads = pq.read_table(longform.folder / "out" / "join_threads.parquet")
     assert threads.num_rows == again["stages"][2]["rows"]
     assert sorted(path.name for path in (longform.folder / "out").iterdir()) == [
-        f"{stage}{kind}.parquet" for stage in ("join_threads", "read_posts", "read_users") for kind in ("", ".rejected")
+        "DATASHEET.md",
+        *(
+            f"{stage}{kind}.parquet"
+            for stage in ("join_threads", "read_posts", "read_users")
+            for kind in ("", ".rejected")
+        ),
     ]
 
 

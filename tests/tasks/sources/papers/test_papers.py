@@ -131,7 +131,7 @@ def test_a_paper_without_paragraphs_is_filtered(build: Build) -> None:
 
 
 def test_a_second_run_makes_nothing(build: Build) -> None:
-    for states in (["run"] * 7, ["reuse"] * 14):  # a stage that is called twice stands there twice, as it ended last
+    for states in (["run"] * 9, ["reuse"] * 18):  # a stage that is called twice stands there twice, as it ended last
         source.read(build, [SAMPLES], source.Read())
         assert [run.state for run in build.done] == states
 
