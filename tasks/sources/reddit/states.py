@@ -406,7 +406,7 @@ def refreshed(row: Row, state: Record) -> Row:
     if not state:
         return row
     seen = datetime.fromisoformat(state["checked_at"]).astimezone(UTC)
-    newer: dict[str, Any] = {name: state[name] for name in ("votes", "upvote_ratio", "num_comments") if name in row}
+    newer: dict[str, Any] = {name: state.get(name) for name in ("votes", "upvote_ratio", "num_comments") if name in row}
     newer = {name: value for name, value in newer.items() if value is not None}
     if "votes" in newer:
         newer |= {"seen_at": seen, "score_age_s": int((seen - row["created"]).total_seconds())}
