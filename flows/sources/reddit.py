@@ -99,7 +99,9 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 class Read(BaseModel):
     subreddits: list[str] | None = Field(None, description="of these only; unset: those of the preset, else all")
-    preset: Literal["none", "eli5", "writing_prompts"] = Field("none", description="the rules of a published dataset")
+    preset: Literal["none", "eli5", "writing_prompts"] = Field(
+        "none", description="rules of a published dataset: eli5, writing_prompts, or none"
+    )
     min_score: int | None = Field(None, description="presets: of questions and answers; unset: eli5 2, prompts any")
     min_words: int | None = Field(None, ge=0, description="presets: of answers and stories; unset: eli5 8, prompts 30")
     first_month: str | None = Field(None, pattern=r"\d{4}-\d{2}", description="eli5: of the questions (paper: 2011-07)")

@@ -51,9 +51,8 @@ def gone_links(lines: Iterable[bytes], wanted: frozenset[str]) -> Iterator[Row]:
         if wanted and is_elsewhere(line, wanted):
             continue
         found = record_of(line)
-        if found and kind_of(found[0]) == "comment" and gone(found[0]):
-            if row := _gone_row(found[0], wanted):
-                yield row
+        if found and kind_of(found[0]) == "comment" and gone(found[0]) and (row := _gone_row(found[0], wanted)):
+            yield row
 
 
 def _gone_row(record: Row, wanted: frozenset[str]) -> Row | None:
