@@ -339,7 +339,11 @@ def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
     found = [
         {"id": state["id"], "reason": REASONS[state["state"]], "date": state["checked_at"][:10]}
         for line in _whole_lines(states)
-        if (state := _record_of(line)) and _is_fresh(state, _EVER) and state.get("state") in gone
+        if (state := _record_of(line))
+        and _is_fresh(state, _EVER)
+        and isinstance(state.get("id"), str)
+        and isinstance(state.get("state"), str)
+        and state["state"] in gone
     ]
     write_bytes(place, b"".join(json.dumps(line).encode() + b"\n" for line in found))
     return len(found)
