@@ -79,13 +79,9 @@ def _gone_row(record: Row, wanted: frozenset[str]) -> Row | None:
 @stage(REDDIT_GONE, revision=1)
 def read_gone(context: StageContext, dumps: Shard, *, subreddits: list[str]) -> Iterator[Row]:
     """Where the comments stood whose text was deleted or removed: id, thread and parent, so that their replies keep
-    their place. One that stands twice in the dump has two rows, which `grow_trees` takes as one.
+    their place. One that stands twice in the dumps has two rows, which `grow_trees` takes as one.
     """
-    seen: set[str] = set()
-    for row in gone_links(dump_lines(dumps), frozenset(subreddits)):
-        if row["gone_id"] not in seen:
-            yield row
-        seen.add(row["gone_id"])
+    yield from gone_links(dump_lines(dumps), frozenset(subreddits))
 
 
 # ---------------------------------------------------------------- trees

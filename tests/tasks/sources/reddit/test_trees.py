@@ -104,6 +104,7 @@ def test_what_was_deleted_is_no_row_but_keeps_the_place_of_its_replies(tmp_path:
         tmp_path,
         line(SUBMISSION),
         comment("a", "t3_1afw2c", body="[deleted]", author="[deleted]"),
+        comment("a", "t3_1afw2c", body="[removed]"),
         comment("b", "t1_a", body="[removed]"),
         comment("c", "t1_b"),
     )
