@@ -30,7 +30,7 @@ from operator import itemgetter
 MAIL, PHONE, HANDLE = "[mail]", "[phone]", "[handle]"
 MIN_DIGITS = 7
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU")
-MOBILE_REGIONS = ("FR", "NL", "GB", "DE", "AU", "BE", "CH", "SE", "IE", "ZA", "KR", "JP", "TR", "IN", "IL", "RO")
+MOBILE_REGIONS = ("FR", "NL", "GB", "DE", "AU", "BE", "CH", "SE", "IE", "ZA", "KR", "JP", "TR", "IN", "IL", "RO", "AT")
 ROUNDS = 8
 MOST_SURNAMES = 3
 LONGEST_URL = 1_000
@@ -326,8 +326,8 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
     It has MIN_DIGITS to 17 digits, as many opening as closing brackets, and is no date, ISBN or the like. If it is
     `announced` (a cue such as "tel" is before it), its length must be possible in `regions` (ISO 3166 codes) or for its
     country code, or it looks like 555-0187. Else `shape`, the group of _SHAPES that it matches, decides: abroad (with a
-    separator, or + and 9 digits) and national (9 to 12 digits that do not count up) need a possible length, nanp and
-    area 9 digits; bare must look like 555-0187, or be a mobile number in one piece.
+    separator or brackets, + and 9 digits, or 00 and a mobile number) and national (9 to 12 digits that do not count up)
+    need a possible length, nanp and area 9 digits; bare must look like 555-0187, or be a mobile number in one piece.
     """
     digits = _NO_DIGITS.sub("", number)
     if not MIN_DIGITS <= len(digits) <= 17 or number.count("(") != number.count(")") or _is_other(number, digits):
@@ -335,7 +335,8 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
     if announced:
         return _is_possible(_dialled(number), regions) or bool(_WITHOUT_AREA.fullmatch(number))
     if shape == "abroad":
-        written = (number.startswith(("+", "(+")) and len(digits) >= 9) or re.search(_SEP, number) is not None
+        written = (number.startswith(("+", "(+")) and len(digits) >= 9) or re.search(_SEP + r"|\)", number) is not None
+        written = written or (re.match("00[2-9]", number) and _is_of_mobile(_dialled(number), None))
         return len(digits.removeprefix("00")) <= 16 and written and _is_possible(_dialled(number), regions)
     if shape == "national":
         return 9 <= len(digits) <= 12 and not _counts_up(number) and _is_possible(number, regions)
@@ -361,13 +362,22 @@ def _is_mobile_number(digits: str) -> bool:
     """Whether these digits, of which the first is the 0 dialled within a country, are a mobile number by the plan of
     one of MOBILE_REGIONS. Not if they count up or down, as in 0123456789.
     """
-    import phonenumbers
-
     if len(digits) < 10 or digits in _ROW_OF_DIGITS:
         return False
+    return any(_is_of_mobile(digits, region) for region in MOBILE_REGIONS)
+
+
+def _is_of_mobile(number: str, region: str | None) -> bool:
+    """Whether a number is a mobile number by the plan of this region (ISO 3166 code); None: of the country that + and
+    a code name.
+    """
+    import phonenumbers
+
     mobile = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
-    parsed = (phonenumbers.parse(digits, region) for region in MOBILE_REGIONS)
-    return any(phonenumbers.number_type(number) in mobile for number in parsed)
+    try:
+        return phonenumbers.number_type(phonenumbers.parse(number, region)) in mobile
+    except phonenumbers.NumberParseException:
+        return False
 
 
 def _dialled(number: str) -> str:
