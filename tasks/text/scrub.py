@@ -336,7 +336,7 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
         return _is_possible(_dialled(number), regions) or bool(_WITHOUT_AREA.fullmatch(number))
     if shape == "abroad":
         written = (number.startswith(("+", "(+")) and len(digits) >= 9) or re.search(_SEP + r"|\)", number) is not None
-        written = written or (re.match("00[2-9]", number) and _is_of_mobile(_dialled(number), None))
+        written = written or (number[2:3] > "1" and number.startswith("00") and _is_of_mobile(_dialled(number), None))
         return len(digits.removeprefix("00")) <= 16 and written and _is_possible(_dialled(number), regions)
     if shape == "national":
         return 9 <= len(digits) <= 12 and not _counts_up(number) and _is_possible(number, regions)
