@@ -64,12 +64,13 @@ class TransferLines(TransferBars):
 
     def end(self, name: str) -> None:
         if name in self.tasks:
-            self._say(name, worth_bytes=WORTH_A_LINE_BYTES)
+            self._say(name, worth_bytes=WORTH_A_LINE_BYTES, ended=True)
         super().end(name)
 
-    def _say(self, name: str, worth_bytes: int = 0) -> None:
-        """Print e.g. `a.zst: 120.5 of 300.0 MB, 12.1 MB/s, 15 s left`, if this download moved more than `worth_bytes`
-        bytes since it began; what was there before counts as done, not as moved.
+    def _say(self, name: str, worth_bytes: int = 0, *, ended: bool = False) -> None:
+        """Print e.g. `a.zst: 120.5 of 300.0 MB (20.0 kept), 12.1 MB/s, 15 s left`, if this download moved more than
+        `worth_bytes` bytes since it began. What was kept of an earlier run counts as done, not as moved: rate and time
+        left are those of this run. No time is left of one that has `ended`, or that has all its bytes.
         """
         task = next(task for task in self.bar.tasks if task.id == self.tasks[name])
         moved = task.completed - task.fields["before"]
@@ -77,5 +78,7 @@ class TransferLines(TransferBars):
             self.last_line = time.monotonic()
             rate = moved / max(0.001, task.elapsed or 0.0)
             of_total = f" of {task.total / 1e6:,.1f}" if task.total else ""
-            left = f", {duration((task.total - task.completed) / rate)} left" if rate and task.total else ""
-            print_line(f"{name}: {task.completed / 1e6:,.1f}{of_total} MB, {rate / 1e6:,.1f} MB/s{left}")
+            kept = f" ({task.fields['before'] / 1e6:,.1f} kept)" if task.fields["before"] else ""
+            missing = 0 if ended or not task.total else max(0, task.total - task.completed)
+            left = f", {duration(max(1.0, missing / rate))} left" if missing else ""
+            print_line(f"{name}: {task.completed / 1e6:,.1f}{of_total} MB{kept}, {rate / 1e6:,.1f} MB/s{left}")

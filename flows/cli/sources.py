@@ -22,7 +22,9 @@ Source = Annotated[
 ]
 SourceSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="one setting; without further words the source shows all"),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="one setting, a list as a,b; without further words the source shows all"
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ import json
 import tomllib
 from datetime import date, time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import tomlkit
 from pydantic import BaseModel, ValidationError
@@ -25,14 +25,15 @@ def read(
     (None: no file) and `settings`. UsageError if the file cannot be read, a text is no `key=value`, or a setting is
     missing, unknown or does not fit the model.
 
-    `settings` are texts `key=value` that win over the file; a key such as `stages.x.mode` reaches into tables.
+    `settings` are texts `key=value` that win over the file; a key such as `stages.x.mode` reaches into tables. A
+    setting that is a list also takes `a,b`, or one value.
     `listing`: the command that shows all settings, by default `longform config SUBJECT`.
     """
     listing_command = listing or f"longform config {subject}"
     values = _from_file(file, listing_command) if file else {}
     listing_hint = f"`{listing_command}` shows all of them."
     for setting in settings:
-        _set(values, listing_hint, setting)
+        _set(values, listing_hint, setting, model)
     try:
         return model(
             **{name: _meaning_of_none(model, name) if value is None else value for name, value in values.items()}
@@ -58,10 +59,10 @@ def _from_file(file: Path, listing_command: str) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, date | time) else value for name, value in values.items()}
 
 
-def _set(values: dict[str, Any], listing_hint: str, setting: str) -> None:
+def _set(values: dict[str, Any], listing_hint: str, setting: str, model: type[BaseModel]) -> None:
     """Put one text `key=value` (`setting`) into the dict `values`; each dot in the key reaches into a nested dict,
     which is made if missing. UsageError if the text has another form, or if a name before a dot is that of no table.
-    `listing_hint`: the end of that message.
+    `listing_hint`: the end of that message. `model` says which settings are lists.
     """
     name, equals, text = setting.partition("=")
     if not equals or not name.strip():
@@ -72,7 +73,8 @@ def _set(values: dict[str, Any], listing_hint: str, setting: str) -> None:
         values = values.setdefault(table, {})
         if not isinstance(values, dict):
             raise UsageError(f'--set {name}: "{table}" is no table of settings.')
-    values[key] = _value(text.strip())
+    items = None if tables else _list_items(model, key)
+    values[key] = _value(text.strip()) if items is None else _listed(text.strip(), items)
 
 
 def _value(text: str) -> Any:
@@ -86,6 +88,28 @@ def _value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     return text if isinstance(value, date | time) else value
+
+
+def _list_items(model: type[BaseModel], name: str) -> Any:
+    """The type of the items of a setting that is a list, e.g. str for `list[str] | None`; None if it is none, or may
+    be something else besides, as `int | list[int]`.
+    """
+    field = model.model_fields.get(name)
+    annotation = None if field is None else field.annotation
+    kinds = [annotation] if get_origin(annotation) is list else list(get_args(annotation))
+    lists = [kind for kind in kinds if get_origin(kind) is list]
+    return get_args(lists[0])[0] if len(lists) == 1 and set(kinds) <= {lists[0], type(None)} else None
+
+
+def _listed(text: str, items: Any) -> Any:
+    """The value of a list: `a,b` and `a` are split at their commas, blanks around a value and empty ones left out; a
+    text in brackets, such as ["a, b", "c"], and `none` are read as by `_value`. `items`: the type of an item.
+    """
+    if text.startswith("[") or text in ("none", "null"):
+        return _value(text)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    unquoted = [part[1:-1] if len(part) > 1 and part[0] == part[-1] and part[0] in "\"'" else part for part in parts]
+    return unquoted if items is str else [_value(part) for part in parts]
 
 
 def _meaning_of_none(model: type[BaseModel], name: str) -> str | None:

@@ -35,6 +35,7 @@ from tasks.sources.reddit.states import (
     refresh_threads,
     write_takedowns,
 )
+from tasks.sources.reddit.trees import grow_trees, read_gone, refresh_trees
 
 STATES_FILE = "states.jsonl"
 GONE_FILE = "gone.jsonl"
@@ -112,23 +113,33 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
 
 class Read(BaseModel):
     subreddits: list[str] | None = Field(None, description="of these only; unset: those of the preset, else all")
-    preset: Literal["none", "eli5", "writing_prompts"] = Field("none", description="the rules of a published dataset")
+    preset: Literal["none", "eli5", "writing_prompts"] = Field(
+        "none", description="rules of a published dataset: eli5, writing_prompts, or none"
+    )
     min_score: int | None = Field(None, description="presets: of questions and answers; unset: eli5 2, prompts any")
     min_words: int | None = Field(None, ge=0, description="presets: of answers and stories; unset: eli5 8, prompts 30")
     first_month: str | None = Field(None, pattern=r"\d{4}-\d{2}", description="eli5: of the questions (paper: 2011-07)")
     last_month: str | None = Field(None, pattern=r"\d{4}-\d{2}", description="eli5: of the questions (paper: 2018-07)")
     tags: list[str] = Field(["WP"], description="writing_prompts: tags of titles, without their brackets")
+    trees: bool = Field(False, description="also every comment with its depth and path; threads are made from them")
     states: str | None = Field(None, description="states.jsonl of a check: newer scores, without what was deleted")
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, where no side file says it")
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
+    """Submissions and comments, and threads of direct answers, from dumps a month (RC_2024-01.zst, RS_2024-01.zst) or a
+    subreddit (askscience_comments.zst, askscience_submissions.zst), mixed as you like; with `trees` whole trees too.
+    """
     dumps, authors = open_dumps(paths, builder.digests, config.retrieved_at), Pseudonyms(builder.store.home)
     items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
+    states = States(Path(config.states), builder.digests) if config.states else None
+    if config.trees:
+        trees = grow_trees(builder, admitted, read_gone(builder, dumps, subreddits=_subreddits(config)))
+        trees = refresh_trees(builder, trees, states=states) if states else trees
+        return [admitted, trees, _selected(builder, join_reddit(builder, trees), config)]
     threads = join_reddit(builder, admitted)
-    if config.states:
-        threads = refresh_threads(builder, threads, states=States(Path(config.states), builder.digests))
+    threads = refresh_threads(builder, threads, states=states) if states else threads
     return [admitted, _selected(builder, threads, config)]
 
 

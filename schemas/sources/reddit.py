@@ -74,3 +74,36 @@ REDDIT_THREADS = table(
     key="question_id",
     parents={"post_id": ["question_id", "answers.answer_id"]},
 )
+
+REDDIT_GONE = table(
+    "reddit_gone",
+    column(
+        "gone_id", pa.string(), "reddit/t1_<id> of a comment that was deleted or removed; nothing else of it is kept"
+    ),
+    column("question_id", pa.string(), "reddit/t3_<id> of the thread it was in"),
+    column("question_hash", pa.uint64(), "xxh3 of question_id: the order of parts"),
+    column("parent_id", pa.string(), "what it replied to, reddit/t3_<id> or reddit/t1_<id>"),
+    key="gone_id",
+    cut="question_id",
+)
+
+REDDIT_TREES = table(
+    "reddit_trees",
+    *ITEMS,
+    column("root_id", pa.string(), "reddit/t3_<id> of the thread: equal to question_id"),
+    column("depth", pa.int32(), "0 the submission, 1 its direct replies; null where no way to it is known", null=True),
+    column(
+        "path",
+        pa.list_(pa.string()),
+        "ids from the root, or from the highest known ancestor, to the item itself; deleted comments and a missing one "
+        "at its beginning included",
+    ),
+    column(
+        "missing_id", pa.string(), "the ancestor that is not in these dumps, first of the path; null: none", null=True
+    ),
+    column("gone_above", pa.int32(), "how many comments of the path were deleted or removed"),
+    column("replies", pa.int32(), "direct replies to it that are rows of this table"),
+    key="post_id",
+    level=1,
+    cut="question_id",
+)

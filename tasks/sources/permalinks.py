@@ -135,7 +135,7 @@ def _of_address(text: str) -> str | None:
     if host == "openreview.net":  # forum?id=N, pdf?id=N, attachment?id=N; with noteId the reply it names
         query = parse_qs(url.query)
         return _of_id(f"openreview/{(query.get('noteId') or query.get('id') or [''])[0]}")
-    if host.endswith("semanticscholar.org"):
+    if f".{host}".endswith(".semanticscholar.org"):
         return next(filter(None, map(_of_name, path)), None)
     if host in ("aclanthology.org", "aclanthology.info", "aclweb.org"):
         names = (_ACL_ENDING.sub("", piece) for piece in path)

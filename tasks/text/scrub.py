@@ -1,11 +1,14 @@
 """Personal data that a text does not need: mail addresses, phone numbers and handles become fixed marks.
 
     Ask jo.doe@mail.test or 212-555-0187, says @jo_doe.   ->   Ask [mail] or [phone], says [handle].
+    0612345678, (0049)-151-23456789, jane#1234                ->   [phone], [phone], [handle]
     As @Jane Doe said in [her post](https://mail.test/@jane)   ->   As [handle] said in [her post](https://mail.test/@jane)
 
 Mail addresses and phone numbers go everywhere, also inside code; handles only outside of code, where `@` means other
 things, and of the targets of links, which a mark would break. With a handle that is a given name goes the surname
-behind it, where what stands around it says that it is one. What stays: addresses of example domains and of machines
+behind it, where what stands around it says that it is one. A tag (name#1234) is one unless it reads as the number of
+an issue, a page or a thing, or a year. A number in one piece without a cue is a mobile number by its country's plan
+(MOBILE_REGIONS) that is dialled with a leading 0. What stays: addresses of example domains and of machines
 (noreply, localhost, git@host:path, user@host in a URL), dates, versions, IP addresses, ISBNs, coordinates, plain long
 numbers, decorators, npm scopes, CSS rules.
 
@@ -27,11 +30,12 @@ from operator import itemgetter
 MAIL, PHONE, HANDLE = "[mail]", "[phone]", "[handle]"
 MIN_DIGITS = 7
 REGIONS = ("US", "GB", "DE", "FR", "IN", "AU")
+MOBILE_REGIONS = ("FR", "NL", "GB", "DE", "AU", "BE", "CH", "SE", "IE", "ZA", "KR", "JP", "TR", "IN", "IL", "RO", "AT")
 ROUNDS = 8
 MOST_SURNAMES = 3
 LONGEST_URL = 1_000
 SUSPECT = (  # in any case; all other texts stay
-    "[@＠]|%40|&#|u/| dot |(?:at|dot|ät|punkt)\\s{0,2}[)\\]}>]|[0-9][0-9 \u00a0\u2009()./\u2010-\u2013-]{5}"
+    "[@＠]|%40|&#|u/|#[0-9]{4}| dot |(?:at|dot|ät|punkt)\\s{0,2}[)\\]}>]|[0-9][0-9 \u00a0\u2009()./\u2010-\u2013-]{5}"
 )
 
 
@@ -219,7 +223,7 @@ _GROUP = re.compile(r"\d+")
 _NO_DIGITS = re.compile(r"\D+")
 _EXTENSION = re.compile(r" ?(?:x|ext\.?|extension) ?\d{1,6}\b")
 _SHAPES = re.compile(
-    rf"(?P<abroad>(?:\+|00) ?\(?[1-9]\d{{0,2}}\)?(?:{_SEP}?\(?\d{{1,12}}\)?){{1,7}})"
+    rf"(?P<abroad>(?:\((?:\+|00) ?[1-9]\d{{0,2}}\)|(?:\+|00) ?\(?[1-9]\d{{0,2}}\)?)(?:{_SEP}?\(?\d{{1,12}}\)?){{1,7}})"
     r"|(?P<nanp>(?:1[ .-]?)?(?:\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}(?P<sep>[.\u2010-\u2013-])\d{3}(?P=sep)\d{4}"
     r"|[2-9]\d{2} \d{3}[ .-]\d{4})(?!\d))"
     r"|(?P<area>\(0?[1-9]\d{0,3}\)(?:[ -]?\d{3,5}[ .-]\d{3,5}|(?: \d\d){4})(?!\d))"
@@ -235,7 +239,7 @@ _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|\d{1,3}(?:\.\d{1,5}){2,}\.\d{1,2
 _PAIRS = re.compile(r"0[1-9](?:\.\d\d){4}")
 _ISBN = re.compile(r"97[89][ -]?\d(?:[ -]?\d){9}|\d(?:[ -]?\d){8}[ -]?[\dXx]")
 _OTHER_CUE = re.compile(
-    r"\b(?:ISBN|ISSN|EAN|UPC|GTIN|DOI|IBAN|SSN|order|invoice|ticket|tracking|serial|version|part|model|id)\b[^\n]{0,12}\Z",
+    r"\b(?:ISBN|ISSN|EAN|UPC|GTIN|DOI|IBAN|SSN|arXiv|ZIP|order|invoice|ticket|tracking|serial|version|part|model|id)\b[^\n]{0,12}\Z",
     re.IGNORECASE,
 )
 _CUE = re.compile(
@@ -245,6 +249,14 @@ _CUE = re.compile(
     r"(?:[ .:#*=>\u2013-]|\b(?:at|on|is|no|nr|number|under)\b){0,8}\Z",
     re.IGNORECASE,
 )
+_THING = re.compile(
+    r"\b(?:lot|batch|sku|article|item|case|account|acct|key|code|hash|md5|sha-?\d{0,3}|crc|row|line|page|no|nr)"
+    r"[ .:#=]{0,3}\Z",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r" ?(?:[kmµ]?[mgl]|[mµ]?s|[kmgt]?b|bytes?|bits?|rows?|lines?|hours?|years?|°)\b", re.IGNORECASE)
+_IN_ONE_PIECE = re.compile(r"0[1-9]\d{8,10}|0[1-9]\d{0,3}-\d{5,8}|0[1-9]\d{0,3} \d{6,8}")
+_ROW_OF_DIGITS = "01234567890123 98765432109876 09876543210"
 _CALL = re.compile(r"\b(?:call|dial|ring|phone|text)(?: (?:me|us|him|her|them|at|on|now)){0,2}:? ?\Z", re.IGNORECASE)
 _GOES_ON = re.compile(r"[\w%°@^]|[.,/:\u2010-\u2013-]\d| ?[€$£%]")
 _IN_URL = re.compile(r"(?:https?://|www\.)\S*\Z")
@@ -285,7 +297,10 @@ def _end_of_phone(text: str, match: re.Match[str], floor: int, regions: Sequence
     if len(_NO_DIGITS.sub("", match[0])) < MIN_DIGITS or _is_within(text, start, before, match[0]):
         return start
     announced = bool(_CUE.search(before))
-    if not announced and (_OTHER_CUE.search(before) or (shape == "bare" and not _CALL.search(before))):
+    if not announced and (
+        _OTHER_CUE.search(before)
+        or (shape == "bare" and not _CALL.search(before) and not _is_mobile(text, match, before))
+    ):
         return start
     for end in _possible_ends(match):
         number = text[start:end]
@@ -311,8 +326,8 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
     It has MIN_DIGITS to 17 digits, as many opening as closing brackets, and is no date, ISBN or the like. If it is
     `announced` (a cue such as "tel" is before it), its length must be possible in `regions` (ISO 3166 codes) or for its
     country code, or it looks like 555-0187. Else `shape`, the group of _SHAPES that it matches, decides: abroad (with a
-    separator, or + and 9 digits) and national (9 to 12 digits that do not count up) need a possible length, nanp and
-    area 9 digits; bare must look like 555-0187.
+    separator or brackets, + and 9 digits, or 00 and a mobile number) and national (9 to 12 digits that do not count up)
+    need a possible length, nanp and area 9 digits; bare must look like 555-0187, or be a mobile number in one piece.
     """
     digits = _NO_DIGITS.sub("", number)
     if not MIN_DIGITS <= len(digits) <= 17 or number.count("(") != number.count(")") or _is_other(number, digits):
@@ -320,16 +335,57 @@ def _is_phone(shape: str, number: str, announced: bool, regions: Sequence[str]) 
     if announced:
         return _is_possible(_dialled(number), regions) or bool(_WITHOUT_AREA.fullmatch(number))
     if shape == "abroad":
-        written = (number.startswith("+") and len(digits) >= 9) or re.search(_SEP, number) is not None
+        written = (number.startswith(("+", "(+")) and len(digits) >= 9) or re.search(_SEP + r"|\)", number) is not None
+        written = written or (number[2:3] > "1" and number.startswith("00") and _is_of_mobile(_dialled(number), None))
         return len(digits.removeprefix("00")) <= 16 and written and _is_possible(_dialled(number), regions)
     if shape == "national":
         return 9 <= len(digits) <= 12 and not _counts_up(number) and _is_possible(number, regions)
+    if shape == "bare" and _IN_ONE_PIECE.fullmatch(number):
+        return _is_mobile_number(digits)
     return len(digits) >= 9 if shape in ("nanp", "area") else bool(_WITHOUT_AREA.fullmatch(number))
 
 
+def _is_mobile(text: str, match: re.Match[str], before: str) -> bool:
+    """Whether a number without a cue, in one or two pieces, is a mobile number: 0612345678, 06-12345678. One that is
+    named as that of a thing, or counts a unit, is none. `before`: the text before it.
+    """
+    number = match[0]
+    return bool(
+        _IN_ONE_PIECE.fullmatch(number)
+        and not _THING.search(before)
+        and not _UNIT.match(text, match.end())
+        and _is_mobile_number(_NO_DIGITS.sub("", number))
+    )
+
+
+def _is_mobile_number(digits: str) -> bool:
+    """Whether these digits, of which the first is the 0 dialled within a country, are a mobile number by the plan of
+    one of MOBILE_REGIONS. Not if they count up or down, as in 0123456789.
+    """
+    if len(digits) < 10 or digits in _ROW_OF_DIGITS:
+        return False
+    return any(_is_of_mobile(digits, region) for region in MOBILE_REGIONS)
+
+
+def _is_of_mobile(number: str, region: str | None) -> bool:
+    """Whether a number is a mobile number by the plan of this region (ISO 3166 code); None: of the country that + and
+    a code name.
+    """
+    import phonenumbers
+
+    mobile = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
+    try:
+        return phonenumbers.number_type(phonenumbers.parse(number, region)) in mobile
+    except phonenumbers.NumberParseException:
+        return False
+
+
 def _dialled(number: str) -> str:
-    """The number as dialled from abroad: + in place of 00 at its beginning, and no "(0)"."""
-    return re.sub(r"\A00 ?(?=[1-9])", "+", number).replace("(0)", "")
+    """The number as dialled from abroad: + in place of 00 at its beginning, no brackets around the country's code, and
+    no "(0)".
+    """
+    opened = re.sub(r"\A\((\+|00)( ?[1-9]\d{0,2})\)", r"\1\2", number)
+    return re.sub(r"\A00 ?(?=[1-9])", "+", opened).replace("(0)", "")
 
 
 def _is_within(text: str, start: int, before: str, number: str) -> bool:
@@ -415,6 +471,27 @@ _AFTER_NAME = re.compile(
 )
 _CITATION_KEY = re.compile(r"[^\W\d_]+(?:19|20)\d\d[a-z]?")
 _REDDITOR = re.compile(r"(?<![\w/.:])/?u/(?P<name>[A-Za-z0-9_-]{3,20})(?![\w/-])")
+_TAG = re.compile(
+    r"(?<![\w/#.@＠:&?=\\-])@?(?P<name>[^\W\d_]\w{1,31}(?:\.\w{1,31}){0,2})#(?P<digits>[0-9]{4})(?![\w#/-]|\.\d)"
+)
+_FILE_ENDING = re.compile(r"\.(?:html?|md|php|rst|txt|py|js|ts|pdf|aspx?|jsp|org|com|net|io|json|xml|cs|java|go|rs)\Z")
+_ISSUE_CUE = re.compile(
+    r"\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|see(?: also)?|refs?|references?|issues?|bugs?|pull requests?|prs?"
+    r"|patch|dup(?:licate)?s?(?: of)?|commits?|tickets?"
+    r"|(?:tracked|reported|merged|introduced|filed|landed|discussed|fixed) (?:in|as|at|by)"
+    r"|regression (?:in|from)|upstream|github|gitlab)[ :(\[]{1,3}\Z",
+    re.IGNORECASE,
+)
+_THINGS = """
+anchor answer apt article batch bay book bug build case ch change changeset channel chapter cl class clas color
+colour comment commit course cpp csharp cve day diff dot draft edition en ep episode eq equation exercise fig figure
+footnote fork fsharp game gate gh gl group hash header id image invoice iso issue item jira job kb lesson level line
+list lot lvl model mr no note nr num number op order page part patch pep phase pg pin point post pr problem project
+pull question quest ref release repo repository request rev revision rfc room round row rule sample season sec
+section sequence serial server set sharp slide slot song stage step story table tag task team test thread ticket
+tier tip top topic track type unit upstream url ver version vol volume week year
+"""
+_COUNTED = frozenset(_THINGS.split())
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*$", re.MULTILINE)
 _TICKS = re.compile(r"`+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
@@ -457,17 +534,35 @@ _OPENERS = frozenset(_BEGIN_SENTENCES.split())
 
 
 def _handles(text: str) -> Iterator[Span]:
-    """(start, end, mark) of handles (@name, @Name Surname, u/name) outside of code and of the targets of links, in
-    order.
+    """(start, end, mark) of handles (@name, @Name Surname, u/name, name#1234) outside of code and of the targets of
+    links, in order.
     """
-    if "@" not in text and "u/" not in text:
+    if "@" not in text and "u/" not in text and "#" not in text:
         return
-    found = [(match.start(), _end_of_name(match), HANDLE) for match in _HANDLE.finditer(text) if _is_handle(match)]
+    found = (
+        [(match.start(), match.end(), HANDLE) for match in _TAG.finditer(text) if _is_tag(match)] if "#" in text else []
+    )
+    tagged = {start for start, _, _ in found}
+    handles = (match for match in _HANDLE.finditer(text) if match.start() not in tagged and _is_handle(match))
+    found += [(match.start(), _end_of_name(match), HANDLE) for match in handles]
     if "u/" in text:
         found += [(match.start(), match.end(), HANDLE) for match in _REDDITOR.finditer(text)]
     if found:
         code = code_spans(text)
         yield from (span for span in _apart(found) if not _inside(span[0], code) and not _is_in_link(text, span[0]))
+
+
+def _is_tag(match: re.Match[str]) -> bool:
+    """Whether a match is the tag of a person (name#1234): its name is no kind of thing that is counted, no file, and
+    what is before it does not speak of issues or places.
+    """
+    text, start, name = match.string, match.start(), match["name"].lower()
+    return not (
+        name.rstrip("s") in _COUNTED
+        or _FILE_ENDING.search(name)
+        or _ISSUE_CUE.search(text, max(0, start - 32), start)
+        or (name.isalpha() and re.fullmatch(r"19[5-9]\d|20[0-4]\d", match["digits"]))
+    )
 
 
 def _is_handle(match: re.Match[str]) -> bool:

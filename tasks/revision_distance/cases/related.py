@@ -48,7 +48,7 @@ NAMES_ITSELF = "names its own paper"
 # ---------------------------------------------------------------- paragraphs
 
 
-@stage(RELATED, revision=1, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
+@stage(RELATED, revision=2, at_most=AtMost(rows=lambda of: of.bytes))  # a paragraph is a byte of its file or more
 def related_paragraphs(context: StageContext, papers: Rows) -> Iterator[Row | Rejected]:
     """A row of RELATED for each paragraph of a paper whose section has the role `related_work`.
 
@@ -92,7 +92,7 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
 # ---------------------------------------------------------------- cases
 
 
-@stage(HARD, revision=3, at_most=AtMost(rows=lambda of: of["related"]))
+@stage(HARD, revision=4, at_most=AtMost(rows=lambda of: of["related"]))
 def find_cited(
     context: StageContext,
     related: AllRows,

@@ -32,6 +32,7 @@ BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = MAX_BLOCK_BYTES = 64 << 20
 ZSTD_WINDOW_LOG = 31
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+WIDE_MARKS = {"UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-16": (b"\xff\xfe", b"\xfe\xff")}
 _SIZE = struct.Struct("<I")
 _PLACE = struct.Struct("<II")
 
@@ -52,13 +53,27 @@ def read_lines(piece: Shard, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterato
 
     A line of more than `max_line_bytes` bytes (which should be no less than BLOCK_BYTES) is cut to its first
     `max_line_bytes`. A byte order mark at the file's beginning is left out. SourceError if a packed file is damaged or
-    truncated, or packed by its name only, or if the file unpacks to far more than text does or is nearly nothing but
-    line feeds. A piece that is a byte range is read as it is, not unpacked.
+    truncated, or packed by its name only, if the file unpacks to far more than text does or is nearly nothing but line
+    feeds, or if its byte order mark is that of UTF-16 or UTF-32. A piece that is a byte range is read as it is, not
+    unpacked.
     """
     lines = _lines(piece, max_line_bytes)
     if piece.start == 0:
-        yield from (line.removeprefix(BYTE_ORDER_MARK) for line in islice(lines, 1))
+        for line in islice(lines, 1):
+            _refuse_wide(line, piece.source.path)
+            yield line.removeprefix(BYTE_ORDER_MARK)
     yield from lines
+
+
+def _refuse_wide(start: bytes, path: str) -> None:
+    """SourceError if a file that begins with these bytes is UTF-16 or UTF-32 by its byte order mark: none of its lines
+    could be read.
+    """
+    kind = next((name for name, marks in WIDE_MARKS.items() if start.startswith(marks)), None)
+    if kind:
+        raise SourceError(
+            f"{path} is {kind} by its first bytes: write it as UTF-8, e.g. with `iconv -f {kind} -t UTF-8`."
+        )
 
 
 def _lines(piece: Shard, max_line_bytes: int) -> Iterator[bytes]:

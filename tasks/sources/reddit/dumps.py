@@ -367,7 +367,7 @@ def _comment(
     thread = bare_id(record.get("link_id"), "t3_") or (bare_id(parent_id, "t3_") if answers else None)
     if thread is None:
         return _defect(post_id, "missing or ill-formed link_id")
-    parent = _parent(parent_id, thread)
+    parent = parent_of(parent_id, thread)
     if parent is None:
         return _defect(post_id, "missing or ill-formed parent_id")
     if not isinstance(text, str):
@@ -426,7 +426,7 @@ def _flag(record: Record, name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _parent(value: Any, thread: str) -> str | None:
+def parent_of(value: Any, thread: str) -> str | None:
     """The id of what a comment replies to, reddit/t3_<id> or reddit/t1_<id>, from its `parent_id`; None if that is
     ill-formed. Without prefix it is the id of the submission if equal to `thread`, the submission's id without prefix,
     else of a comment; null means the submission.

@@ -33,7 +33,7 @@ PROMPT_SUBREDDITS = ["WritingPrompts"]
 _ELI5_TAG = re.compile(r"^\s*[\[({]?\s*eli[5f]\b\s*[\])}]?\s*[:;,.\-–—]*\s*", re.IGNORECASE)
 _TITLE_TAG = re.compile(r"^\s*[\[({]\s*([A-Za-z]{2,3})\s*[\])}]\s*[:\-–—]*\s*")
 _REMOVED = "Your submission has been removed"
-_NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(text), md5(text), title, created"
+NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(text), md5(text), title, created"
 
 
 # ---------------------------------------------------------------- the join
@@ -51,7 +51,7 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
         scratch,
         ITEMS,
         same="kind, number",
-        keep_order=_NEWEST,
+        keep_order=NEWEST,
         kind="submission",
         leave_out=_left_out,
         masks=lambda items: {

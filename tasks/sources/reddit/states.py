@@ -339,7 +339,11 @@ def write_takedowns(states: Path, place: Path, *, also_missing: bool) -> int:
     found = [
         {"id": state["id"], "reason": REASONS[state["state"]], "date": state["checked_at"][:10]}
         for line in _whole_lines(states)
-        if (state := _record_of(line)) and _is_fresh(state, _EVER) and state.get("state") in gone
+        if (state := _record_of(line))
+        and _is_fresh(state, _EVER)
+        and isinstance(state.get("id"), str)
+        and isinstance(state.get("state"), str)
+        and state["state"] in gone
     ]
     write_bytes(place, b"".join(json.dumps(line).encode() + b"\n" for line in found))
     return len(found)
@@ -406,7 +410,7 @@ def refreshed(row: Row, state: Record) -> Row:
     if not state:
         return row
     seen = datetime.fromisoformat(state["checked_at"]).astimezone(UTC)
-    newer: dict[str, Any] = {name: state[name] for name in ("votes", "upvote_ratio", "num_comments") if name in row}
+    newer: dict[str, Any] = {name: state.get(name) for name in ("votes", "upvote_ratio", "num_comments") if name in row}
     newer = {name: value for name, value in newer.items() if value is not None}
     if "votes" in newer:
         newer |= {"seen_at": seen, "score_age_s": int((seen - row["created"]).total_seconds())}

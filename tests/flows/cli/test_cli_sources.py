@@ -30,6 +30,7 @@ from flows.builds.fetching import (
     settings_of,
 )
 from flows.builds.transfers import TransferLines
+from flows.config import configuration
 from flows.sources import SOURCES, Terms, url
 from flows.sources.stackexchange import ITEM, archive_of
 from longform.artifacts.rows import REJECTED
@@ -353,6 +354,70 @@ def test_progress_without_a_terminal_is_a_few_lines(capsys: pytest.CaptureFixtur
     lines.advance("large\x1b[2J", 20_000_000)
     lines.end("large\x1b[2J")
     said = capsys.readouterr().err
-    assert said.startswith("large\\u001b[2J: 30.0 of 40.0 MB, ")
-    assert said.endswith(" left\n")
+    assert said.startswith("large\\u001b[2J: 30.0 of 40.0 MB (10.0 kept), ")
+    assert said.endswith(" MB/s\n")
     lines.end("never begun")
+
+
+@pytest.mark.parametrize("done", [0, 200_000_000, 280_000_000])
+def test_the_time_left_of_a_resumed_download_comes_from_the_rate_of_this_run(
+    done: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 MB, of which `done` are there: after 5 s and 10 MB more, 2 MB/s; at the end nothing is left to say."""
+    now = [1_000.0]
+    lines = TransferLines()
+    monkeypatch.setattr(lines.bar, "get_time", lambda: now[0])
+    lines.begin("a", 300_000_000, done)
+    now[0] += 5
+    lines.last_line = -1_000.0
+    lines.advance("a", 10_000_000)
+    said = capsys.readouterr().err
+    left = {0: "2 min left", 200_000_000: "45 s left", 280_000_000: "5 s left"}[done]
+    kept = f" ({done / 1e6:.1f} kept)" if done else ""
+    assert said == f"a: {(done + 10_000_000) / 1e6:.1f} of 300.0 MB{kept}, 2.0 MB/s, {left}\n"
+    now[0] += 10
+    lines.advance("a", 300_000_000 - done - 10_000_001)
+    capsys.readouterr()
+    lines.last_line = -1_000.0
+    lines.advance("a", 0)
+    assert "1 s left" in capsys.readouterr().err
+    lines.advance("a", 1)
+    lines.end("a")
+    assert " left" not in capsys.readouterr().err
+
+
+class Lists(BaseModel):
+    names: list[str] | None = None
+    years: list[int] = []
+    shards: int | list[int] | None = None
+    title: str = ""
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("names=explainlikeimfive,askscience", ["explainlikeimfive", "askscience"]),
+        ("names=explainlikeimfive", ["explainlikeimfive"]),
+        ("names= a , b ,", ["a", "b"]),
+        ("names=2023,1e5,true", ["2023", "1e5", "true"]),
+        ('names="a","b"', ["a", "b"]),
+        ('names=["a, b", "c"]', ["a, b", "c"]),
+        ("names=[]", []),
+        ("names=none", None),
+        ("years=2023", [2023]),
+        ("years=2023,2024", [2023, 2024]),
+        ("years=[2023, 2024]", [2023, 2024]),
+        ("shards=1", 1),
+        ("shards=[1, 2]", [1, 2]),
+        ("title=one, two", "one, two"),
+    ],
+)
+def test_lists_are_set_with_commas_or_as_json(setting: str, value: Any) -> None:
+    config = configuration.read("toy", Lists, None, [setting])
+    assert getattr(config, setting.partition("=")[0]) == value
+
+
+def test_a_list_that_does_not_fit_is_named() -> None:
+    with pytest.raises(UsageError, match="years"):
+        configuration.read("toy", Lists, None, ["years=2023,soon"])
+    assert config_of("reddit", "read", ["subreddits=explainlikeimfive"]).subreddits == ["explainlikeimfive"]

@@ -143,6 +143,7 @@ LINKS = {
     "https://openreview.net/pdf?id=Ab-_9": "openreview/Ab-_9",
     "https://openreview.net/forum?id=Ab&noteId=Cd": "openreview/Cd",
     "https://api.semanticscholar.org/CorpusID:13756489": "s2/13756489",
+    "https://notsemanticscholar.org/CorpusID:13756489": "web/notsemanticscholar.org/CorpusID:13756489",
     "CorpusID:13756489": "s2/13756489",
     "s2/13756489": "s2/13756489",
     "https://aclanthology.org/2020.acl-main.1/": "acl/2020.acl-main.1",

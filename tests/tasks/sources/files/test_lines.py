@@ -154,3 +154,14 @@ def test_what_cannot_be_a_source_is_an_error(tmp_path: Path) -> None:
             open_files([path], group="g", endings=(".jsonl",), digest=sha256_of)
     with pytest.raises(UsageError, match="No file was named"):
         open_files([], group="g", endings=(".jsonl",), digest=sha256_of)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
+@pytest.mark.parametrize("ending", [".jsonl", ".gz"])
+def test_a_file_of_wide_characters_is_named_instead_of_read_as_nothing(
+    tmp_path: Path, encoding: str, ending: str
+) -> None:
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(PACK[ending](("\ufeff" * encoding.endswith("be") + '{"n": 1}\n{"n": 2}\n').encode(encoding)))
+    with pytest.raises(SourceError, match=f"is UTF-{encoding[4:6]} by its first bytes"):
+        list(read_lines(pieces(path)[0]))

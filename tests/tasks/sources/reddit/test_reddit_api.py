@@ -328,7 +328,13 @@ def test_what_is_gone_becomes_takedowns(tmp_path: Path) -> None:
         {"id": f"reddit/t1_{own}", "state": state, "checked_at": NOW}
         for own, state in (("a", "present"), ("b", "deleted"), ("c", "removed"), ("d", "missing"))
     ]
-    (tmp_path / "s").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    odd: list[dict[str, Any]] = [
+        {"state": "deleted", "checked_at": NOW},
+        {"id": 7, "state": "deleted", "checked_at": NOW},
+        {"id": "reddit/t1_e", "state": ["deleted"], "checked_at": NOW},
+        {"id": "reddit/t1_f", "state": "deleted"},
+    ]
+    (tmp_path / "s").write_text("".join(json.dumps(line) + "\n" for line in [*lines, *odd]))
     assert write_takedowns(tmp_path / "s", tmp_path / "t", also_missing=False) == 2
     assert [json.loads(line) for line in (tmp_path / "t").read_text().splitlines()] == [
         {"id": "reddit/t1_b", "reason": "deleted on Reddit", "date": "2026-11-21"},
