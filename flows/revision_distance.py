@@ -19,6 +19,7 @@ from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
+from flows.sources import papers as own_papers
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -124,7 +125,12 @@ class RevisionDistanceConfig(ModelSettings):
     papers: str | list[str] = Field(
         str(SAMPLES / "acl_ocl"), description="papers, for the hard task: folders or files of `papers_source`"
     )
-    papers_source: Literal["acl_ocl", "s2orc"] = Field("acl_ocl", description="what `papers` are")
+    papers_source: Literal["acl_ocl", "s2orc", "files"] = Field(
+        "acl_ocl", description="what `papers` are; files: PDFs and TEI of your own, e.g. fetched from OpenReview"
+    )
+    metadata: str | list[str] = Field(
+        [], description="for papers_source = files: cited papers, as .jsonl of your own, of OpenReview or of S2"
+    )
     structure: str | list[str] = Field(
         str(SAMPLES / "structure.jsonl"), description="pairs of texts that differ in order only (table 5): .jsonl"
     )
@@ -344,6 +350,9 @@ def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, R
     if config.papers_source == "s2orc":
         files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at) if paths else {}
         return s2orc.papers_and_metadata(builder, files.get("papers", []), files.get("metadata", []))
+    if config.papers_source == "files":
+        known = own_papers.metadata(builder, listed(config.metadata), config.retrieved_at)
+        return own_papers.gathered(builder, paths, own_papers.Read()), known
     reading = acl_ocl.Read(retrieved_at=config.retrieved_at)
     tables, texts = acl_ocl.opened(builder, paths, reading) if paths else ([], [])
     return acl_ocl.papers(builder, texts), acl_ocl.metadata(builder, tables)

@@ -16,6 +16,7 @@ from longform.settings import home as home_of
 app = typer.Typer()
 
 SHOWN_FILES = 20
+SHORT_NAMES = {"iclr": "openreview"}  # whose setting venue is ICLR by default
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="see `longform sources`", autocompletion=completion.sources)
@@ -70,6 +71,7 @@ def fetch_source(
     base_url: Annotated[
         str | None, typer.Option("--base-url", metavar="URL", help="a mirror, or a test server")
     ] = None,
+    pdfs: Annotated[bool, typer.Option("--pdfs", help="openreview: the PDFs too, as --set pdfs=true")] = False,
     accept: Annotated[bool, typer.Option("--accept-terms", help="you have read the terms it names, and agree")] = False,
     home: Home = None,
     as_json: Json = False,
@@ -77,9 +79,10 @@ def fetch_source(
     """Fetch files of a source: whole, checked, going on where they stopped; what is there is not fetched again."""
     from flows.builds import fetching
 
+    source = SHORT_NAMES.get(source, source)
     if not what:
         return _print_usage(source, "fetch", as_json)
-    all_settings = [*(settings or []), *([f"base_url={base_url}"] if base_url else [])]
+    all_settings = [*(settings or []), *([f"base_url={base_url}"] if base_url else []), *(["pdfs=true"] * pdfs)]
     config = fetching.config_of(source, "fetch", all_settings)
     fetching.check_terms(source, accept, _command_with_terms(source, what, all_settings, to, home))
     folder = (to or home_of(home) / "sources" / source).absolute()

@@ -34,18 +34,28 @@ def add_takedowns(
     from longform.artifacts import takedowns as listed
 
     root = home_of(home)
-    requested = effects.wanted(records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
+    requested = effects.wanted(root, records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
     new, listed_before = listed.add(root, requested)
     ids = [record for record, _, _ in requested]
     holders = effects.holders(root, ids)
+    forgotten = effects.forget_parsed(root, ids)
     if not as_json:
         _say_listed(new, listed_before)
         _say_held(holders)
     purged = effects.purge_responses(root, ids)
     if as_json:
         added = {"added": [asdict(entry) for entry in new], "known": [asdict(entry) for entry in listed_before]}
-        return print_json({**added, "versions": [effects.described(entry) for entry in holders], "purged": purged})
+        return print_json(
+            {
+                **added,
+                "versions": [effects.described(entry) for entry in holders],
+                "purged": purged,
+                "parsed": forgotten,
+            }
+        )
     print(f"{purged:,} stored responses that were made from them were purged; what was paid stays in the ledger.")
+    if forgotten:
+        print(f"{forgotten:,} results of PDF parsers were deleted.")
     print("The next build leaves them out. Dumps, and the parts read from them, still hold them: docs/data-policy.md.")
 
 

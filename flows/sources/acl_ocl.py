@@ -18,6 +18,7 @@ from tasks.sources.files.hub import HUB, fetch_hub
 from tasks.sources.files.inputs import files_in, open_files
 from tasks.sources.papers import duplicates
 from tasks.sources.papers.acl_ocl import ENDINGS, GROUP, read_acl_metadata, read_acl_papers
+from tasks.sources.papers.paper_ids import PAPER_GROUPS
 
 FILES_A_BUNDLE = 200
 TABLE = "acl-publication-info*.parquet"
@@ -101,9 +102,9 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Sour
 
 def metadata(builder: Builder, tables: list[Source]) -> Rows:
     """The rows of the tables of publications, without papers that are taken down."""
-    return admit(builder, admit_metadata, read_acl_metadata(builder, tables), [GROUP])
+    return admit(builder, admit_metadata, read_acl_metadata(builder, tables), PAPER_GROUPS)
 
 
 def papers(builder: Builder, texts: list[Source]) -> Rows:
     """The papers of the JSON files with their texts, without papers that are taken down."""
-    return admit(builder, admit_papers, read_acl_papers(builder, texts), [GROUP])
+    return admit(builder, admit_papers, read_acl_papers(builder, texts), PAPER_GROUPS)

@@ -27,6 +27,7 @@ from tasks.sources.openreview.openreview_api import (
 from tasks.sources.openreview.openreview_pdfs import fetch_pdfs, papers
 from tasks.sources.openreview.submissions import GROUP, REPLIES, Replies, read_submissions
 from tasks.sources.papers import duplicates
+from tasks.sources.papers.paper_ids import PAPER_GROUPS
 
 TERMS = Terms(
     what="submissions to ICLR from 2018 on: titles, abstracts, authors, decisions, ratings, reviews, PDFs",
@@ -93,5 +94,5 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     if not notes:
         raise UsageError("Only replies were named: name the files of submissions too.")
     replies = Replies({source.path: source.sha256 for source in reply_files})
-    submissions = admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), [GROUP])
+    submissions = admit(builder, admit_submissions, read_submissions(builder, notes, replies=replies), PAPER_GROUPS)
     return [submissions, duplicates.find_duplicates_of(builder, submissions)]

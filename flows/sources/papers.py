@@ -12,18 +12,21 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.settings import grobid_url
-from tasks.sources.admission import admit, admit_papers
+from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
+from tasks.sources.files.inputs import open_files
 from tasks.sources.papers import duplicates, pdf, tei
 from tasks.sources.papers import grobid as server
-from tasks.sources.papers.origin import GROUPS
-from tasks.sources.papers.papers import split_paragraphs
+from tasks.sources.papers.metadata import ENDINGS, read_metadata
+from tasks.sources.papers.paper_ids import PAPER_GROUPS
+from tasks.sources.papers.papers import gather_papers, split_paragraphs
 
 TERMS = Terms(
     what="papers of your own: TEI documents that GROBID wrote, and PDFs",
     licence="each paper's own, where its TEI names it, else the one given in the setting licence",
     attribution="authors and title, with the DOI where there is one",
 )
+METADATA = "metadata"
 
 DEFECTS = (
     Defect(
@@ -73,9 +76,32 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
         )
     found = [tei.read_tei(builder, documents)] if documents else []
     found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
-    admitted = [admit(builder, admit_papers, papers, GROUPS) for papers in found]
+    admitted = [admit(builder, admit_papers, papers, PAPER_GROUPS) for papers in found]
     tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
     return [*tables, duplicates.find_duplicates_of(builder, *admitted)]
+
+
+def gathered(builder: Builder, paths: list[Path], config: Read) -> Rows:
+    """The papers of these files, folders and archives as one table, without those that are taken down: each once, from
+    its TEI where that is there, else from its PDF. An empty table if there is no such file.
+    """
+    documents = _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE) if paths else []
+    prints = _opened(builder, paths, config, pdf.ENDINGS, pdf.FILES_PER_BUNDLE) if paths else []
+    parser = parser_of(config) if prints else pdf.Pdfium()
+    read = tei.read_tei(builder, documents), pdf.read_pdfs(builder, prints, parser=parser)
+    return admit(builder, admit_papers, gather_papers(builder, *read), PAPER_GROUPS)
+
+
+def metadata(builder: Builder, paths: list[Path], retrieved_at: str | None) -> Rows:
+    """The metadata of papers in these .jsonl files, without those that are taken down; an empty table if there is no
+    file. `retrieved_at`: when files were fetched of which no side file says it.
+    """
+    found = (
+        open_files(paths, group=METADATA, endings=ENDINGS, digest=builder.digests, retrieved_at=retrieved_at)
+        if paths
+        else []
+    )
+    return admit(builder, admit_metadata, read_metadata(builder, found), PAPER_GROUPS)
 
 
 def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:

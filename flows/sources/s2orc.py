@@ -13,9 +13,9 @@ from longform.net.download import Downloader, Progress
 from longform.settings import s2_api_key
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.papers import duplicates
+from tasks.sources.papers.paper_ids import PAPER_GROUPS
 from tasks.sources.papers.papers import resolve_citations, split_paragraphs
 from tasks.sources.s2orc import s2_api
-from tasks.sources.s2orc.s2_records import GROUP
 from tasks.sources.s2orc.s2_releases import (
     merge_metadata,
     newest_papers,
@@ -92,6 +92,6 @@ def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[S
     """(the newest record of each paper, with values of the metadata where those are better; the metadata of papers),
     both without papers that are taken down.
     """
-    merged = admit(builder, admit_metadata, merge_metadata(builder, read_s2_metadata(builder, metadata)), [GROUP])
+    merged = admit(builder, admit_metadata, merge_metadata(builder, read_s2_metadata(builder, metadata)), PAPER_GROUPS)
     records = read_s2orc(builder, papers)
-    return admit(builder, admit_papers, newest_papers(builder, records, records, merged), [GROUP]), merged
+    return admit(builder, admit_papers, newest_papers(builder, records, records, merged), PAPER_GROUPS), merged

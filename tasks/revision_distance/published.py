@@ -32,7 +32,8 @@ _DRAFTS = """
         x.distance, x.weighted, x.not_placed, x.not_applied, x.edits, x.revised, x.reproduces,
         s.rouge1, s.rouge2, s."rougeL", s.bertscore, s.bertscore_left_out, r.gpt_score, g.score AS source_score,
         j.experts_better, j.experts,
-        c.licence, c.url, c.source_id, c.venue, c.note_id, c.decision, c.file, d.writer, c.reference_by, d.model, d.response,
+        c.licence, c.url, c.source_id, c.venue, c.note_id, c.decision, c.file,
+        d.writer, c.reference_by, d.model, d.response,
         e.model AS editor, e.response AS editor_response,
         CASE WHEN r.gpt_score IS NOT NULL THEN r.model END AS rater,
         d.task AS split

@@ -2,7 +2,8 @@
 
 There is one stage per table. Each yields the table's rows without those whose key is among `takedowns`, and a Rejected
 (`filtered`, "taken down") for each row left out. `takedowns` are the ids of the groups in the input (`taken_down`), so
-that a takedown in another group changes no stage. A record is removed by its own id; what belongs to it (the answers
+that a takedown in another group changes no stage. A record is removed by its own id, a paper by any of its ids, its
+file's name or an author (tasks.sources.papers.paper_ids); what belongs to it (the answers
 to a question, the paragraphs of a paper) stays without its parent, and the stage that joins the two reports that.
 """
 
@@ -26,6 +27,7 @@ from schemas.sources.papers import METADATA, PAPERS
 from schemas.sources.preferences import COMPARISONS, COMPLETIONS
 from schemas.sources.reddit import ITEMS
 from schemas.sources.stackexchange import POSTS
+from tasks.sources.papers.paper_ids import is_listed
 from tasks.sources.permalinks import ids_with_former
 
 REASON = "taken down"
@@ -78,6 +80,17 @@ def _admit(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
         yield from without_listed(batch.cast(schema), takedowns, [key])
 
 
+def _admit_papers(rows: Rows, takedowns: list[str], schema: pa.Schema) -> Admitted:
+    """As `_admit`, for tables of papers: a row is left out if one of `takedowns` is any of its paper's ids, the name of
+    its file, or one of its authors (tasks.sources.papers.paper_ids).
+    """
+    key = schema.metadata[b"key"].decode()
+    for batch in rows.batches():
+        hit = is_listed(batch, takedowns)
+        yield batch.cast(schema).filter(pc.invert(hit))
+        yield from (Rejected(name, "filtered", REASON) for name in batch.column(key).filter(hit).to_pylist())
+
+
 @stage(POSTS, revision=1, at_most=AtMost(keeps=True))
 def admit_posts(context: StageContext, posts: Rows, *, takedowns: list[str]) -> Admitted:
     """Stack Exchange posts that are not taken down, and a Rejected for each other one. Answers to a removed question
@@ -92,22 +105,22 @@ def admit_items(context: StageContext, items: Rows, *, takedowns: list[str]) -> 
     yield from _admit(items, takedowns, ITEMS)
 
 
-@stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
+@stage(PAPERS, revision=2, at_most=AtMost(keeps=True))
 def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -> Admitted:
     """Papers of any source, with their texts, that are not taken down, and a Rejected for each other one."""
-    yield from _admit(papers, takedowns, PAPERS)
+    yield from _admit_papers(papers, takedowns, PAPERS)
 
 
-@stage(METADATA, revision=1, at_most=AtMost(keeps=True))
+@stage(METADATA, revision=2, at_most=AtMost(keeps=True))
 def admit_metadata(context: StageContext, metadata: Rows, *, takedowns: list[str]) -> Admitted:
     """Metadata (title, abstract and the like) of papers that are not taken down, and a Rejected for each other one."""
-    yield from _admit(metadata, takedowns, METADATA)
+    yield from _admit_papers(metadata, takedowns, METADATA)
 
 
-@stage(SUBMISSIONS, revision=1, at_most=AtMost(keeps=True))
+@stage(SUBMISSIONS, revision=2, at_most=AtMost(keeps=True))
 def admit_submissions(context: StageContext, submissions: Rows, *, takedowns: list[str]) -> Admitted:
     """Submissions to conferences that are not taken down, and a Rejected for each other one."""
-    yield from _admit(submissions, takedowns, SUBMISSIONS)
+    yield from _admit_papers(submissions, takedowns, SUBMISSIONS)
 
 
 @stage(PASSAGES, revision=1, at_most=AtMost(keeps=True))

@@ -10,8 +10,9 @@ from longform.addresses import page_of
 from longform.errors import UsageError
 
 FORMS = (
-    "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1), or "
-    "the address of a Stack Exchange post, a Reddit submission or comment, an OpenReview forum, an ACL Anthology page, "
+    "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1, "
+    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, author/<name or id>), or the address of "
+    "a Stack Exchange post, a Reddit submission or comment, an OpenReview forum, an ACL Anthology page, arXiv, DOI, "
     "or CorpusID:<number>; of any other page its address with https://, and of other pages of those sites "
     "web/<address without https://>"
 )
@@ -21,6 +22,19 @@ _BASE36 = re.compile(r"[0-9a-z]{1,13}")
 _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+")
 _ACL_ENDING = re.compile(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z")
+_DOI = re.compile(r"10\.[0-9]{4,9}/\S{1,300}")
+_DOI_NAME = re.compile(
+    r"(?:doi:\s?|doi/|(?:https?://)?(?:www\.|dx\.)?doi\.org/)?(10\.[0-9]{4,9}/\S{1,300})", re.IGNORECASE
+)
+_ARXIV = re.compile(r"[0-9]{4}\.[0-9]{4,5}|[a-z-]+(?:\.[A-Z]{2})?/[0-9]{7}")
+_ARXIV_NAME = re.compile(
+    r"(?:arxiv:\s?|arxiv/|(?:https?://)?(?:[a-z]+\.)*arxiv\.org/(?:abs|pdf|html|format|e-print)/)"
+    rf"({_ARXIV.pattern})(?:v[0-9]+)?(?:\.pdf)?/?",
+    re.IGNORECASE,
+)
+_ARXIV_DOI = re.compile(r"10\.48550/arxiv\.(.+)", re.IGNORECASE)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LABEL = re.compile(r"[^\x00-\x1f]{1,255}")
 _PRINTABLE = re.compile(r"[!-~]{1,400}")
 _SITES = re.compile(
     r"(?:.+\.)?(?:(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps|reddit)\.com|mathoverflow\.net"
@@ -32,6 +46,11 @@ _UPSTREAM = {
     "openreview": _NOTE,
     "acl": _ACL,
     "file": re.compile(r"[0-9a-f]{16}"),
+    "doi": _DOI,
+    "arxiv": _ARXIV,
+    "sha256": _SHA256,
+    "filename": _LABEL,
+    "author": _LABEL,
     "msmarco": re.compile(r"[pq][0-9]+"),
     "expertqa": re.compile(r"[0-9a-f]{20}"),
     **dict.fromkeys(("webgpt", "wildchat", "ultrafeedback", "commitpackft"), _PRINTABLE),
@@ -60,7 +79,7 @@ def record_of(text: str) -> str:
     post, a Reddit link that redirects.
     """
     name = text.strip()
-    found = _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
+    found = _of_paper(name) or _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
     if found is None:
         raise UsageError(f'"{text}" names no record: give {FORMS}.')
     return found
@@ -94,6 +113,25 @@ def _of_page(text: str) -> str | None:
     """
     page = page_of(text)
     return None if page is None or _SITES.fullmatch(re.split(r"[/?:]", page, maxsplit=2)[1]) else page
+
+
+def _of_paper(text: str) -> str | None:
+    """The id of a paper, file or author for a DOI, an arXiv id, their addresses, a SHA-256, filename/<name> and
+    author/<name>; None for any other text. What arXiv has a DOI for is arxiv/<id>.
+    """
+    group, _, rest = text.partition("/")
+    if group == "filename":
+        return text if _LABEL.fullmatch(rest) else None
+    if group == "author":
+        return f"author/{' '.join(rest.lower().split())}" if _LABEL.fullmatch(rest) and rest.split() else None
+    if match := _SHA256.fullmatch(text.lower().removeprefix("sha256/").removeprefix("sha256:")):
+        return f"sha256/{match[0]}"
+    if match := _ARXIV_NAME.fullmatch(text):
+        return f"arxiv/{match[1]}"
+    if match := _DOI_NAME.fullmatch(text):
+        preprint = _ARXIV_DOI.fullmatch(match[1])
+        return f"arxiv/{re.sub(r'v[0-9]+$', '', preprint[1])}" if preprint else f"doi/{match[1].lower()}"
+    return None
 
 
 def _of_id(text: str) -> str | None:
@@ -130,6 +168,8 @@ def _of_address(text: str) -> str | None:
     if url.scheme not in ("http", "https") or not _HOST.fullmatch(host):
         return None
     path = [unquote(piece) for piece in url.path.split("/") if piece]
+    if host in ("doi.org", "dx.doi.org", "arxiv.org", "export.arxiv.org"):
+        return _of_paper(f"https://{host}/{'/'.join(path)}")
     if host == "redd.it" or host == "reddit.com" or host.endswith(".reddit.com"):
         return _of_reddit(host, path, text)
     if host == "openreview.net":  # forum?id=N, pdf?id=N, attachment?id=N; with noteId the reply it names

@@ -18,7 +18,9 @@ from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
-from tasks.sources.permalinks import ids_of_address, ids_with_former, record_of
+from tasks.sources.papers import parsed
+from tasks.sources.papers.paper_ids import all_ids, ids_named
+from tasks.sources.permalinks import ids_of_address, ids_with_former
 
 FIELDS = {"id", "date", "reason"}
 
@@ -39,17 +41,19 @@ class Holder:
         return f"longform withdraw {self.dataset}@{self.version}"
 
 
-def wanted(records: list[str], file: Path | None, reason: str | None, day: str) -> list[tuple[str, str, str]]:
+def wanted(
+    home: Path, records: list[str], file: Path | None, reason: str | None, day: str
+) -> list[tuple[str, str, str]]:
     """(id, date, reason) of each record to take down, from the command line (`records`: ids or addresses) and from the
-    JSON lines of `file`.
+    JSON lines of `file`. After the ids that a text names stand the other ids of the same papers, as the rows of `home`
+    say.
 
     `reason` and `day` (YYYY-MM-DD) hold for records that do not state their own. UsageError without a record, for a
     text that names none, for a record without a reason, and for an invalid file.
     """
-    found = [(record_of(text), day, reason or "") for text in records]
-    found += [
-        (record_of(line["id"]), line.get("date", day), line.get("reason") or reason or "") for line in _lines(file)
-    ]
+    named = [(text, day, reason or "") for text in records]
+    named += [(line["id"], line.get("date", day), line.get("reason") or reason or "") for line in _lines(file)]
+    found = [(name, when, why) for text, when, why in named for name in all_ids(home, ids_named(home, text))]
     if not found:
         raise UsageError("Name what is taken down: an id, an address, or --file with one JSON object a line.")
     if any(not why.strip() for _, _, why in found):
@@ -123,6 +127,12 @@ def purge_responses(home: Path, ids: Collection[str]) -> int:
             f"The takedown is written down, but stored responses were not purged: {error} "
             "Then run the same command again."
         ) from None
+
+
+def forget_parsed(home: Path, ids: Collection[str]) -> int:
+    """Delete what parsers made of the PDFs among these ids (sha256/…, file/…), and return how many results it were."""
+    parts = (name.partition("/") for name in ids)
+    return parsed.forget(home, [rest for group, _, rest in parts if group in ("sha256", "file")])
 
 
 def described(holder: Holder) -> dict[str, Any]:

@@ -102,8 +102,8 @@ def draw_candidates(
 def candidate(case: Mapping[str, Any]) -> Row:
     """The row of CANDIDATES for a case of any task.
 
-    Its `source_id` is the id of the record that the case was made from; the other columns are those of the case, and null where its
-    table has none.
+    Its `source_id` is the id of the record that the case was made from; the other columns are those of the case,
+    and null where its table has none.
     """
     source_id = case[SOURCE_ID[case["task"]]]
     return {name: source_id if name == "source_id" else case.get(name) for name in CANDIDATES.names}

@@ -45,6 +45,7 @@ GROUP = "openreview"
 SITE = "https://openreview.net"
 REPLIES = ".replies.jsonl"
 BATCH_ROWS = 1_000
+WRAPPING = {"value", "readers", "nonreaders"}
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _YEAR = re.compile(r"/((?:19|20)[0-9]{2})/")
@@ -73,11 +74,11 @@ UNKNOWN = Decision("unknown", None, None)
 
 
 def value(content: Any, name: str) -> Any:
-    """The field `name` of a note's content; if it is {"value": x} or {"value": x, "readers": ...}, as API v2 writes
-    it, x. Any other object is returned whole. None if the field is missing or `content` is no object.
+    """The field `name` of a note's content; if it is {"value": x}, perhaps with who may read it (WRAPPING), as API v2
+    writes it, x. Any other object is returned whole. None if the field is missing or `content` is no object.
     """
     found = content.get(name) if isinstance(content, dict) else None
-    if isinstance(found, dict) and "value" in found and (len(found) == 1 or found.keys() == {"value", "readers"}):
+    if isinstance(found, dict) and "value" in found and found.keys() <= WRAPPING:
         return found["value"]
     return found
 
@@ -124,9 +125,11 @@ def year_of(note: Note) -> int | None:
 
 
 def direct_replies(note: Note) -> list[Note]:
-    """The direct replies to a submission that its note carries along; empty if it carries none."""
+    """The replies to a submission that its note carries along: the direct ones, else all (`details` of the API); empty
+    if it carries none.
+    """
     details = note.get("details")
-    values = details.get("directReplies") if isinstance(details, dict) else None
+    values = (details.get("directReplies") or details.get("replies")) if isinstance(details, dict) else None
     return [reply for reply in values if isinstance(reply, dict)] if isinstance(values, list) else []
 
 

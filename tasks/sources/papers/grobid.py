@@ -40,6 +40,7 @@ from longform.net.wire import Dropped, Wire
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import tei
+from tasks.sources.papers.paper_ids import taken_down_files
 from tasks.sources.papers.parsed import Parsed, Result, sha256_of_pdf
 from tasks.sources.papers.pdf import check
 
@@ -229,6 +230,7 @@ class _Asking:
     def __init__(self, server: Grobid, home: Path) -> None:
         self.server, self.locks = server, home / "locks"
         self.results = Parsed(home, {**server.identity(), "service": SERVICE, "form": FORM})
+        self.taken_down = taken_down_files(home)
         self.stopped = threading.Event()
         self.connections = Wire(user_agent())
 
@@ -263,21 +265,21 @@ class _Asking:
 
     def _new(self, pdf: str, content: bytes) -> Result:
         """The server's answer for a PDF, or its refusal, after it was kept. A page that is no TEI at all, as a proxy
-        may give, is not kept.
+        may give, is not kept, nor is what a PDF says that is taken down.
         """
         try:
             result = Result(self.tei(content))
         except UnreadableError as error:
             slow = self.server.seconds if error.reason == TOO_SLOW else None
             result = Result(b"", error.reason, error.detail, slow)
-        if result.reason or b"TEI" in result.content[:TEI_WITHIN]:
+        if pdf[:16] not in self.taken_down and (result.reason or b"TEI" in result.content[:TEI_WITHIN]):
             self.results.put(pdf, result)
         return result
 
     def tei(self, content: bytes) -> bytes:
-        """The TEI of a PDF, as bytes, from the server. Waits and tries again for `patience_seconds` while the server is busy (429, 503),
-        up to LOST_TRIES times in all if the connection fails (also 502, 504), and once more after a failure in
-        ONCE_MORE. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
+        """The TEI of a PDF, as bytes, from the server. Waits and tries again for `patience_seconds` while the server is
+        busy (429, 503), up to LOST_TRIES times in all if the connection fails (also 502, 504), and once more after a
+        failure in ONCE_MORE. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
         SourceError if the server answers as no GROBID does.
         """
         tries = lost = 0

@@ -26,7 +26,6 @@ from tasks.sources.files.bundles import Member
 from tasks.sources.files.inputs import moment, text_or_none
 
 FILES, NOTES = "file", "openreview"
-GROUPS = (FILES, NOTES)
 LONGEST_NAME = 255
 LONGEST_TEXT = 20_000
 MOST_AUTHORS = 10_000

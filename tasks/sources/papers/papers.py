@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import dropwhile, takewhile
+from itertools import chain, dropwhile, takewhile
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
-from longform.engine.stage import StageContext, stage
-from schemas.sources.papers import CITED, PARAGRAPHS
+from longform.engine.stage import AtMost, StageContext, stage
+from schemas.sources.papers import CITED, PAPERS, PARAGRAPHS
 from tasks.sources.s2orc.s2_releases import Known, database
 from tasks.text.headings import INTRODUCTION, RELATED_WORK
 
@@ -98,6 +98,20 @@ def split_paragraphs(context: StageContext, papers: Rows) -> Iterator[pa.RecordB
                 yield Rejected(paper["paper_id"], "filtered", "no paragraphs")
         if found:
             yield pa.RecordBatch.from_pylist(found, schema=PARAGRAPHS)
+
+
+@stage(PAPERS, revision=1, at_most=AtMost(rows=lambda of: of["documents"] + of["prints"]))
+def gather_papers(context: StageContext, documents: AllRows, prints: AllRows) -> Iterator[pa.RecordBatch | Rejected]:
+    """The papers read from TEI (`documents`) and from PDFs (`prints`) as one table, in which each id is once: a paper
+    of which both are there is the one of the TEI. A Rejected for each other row of that id.
+    """
+    seen: set[str] = set()
+    for batch in chain(documents.batches(size=PAPERS_AT_ONCE), prints.batches(size=PAPERS_AT_ONCE)):
+        ids = batch["paper_id"].to_pylist()
+        first = [not (name in seen or seen.add(name)) for name in ids]  # type: ignore[func-returns-value]
+        yield batch.filter(pa.array(first, pa.bool_()))
+        repeated = (name for name, new in zip(ids, first, strict=True) if not new)
+        yield from (Rejected(name, "filtered", "the same paper from another file") for name in repeated)
 
 
 @stage(CITED, revision=1)

@@ -159,8 +159,11 @@ def garbage(home: Path) -> list[tuple[Path, int]]:
 
 
 def forget(home: Path, pdfs: Collection[str]) -> int:
-    """Delete all results of the PDFs with these SHA-256, and return how many there were."""
-    found = [path for pdf in set(pdfs) for path in (home / FOLDER / pdf[:2]).glob(f"{pdf}.*.gz")]
+    """Delete all results of the PDFs whose SHA-256 begin with one of these texts of 16 hex digits or more, and return
+    how many there were.
+    """
+    starts = {pdf for pdf in pdfs if re.fullmatch("[0-9a-f]{16,64}", pdf)}
+    found = {path for start in starts for path in (home / FOLDER / start[:2]).glob(f"{start}*.gz")}
     for path in found:
         path.unlink(missing_ok=True)
     return len(found)

@@ -340,6 +340,15 @@ def test_a_limit_that_ends_soon_is_waited_for_as_its_body_says(one, two, http, s
     assert 120 - passed < slept[0] <= 121  # a second more than is left of it
 
 
+def test_a_bad_gateway_s_page_and_a_limit_that_says_nothing_are_waited_for(one, two, http, slept, tmp_path):
+    two.notes = [v2(2024, "a", 1)]
+    two.faults = [(502, b"<html>bad gateway</html>", {}), (429, b"", {}), (429, b"{}", {"Retry-After": "3"})]
+    fetch(http, ["2024"], tmp_path, config(one, two), Quiet())
+    assert ids(tmp_path / "2024-submissions.jsonl") == ["a"]
+    assert len(slept) >= 3
+    assert any(3 <= seconds < 10 for seconds in slept)
+
+
 def test_a_limit_that_ends_late_says_when_and_keeps_what_came(one, two, http, slept, tmp_path):
     one.notes = [v1(2021, "a", 1)]
     one.faults = [limited(3_600)]

@@ -93,7 +93,10 @@ def test_a_side_file_in_an_archive_counts(tmp_path: Path, ending: str, side_firs
     place = tmp_path / f"pdfs{ending}"
     pack(place, held[1::-1] + held[2:] if side_first else held)
     rows, _ = read(tmp_path, place)
-    assert sorted(row["paper_id"][:11] for row in rows) == ["file/" + hashlib.sha256(PDF + b" b").hexdigest()[:6], "openreview/"]
+    assert sorted(row["paper_id"][:11] for row in rows) == [
+        "file/" + hashlib.sha256(PDF + b" b").hexdigest()[:6],
+        "openreview/",
+    ]
     assert {row["file"] for row in rows} == {"a.pdf", "b.pdf"}
 
 

@@ -63,7 +63,9 @@ def read(folder: Path, home: Path, server: Server, **options: Any) -> tuple[int,
     return found.count, [reason for part in found.parts or () for reason in part.rejected]
 
 
-def typed(folder: Path, home: Path, server: Server, concurrency: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def typed(
+    folder: Path, home: Path, server: Server, concurrency: int
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """`longform read papers`, as a process group of its own."""
     settings = [f"grobid={server.url}", f"concurrency={concurrency}"]
     words = [word for setting in settings for word in ("--set", setting)]
