@@ -45,7 +45,8 @@ def steps(page: str) -> list[str]:
 
 
 def plain(line: str) -> str:
-    return re.sub(r"\s+", " ", line).strip()
+    """The line with single blanks, and any date as DATE."""
+    return re.sub(r"\d{4}-\d\d-\d\d", "DATE", re.sub(r"\s+", " ", line).strip())
 
 
 @dataclass
