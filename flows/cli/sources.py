@@ -16,6 +16,7 @@ from longform.settings import home as home_of
 app = typer.Typer()
 
 SHOWN_FILES = 20
+CONFERENCES = {"iclr": "openreview"}  # name -> the source that fetches it by default
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="see `longform sources`", autocompletion=completion.sources)
@@ -58,6 +59,7 @@ def fetch_source(
     base_url: Annotated[
         str | None, typer.Option("--base-url", metavar="URL", help="a mirror, or a test server")
     ] = None,
+    pdfs: Annotated[bool, typer.Option("--pdfs", help="of conferences: as --set pdfs=true")] = False,
     accept: Annotated[bool, typer.Option("--accept-terms", help="you have read the terms it names, and agree")] = False,
     home: Home = None,
     as_json: Json = False,
@@ -65,9 +67,14 @@ def fetch_source(
     """Fetch files of a source: whole, checked, going on where they stopped; what is there is not fetched again."""
     from flows.builds import fetching
 
+    source = CONFERENCES.get(source, source)
     if not what:
         return _print_usage(source, "fetch", as_json)
-    all_settings = [*(settings or []), *([f"base_url={base_url}"] if base_url else [])]
+    all_settings = [
+        *(settings or []),
+        *([f"base_url={base_url}"] if base_url else []),
+        *(["pdfs=true"] if pdfs else []),
+    ]
     config = fetching.config_of(source, "fetch", all_settings)
     fetching.check_terms(source, accept, _command_with_terms(source, what, all_settings, to, home))
     folder = (to or home_of(home) / "sources" / source).absolute()
@@ -97,6 +104,7 @@ def read_source(
     from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
 
+    source = CONFERENCES.get(source, source)
     if not paths:
         return _print_usage(source, "read", as_json)
     config, root = fetching.config_of(source, "read", settings or []), home_of(home)

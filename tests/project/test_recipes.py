@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.builds import fetching
+from flows.cli.sources import CONFERENCES
 
 pytestmark = pytest.mark.check
 
@@ -167,7 +168,7 @@ def test_the_settings_and_links_of_a_page_exist(path: Path) -> None:
         if line.startswith(("longform fetch", "longform read")):
             _, act, source, *words = shlex.split(line)
             settings = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-            fetching.config_of(source, "fetch" if act == "fetch" else "read", settings)
+            fetching.config_of(CONFERENCES.get(source, source), "fetch" if act == "fetch" else "read", settings)
     for target in re.findall(r"\]\(([^)#]+)\)", page):
         assert (path.parent / target).exists(), target
     for language, block in BLOCK.findall(page):
