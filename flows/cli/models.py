@@ -141,7 +141,7 @@ def standin(
 ) -> None:
     """Serve the offline model as an OpenAI-compatible API that fails on request: to rehearse a build."""
     if context.invoked_subcommand:
-        return
+        return _refuse_options(context)
     from flows.registry import offline_rules
     from longform.standin.faults import FAULTS, read_script, shares_of
     from longform.standin.server import Settings, run
@@ -165,6 +165,14 @@ def standin(
         rules=offline_rules(),
     )
     run(chosen, host, port)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """UsageError if an option was given before the sub-command, where it would say nothing."""
+    given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    if given:
+        option, command = given[0].replace("_", "-"), f"longform standin {context.invoked_subcommand}"
+        raise UsageError(f"--{option} is of the stand-in for models: put options behind `{command}`.")
 
 
 @standins.command("sources")

@@ -16,7 +16,7 @@ from longform.settings import home as home_of
 app = typer.Typer()
 
 SHOWN_FILES = 20
-SHORT_NAMES = {"iclr": "openreview"}  # whose setting venue is ICLR by default
+CONFERENCES = {"iclr": "openreview"}  # name -> the source that fetches it by default
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="see `longform sources`", autocompletion=completion.sources)
@@ -79,7 +79,7 @@ def fetch_source(
     """Fetch files of a source: whole, checked, going on where they stopped; what is there is not fetched again."""
     from flows.builds import fetching
 
-    source = SHORT_NAMES.get(source, source)
+    source = CONFERENCES.get(source, source)
     if not what:
         return _print_usage(source, "fetch", as_json)
     all_settings = [*(settings or []), *([f"base_url={base_url}"] if base_url else []), *(["pdfs=true"] * pdfs)]
@@ -113,6 +113,7 @@ def read_source(
     from longform.engine.thread_tasks import Threads
     from tasks.sources.files.inputs import links_in
 
+    source = CONFERENCES.get(source, source)
     if not paths:
         return _print_usage(source, "read", as_json)
     config, root = fetching.config_of(source, "read", settings or []), home_of(home)

@@ -6,7 +6,10 @@ import hashlib
 import io
 import json
 import re
+import signal
 import socket
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,6 +28,7 @@ from lxml import etree
 from flows.sources import openreview, stackexchange
 from longform.errors import UsageError
 from longform.net.download import Downloader
+from longform.standin.sources.faults import FAULTS
 from longform.standin.sources.papers import read_paper
 from longform.standin.sources.pdf import pdf_of
 from longform.standin.sources.server import Server, serve
@@ -433,3 +437,47 @@ def test_the_lines_that_are_printed_name_every_source(server: Server) -> None:
     lines = get(server, "/").text
     for prefix in ("openreview", "openreview-v1", "grobid", "s2", "reddit", "stackexchange", "papers"):
         assert f"{server.url}/{prefix}" in lines
+
+
+def command(*words: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("longform")), "standin", *words]
+
+
+def test_the_command_prints_its_lines_and_ends_when_it_is_told() -> None:
+    with subprocess.Popen(command("sources", "--port", "0"), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        url = process.stdout.readline().split()[2]
+        assert requests.get(f"{url}/grobid/api/isalive", timeout=60).text == "true"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert f"GROBID_URL={url}/grobid" in process.stdout.read()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sources", "--fault", "nonsense=1"], 'There is no fault "nonsense"'),
+        (["sources", "--folder", "/proc/self/fd"], "has none of the folders"),
+        (["--port", "1", "sources"], "--port is of the stand-in for models"),
+    ],
+)
+def test_mistakes_of_the_command_are_said_in_a_sentence(words: list[str], said: str) -> None:
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_faults_are_listed_and_are_on_their_page() -> None:
+    listed = subprocess.run(command("sources", "--faults"), capture_output=True, text=True, timeout=60).stdout
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert names == list(FAULTS)
+    page = (paths.ROOT / "docs" / "standin.md").read_text()
+    assert all(f"`{name}`" in page.partition("## Sources")[2] for name in names)
+
+
+def test_the_python_of_the_page_runs_in_a_checkout() -> None:
+    page = (paths.ROOT / "docs" / "standin.md").read_text().partition("## Sources")[2]
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.endswith("/grobid {}\n"), done.stderr

@@ -46,7 +46,7 @@ from schemas.replies import Corruption
 __all__ = ["standin"]
 
 ROOT = paths.ROOT
-DOCS = (ROOT / "docs" / "standin.md").read_text()
+DOCS = (ROOT / "docs" / "standin.md").read_text().partition("## Sources")[0]
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 CHAT = "/v1/chat/completions"
 QUESTION = "How long does an opened keg of beer keep?\n\nI poured half of it on Friday."
