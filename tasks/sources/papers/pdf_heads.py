@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.sources.papers.pdf_layout import Body, Line
+from tasks.sources.papers.pdf_layout import LARGER, Body, Line
 from tasks.text.headings import is_noise, plain, role_of, split_number
 
 MAX_CHARS, MAX_WORDS, MAX_LINES = 180, 26, 3
@@ -29,6 +29,8 @@ _QUOTES = '"”’)]'
 _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"[=<>{}|\\~^]|\w\(|\$\w|::|^[R>+#]+\s|\w_\w")
 _TABLE_OF_CONTENTS = re.compile(r"(?:\. ?){4,}|…{2,}|\.{4,}")
+_SENTENCES = re.compile(r"[a-z]{3}[)\]]?[.!?] [A-Z][a-z]* ")
+_DATE = re.compile(r".{0,10}\b(?:19|20)\d\d\b.{0,12}")
 _ENDS_IN_PAGE = re.compile(r"\s\d{1,3}$")
 CAPTION = re.compile(
     r"(?:figure|fig\.|table|tab\.|algorithm|listing|scheme|box|plate|supplementary (?:figure|table))\s*[A-Z]?\d+[\d.]*\s*"
@@ -41,14 +43,14 @@ _STATEMENT = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"(?:(?:section|chapter|appendix|§)\s*)?(\d{1,2}(?:\.\d{1,2}){0,3}|[IVX]{1,5}|[A-Z](?:\.\d{1,2}){0,3})"
+    r"(?:(?:section|chapter|appendix(?=\s+[A-Z]\b)|§)\s*)?(\d{1,2}(?:\.\d{1,2}){0,3}|[IVX]{1,5}|[A-Z](?:\.\d{1,2}){0,3})"
     r"(?P<mark>[.):|]*)(?P<space>\s+)(?=\S)",
     re.IGNORECASE,
 )
 _ROMAN = re.compile(r"(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3})")
 REFERENCES = re.compile(r"references?(?: and notes| cited)?|bibliography|literature cited|works cited|literature")
 APPENDIX = re.compile(r"(?:appendi(?:x|ces)|supplement).*")
-ABSTRACT = re.compile(r"abstract|summary")
+ABSTRACT = re.compile(r"(?:abstract|summary)(?:$|[.:—–-])")
 _KNOWN = re.compile(
     r"abstract|summary|introduction|background|preliminaries|(?:materials? and |patients and )?methods?(?: and materials?)?"
     r"|methodology|(?:our )?approach|models?|data|datasets?|experiments?|experimental (?:set-?up|results|settings?)"
@@ -76,7 +78,7 @@ class _Block:
     """One to three lines that may be a head. `number`: (series, levels), e.g. ("1", (2, 1)), ("I", (2,)), ("A", (1, 2))
     for 2.1, II and A.2; None without. `look`: font, size and whether it is in capitals. `apart`: whether white space, a
     new column or page is above it; `follows`: the line of running text below it, None if there is none before the next
-    page but one.
+    page but one; `text_below`: whether the very next line is text; `stacked`: whether another block is directly below.
     """
 
     start: int
@@ -91,6 +93,7 @@ class _Block:
     apart: bool
     ends_before: bool
     follows: Line | None
+    text_below: bool
     stacked: bool = False
 
     @property
@@ -114,7 +117,7 @@ def heads_of(lines: Sequence[Line], body: Body, bookmarks: Sequence[tuple[str, i
     blocks = _blocks(lines, body)
     numbered = _numbered(blocks)
     chosen = {block.start: block for block in numbered}
-    chosen |= {block.start: block for block in _unnumbered(blocks, numbered, body)}
+    chosen |= {block.start: block for block in _unnumbered(blocks, numbered, lines, body)}
     marked = _marked(blocks, lines, body, bookmarks)
     if marked is not None:
         chosen = {start: block for start, block in chosen.items() if _beside(block, marked)}
@@ -192,7 +195,7 @@ def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | 
         return None
     printed, rest, number = split_head(text)
     name = plain(rest)
-    if not _may_be_head(rest, number is not None, is_known(name)):
+    if not _may_be_head(rest, number is not None, is_known(name) or body.large(first)) or _runs_in(lines, end, body):
         return None
     follows = _following(lines, end, body)
     if follows is not None and _goes_on_below(follows):
@@ -201,8 +204,8 @@ def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | 
     apart, ends = _apart(lines, start, body), _ends_before(lines, start, body)
     if not ends and not (apart and (number is not None or body.styled(first))):
         return None
-    styled, distinct = body.styled(first), body.distinct(first)
-    return _Block(start, end, rest, printed, name, number, look, styled, distinct, apart, ends, follows)
+    styled, distinct, below = body.styled(first), body.distinct(first), _text_below(lines, end, body)
+    return _Block(start, end, rest, printed, name, number, look, styled, distinct, apart, ends, follows, below)
 
 
 def _is_short(text: str) -> bool:
@@ -211,16 +214,30 @@ def _is_short(text: str) -> bool:
     return len(text) <= MAX_CHARS and len(text.split()) <= MAX_WORDS and letters >= 3 and letters > 0.45 * len(text)
 
 
+def _runs_in(lines: Sequence[Line], end: int, body: Body) -> bool:
+    """Whether what ends before the line at `end` fills its line to the right end, and goes on in the body's text at the
+    body's distance: a head that begins a paragraph, or bold words in it.
+    """
+    if end >= len(lines):
+        return False
+    before, line = lines[end - 1], lines[end]
+    close = 0 < before.top - line.top < 1.1 * body.leading * before.rows and line.page == before.page
+    return close and abs(before.right - line.right) < 2 and abs(before.size - line.size) < LARGER
+
+
 def _may_be_head(text: str, numbered: bool, known: bool) -> bool:
     """Whether a text, without its number, has the form of a head: it begins with a capital or, after a number, with a
-    digit or letter; does not end as a sentence does; is no caption and no code.
+    digit or letter; does not end as a sentence does, or hold the end of one; is no caption and no code. `known`: a
+    usual head or in large print.
     """
+    if _SENTENCES.search(text) or (_DATE.fullmatch(text) and not numbered):
+        return False
     if CAPTION.match(text) or is_noise(text) or _TABLE_OF_CONTENTS.search(text) or _FRONT.fullmatch(plain(text)):
         return False
     if text[-1] in ",;" or (text[-1] in ".:" and not known and not (numbered and len(text) < 60)):
         return False
     first = text.lstrip("“\"'‘(")[:1]
-    if not numbered and (not first.isupper() or _STATEMENT.fullmatch(text)):
+    if not numbered and (not first.isupper() or (_STATEMENT.fullmatch(text) and not known)):
         return False
     return known or not (_CODE.search(text) and not numbered)
 
@@ -238,6 +255,15 @@ def _following(lines: Sequence[Line], start: int, body: Body) -> Line | None:
         if abs(line.size - body.size) < 0.6 and len(line.text) >= 20 and not CAPTION.match(line.text):
             return line
     return None
+
+
+def _text_below(lines: Sequence[Line], end: int, body: Body) -> bool:
+    """Whether the next line is one of text: of the body's size at least, mostly letters, no caption."""
+    if end >= len(lines):
+        return False
+    line = lines[end]
+    letters = sum(map(str.isalpha, line.text))
+    return not body.small(line) and letters >= max(15, 0.6 * len(line.text)) and not CAPTION.match(line.text)
 
 
 def _goes_on_below(line: Line) -> bool:
@@ -326,7 +352,8 @@ def _numbered(blocks: Sequence[_Block]) -> list[_Block]:
     and lettered ones below Roman ones or after the rest (appendices) that look like others of them.
     """
     best = max((_chain([b for b in blocks if _series(b) == series]) for series in "1I"), key=_weighed)
-    if len(best) < MIN_CHAIN and not any(block.known for block in best):
+    out = sum(block.distinct or block.capitals for block in best)
+    if not any(block.known for block in best) and (len(best) < MIN_CHAIN or out < 0.7 * len(best)):
         return []
     best = _of_one_look(best)
     letters = [b for b in blocks if _series(b) == "A" or (_series(b) == "I" and _series(best[0]) == "I")] if best else []
@@ -446,32 +473,55 @@ def _as_letter(block: _Block) -> int:
 # ---------------------------------------------------------------- heads without numbers
 
 
-def _unnumbered(blocks: Sequence[_Block], numbered: Sequence[_Block], body: Body) -> list[_Block]:
+def _unnumbered(
+    blocks: Sequence[_Block], numbered: Sequence[_Block], lines: Sequence[Line], body: Body
+) -> list[_Block]:
     """The blocks without numbers that are heads. In a paper with numbered ones: usual heads, and those that look like a
     numbered one. In one without: also all in a style that looks like that of heads (`_head_looks`).
     """
-    own = [block for block in blocks if block.number is None and (block.apart or block.known)]
+    front = _front(blocks, lines, body)
+    own = [b for b in blocks if b.number is None and (b.known or (b.apart and b.start >= front and _is_led(b)))]
     looks = {block.look[:2] for block in numbered if block.distinct}
     sized = {block.look[1] for block in numbered if block.styled}
     if len(numbered) < MIN_CHAIN:
-        looks |= _head_looks(own, body)
+        looks |= _head_looks(own)
     return [block for block in own if _is_usual(block, looks, sized) or (block.look[:2] in looks and block.distinct)]
+
+
+def _is_led(block: _Block) -> bool:
+    """Whether text or another head is directly below."""
+    return block.text_below or block.stacked
+
+
+def _front(blocks: Sequence[_Block], lines: Sequence[Line], body: Body) -> int:
+    """The index of the line where heads that are not usual ones may begin: below the abstract's first line on the first
+    two pages; without it below title, authors and date, directly above the first three long lines of text.
+    """
+    for position, line in enumerate(lines):
+        if line.page > 1:
+            break
+        if ABSTRACT.match(plain(line.text)):
+            return position
+    text = [abs(line.size - body.size) < LARGER and len(line.text) >= 40 for line in lines]
+    first = next((n for n in range(len(lines) - 2) if all(text[n : n + 3])), 0)
+    above = next((block.start for block in blocks if block.end == first and block.styled), first)
+    largest = max((line.size for line in lines[: first + 1] if line.page == 0), default=0.0)
+    return above if lines and lines[above].size < largest else first
 
 
 def _is_usual(block: _Block, looks: set[tuple[str, float]], sizes: set[float]) -> bool:
     """Whether a block is a usual head that stands out, or stands on its own in capitals or as one of the last heads."""
     out = block.styled or block.look[:2] in looks or block.capitals or (block.distinct and block.apart)
-    return block.known and block.ends_before and (out or (block.apart and bool(REFERENCES.fullmatch(block.name))))
+    return block.known and (block.ends_before or block.apart) and (out or (block.apart and bool(REFERENCES.fullmatch(block.name))))
 
 
-def _head_looks(blocks: Sequence[_Block], body: Body) -> set[tuple[str, float]]:
+def _head_looks(blocks: Sequence[_Block]) -> set[tuple[str, float]]:
     """The styles that look like those of heads: larger or bold, or, if a usual head is in it, distinct otherwise; with
     two blocks or a usual head, most of which have text below them.
     """
     groups = defaultdict[tuple[str, float], list[_Block]](list)
     for block in blocks:
-        if block.start > 2:
-            groups[block.look[:2]].append(block)
+        groups[block.look[:2]].append(block)
     return {look for look, group in groups.items() if _is_head_look(group)}
 
 

@@ -27,7 +27,7 @@ _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf_lines);
-    `page` counts from 0; `font` is the name of the font of its first letters.
+    `page` counts from 0; `font` is the name of the font of its last character.
     """
 
     text: str
@@ -68,8 +68,9 @@ def _rows(lines: list[Line]) -> list[Line]:
         if found and _goes_on(found[-1], line):
             before = found.pop()
             space = " " if line.left - before.right > 0.15 * before.size else ""
+            end, bold = line.right, before.bold and line.bold
             line = replace(_larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left)
-            line = replace(line, top=before.top, right=max(before.right, line.right))
+            line = replace(line, top=before.top, right=max(before.right, end), bold=bold)
         found.append(line)
     return found
 

@@ -3,7 +3,7 @@
 Run as a script, it reads a line of JSON for each PDF, {"path": ..., "pages": ..., "seconds": ...}, and answers with
 one: {"pages": [[line, ...], ...], "outline": [[title, page], ...]}, or {"fault": phrase, "detail": text}. A line is
 [text, size, bold, left, right, top, font], in points; `top` is that of its first character, `size` the larger font size
-of its first and its middle one, `font` the name of the font of the middle one. The outline are the bookmarks.
+of its first and its middle one, `font` the name of the font of the last one. The outline are the bookmarks.
 PDFium writes U+FFFE for the hyphen of a word broken at a line's end and goes on, so a line may be several printed
 ones. The script imports nothing of this project.
 """
@@ -159,8 +159,8 @@ class _Measure:
         left, top = self.box.left, self.box.top
         self.raw.FPDFText_GetLooseCharBox(self.page, last, self.box)
         size = max(self.size(first), self.size(middle))
-        font, bold = self.font(middle)
-        bold = bold and self.font(first)[1] and self.font(last)[1]
+        font, bold = self.font(last)
+        bold = bold and self.font(first)[1] and self.font(middle)[1]
         return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1), font
 
     def size(self, index: int) -> float:

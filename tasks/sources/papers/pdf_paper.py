@@ -29,7 +29,7 @@ SHORT_TEXT_CHARS = 4_000
 
 _QUOTES, _ENDS = '"”’)', frozenset(".!?:")
 _WORD = re.compile(r"[^\W\d_]{3}")
-_ABSTRACT = re.compile(r"(?:abstract|summary)\b[\s.:—–-]*", re.IGNORECASE)
+_ABSTRACT = re.compile(r"(?:A(?:bstract|BSTRACT|\sBSTRACT)|S(?:ummary|UMMARY))(?:[\s.:—–-]+(?=[A-Z“\"(])|[\s.:—–-]*$)")
 _KEYWORDS = re.compile(r"(?:key ?words?(?: and phrases)?|index terms|ccs concepts)\b", re.IGNORECASE)
 _ENTRY = re.compile(r"\[[\w+-]{1,12}\]|\(?\d{1,3}[.)]\s+\D|\d{1,3}\s+[A-Z]")
 
@@ -126,7 +126,8 @@ class _Layout:
         is Introduction or Related work, else at the first line, as it does if no head follows the abstract. The title
         is looked for on the first page, above the abstract, else above the first head.
         """
-        begins = next((p for p, line in enumerate(lines) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
+        stop = next((h.start for h in heads if role_of(h.text)), len(lines))
+        begins = next((p for p, line in enumerate(lines[:stop]) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
         first = next((h.start for h in heads if (begins is None or h.start > begins) and not _is_abstract(h)), None)
         front = [line for line in lines[: begins or first or 30] if line.page == 0]
         self.title, below = title_of(front, self.words)
