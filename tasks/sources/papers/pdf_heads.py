@@ -182,7 +182,9 @@ def _end(lines: Sequence[Line], start: int, body: Body) -> int:
 
 def _same(before: Line, line: Line, body: Body) -> bool:
     """Whether a line looks like the one before and is close below it, without a number of its own."""
-    alike = line.font == before.font and abs(line.size - before.size) < 0.3 and line.bold == before.bold
+    small_capitals = 0.35 * before.size
+    near = small_capitals if line.text.isupper() else 0.3
+    alike = line.font == before.font and abs(line.size - before.size) < near and line.bold == before.bold
     below = 0 < before.top - line.top < 1.55 * max(line.size, body.size) * before.rows
     upper = before.text.isupper() == line.text.isupper()
     return alike and upper and below and line.page == before.page and number_of(line.text)[0] is None
@@ -191,9 +193,9 @@ def _same(before: Line, line: Line, body: Body) -> bool:
 def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | None:
     """The lines as a block; None if they can be no head by their form."""
     first, text = lines[start], body.joined(lines[start:end])
-    if end - start > MAX_LINES or not _is_short(text) or first.size < body.size - 1.6:
-        return None
     printed, rest, number = split_head(text)
+    if end - start > MAX_LINES or not _is_short(rest) or first.size < body.size - 1.6:
+        return None
     name = plain(rest)
     if not _may_be_head(rest, number is not None, is_known(name) or body.large(first)) or _runs_in(lines, end, body):
         return None
@@ -269,7 +271,7 @@ def _text_below(lines: Sequence[Line], end: int, body: Body) -> bool:
 def _goes_on_below(line: Line) -> bool:
     """Whether a line goes on with a sentence: it begins in lower case, and with a word, not with code."""
     word = line.text.split()[0]
-    return word[:1].islower() and word.rstrip(",;").isalpha() and "(" not in line.text[:30]
+    return word == word.lower() and word[:1].islower() and word.rstrip(",;").isalpha() and "(" not in line.text[:30]
 
 
 def _apart(lines: Sequence[Line], start: int, body: Body) -> bool:
@@ -457,7 +459,7 @@ def _lettered_below(chain: Sequence[_Block], letters: Sequence[_Block]) -> list[
             last = 0 if roman else last
             continue
         first = _as_letter(block)
-        due = first in ((last + 1,) if len(block.number[1] if block.number else ()) == 1 else (last,))
+        due = first in ((last + 1,) if len(block.number[1] if block.number else ()) == 1 else (last, last + 1))
         own = block.distinct if roman else block.look[:2] in looks and block.start > chain[-1].start
         if due and block.apart and own:
             found.append(block)
@@ -485,6 +487,7 @@ def _unnumbered(
     sized = {block.look[1] for block in numbered if block.styled}
     if len(numbered) < MIN_CHAIN:
         looks |= _head_looks(own)
+        looks |= _lower_looks(own, looks) if looks else set()
     return [block for block in own if _is_usual(block, looks, sized) or (block.look[:2] in looks and block.distinct)]
 
 
@@ -523,6 +526,20 @@ def _head_looks(blocks: Sequence[_Block]) -> set[tuple[str, float]]:
     for block in blocks:
         groups[block.look[:2]].append(block)
     return {look for look, group in groups.items() if _is_head_look(group)}
+
+
+def _lower_looks(blocks: Sequence[_Block], higher: set[tuple[str, float]]) -> set[tuple[str, float]]:
+    """The styles of heads below those in the styles `higher`: distinct, there three times or more, always with white
+    space above and text or a head of `higher` around.
+    """
+    groups = defaultdict[tuple[str, float], list[_Block]](list)
+    for block in blocks:
+        groups[block.look[:2]].append(block)
+    return {
+        look
+        for look, group in groups.items()
+        if look not in higher and len(group) >= 3 and all(b.distinct and b.apart and b.ends_before for b in group)
+    }
 
 
 def _is_head_look(group: Sequence[_Block]) -> bool:

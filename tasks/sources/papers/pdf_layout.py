@@ -129,11 +129,20 @@ def _by_column(band: list[Line], gutter: float) -> list[Line]:
 
 def without_running_heads(lines: Sequence[Line]) -> list[Line]:
     """The lines without page numbers and running heads. Both are looked for only among the two highest and the two
-    lowest lines of each page; a running head is a text that is there three times or more in all, whatever its digits.
+    lowest lines of each page; a running head is a text that is there three times or more in all, whatever its digits,
+    if it is not larger than the text: then only with the same digits.
     """
     ends = {id(line) for _, page in groupby(lines, key=attrgetter("page")) for line in _ends(list(page))}
-    seen = Counter(_pattern(line.text) for line in lines if id(line) in ends)
-    return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen))]
+    seen, size = Counter(_pattern(line.text) for line in lines if id(line) in ends), _usual_size(lines)
+    same = Counter(line.text for line in lines if id(line) in ends and line.size > size + LARGER)
+    large = {text for text, number in same.items() if number < 3}
+    return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen, large))]
+
+
+def _usual_size(lines: Sequence[Line]) -> float:
+    """The font size that most characters have; 0 without lines."""
+    sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
+    return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
 def _ends(page: list[Line]) -> list[Line]:
@@ -150,12 +159,12 @@ def _pattern(text: str) -> str:
     return re.sub(r"\d+", "#", " ".join(text.split()))
 
 
-def _is_running(text: str, seen: Counter[str]) -> bool:
+def _is_running(text: str, seen: Counter[str], large: set[str]) -> bool:
     """Whether the text is a page number, also as "Page 3 of 9", or its pattern (`_pattern`) was seen three times or
-    more. `seen`: pattern -> how often.
+    more. `seen`: pattern -> how often; `large`: texts that are none.
     """
     pattern = _pattern(text)
-    return pattern in _BARE_NUMBERS or seen[pattern] >= 3
+    return pattern in _BARE_NUMBERS or (seen[pattern] >= 3 and text not in large)
 
 
 # ---------------------------------------------------------------- measures
@@ -167,8 +176,7 @@ class Body:
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
-        self.size = sizes.most_common(1)[0][0]
+        self.size = _usual_size(lines)
         fonts = Counter[tuple[str, bool]]()
         for line in lines:
             if abs(line.size - self.size) < LARGER:

@@ -25,7 +25,9 @@ from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import pdf_lines
-from tasks.sources.papers.pdf import Line, Pdfium, Reader, paper_of
+from tasks.sources.papers.pdf import Pdfium, Reader
+from tasks.sources.papers.pdf_layout import Line
+from tasks.sources.papers.pdf_paper import paper_of
 from tasks.sources.papers.tei import paper_of as paper_of_tei
 
 SAMPLES = paths.SAMPLES / "papers"
@@ -138,7 +140,7 @@ def page(*lines: tuple[str, float, bool, float], number: int = 0, size: float = 
     ]
 
 
-BODY = ("the wind blew over the field all day and we flew", 10.0, False, 72.0)
+BODY = ("The wind blew over the field, and all day long we flew.", 10.0, False, 72.0)
 
 
 def test_paragraphs_begin_where_a_line_is_indented():
