@@ -34,7 +34,7 @@ _DATE = re.compile(r".{0,10}\b(?:19|20)\d\d\b.{0,12}")
 _ENDS_IN_PAGE = re.compile(r"\s\d{1,3}$")
 CAPTION = re.compile(
     r"(?:figure|fig\.|table|tab\.|algorithm|listing|scheme|box|plate|supplementary (?:figure|table))\s*[A-Z]?\d+[\d.]*\s*"
-    r"(?:[.:|—–-]|$|[A-Z])",
+    r"(?:[.:|—–-]|$|(?-i:[A-Z]))",
     re.IGNORECASE,
 )
 _STATEMENT = re.compile(
@@ -185,7 +185,7 @@ def _same(before: Line, line: Line, body: Body) -> bool:
     small_capitals = 0.35 * before.size
     near = small_capitals if line.text.isupper() else 0.3
     alike = line.font == before.font and abs(line.size - before.size) < near and line.bold == before.bold
-    below = 0 < before.top - line.top < 1.55 * max(line.size, body.size) * before.rows
+    below = 0 < before.last_top - line.top < 1.55 * max(line.size, body.size)
     upper = before.text.isupper() == line.text.isupper()
     return alike and upper and below and line.page == before.page and number_of(line.text)[0] is None
 
@@ -223,7 +223,7 @@ def _runs_in(lines: Sequence[Line], end: int, body: Body) -> bool:
     if end >= len(lines):
         return False
     before, line = lines[end - 1], lines[end]
-    close = 0 < before.top - line.top < 1.1 * body.leading * before.rows and line.page == before.page
+    close = 0 < before.last_top - line.top < 1.1 * body.leading and line.page == before.page
     return close and abs(before.right - line.right) < 2 and abs(before.size - line.size) < LARGER
 
 
@@ -281,7 +281,7 @@ def _apart(lines: Sequence[Line], start: int, body: Body) -> bool:
     before, line = lines[start - 1], lines[start]
     if line.page != before.page or line.top > before.top:
         return True
-    return before.top - line.top > max(body.leading, line.size) * (before.rows + 0.2)
+    return before.last_top - line.top > 1.2 * max(body.leading, line.size)
 
 
 def _ends_before(lines: Sequence[Line], start: int, body: Body) -> bool:
@@ -482,7 +482,7 @@ def _unnumbered(
     numbered one. In one without: also all in a style that looks like that of heads (`_head_looks`).
     """
     front = _front(blocks, lines, body)
-    own = [b for b in blocks if b.number is None and (b.known or (b.apart and b.start >= front and _is_led(b)))]
+    own = [b for b in blocks if b.known or (b.number is None and b.apart and b.start >= front and _is_led(b))]
     looks = {block.look[:2] for block in numbered if block.distinct}
     sized = {block.look[1] for block in numbered if block.styled}
     if len(numbered) < MIN_CHAIN:
@@ -515,7 +515,15 @@ def _front(blocks: Sequence[_Block], lines: Sequence[Line], body: Body) -> int:
 def _is_usual(block: _Block, looks: set[tuple[str, float]], sizes: set[float]) -> bool:
     """Whether a block is a usual head that stands out, or stands on its own in capitals or as one of the last heads."""
     out = block.styled or block.look[:2] in looks or block.capitals or (block.distinct and block.apart)
-    return block.known and (block.ends_before or block.apart) and (out or (block.apart and bool(REFERENCES.fullmatch(block.name))))
+    return block.known and (block.ends_before or (block.apart and block.styled)) and (out or _stands_alone(block))
+
+
+def _stands_alone(block: _Block) -> bool:
+    """Whether a usual head in the body's own font is on a line of its own: below white space, without a number, above
+    text; the word References in any case.
+    """
+    plainly = block.number is None and block.text_below and block.ends_before
+    return block.apart and (plainly or bool(REFERENCES.fullmatch(block.name)))
 
 
 def _head_looks(blocks: Sequence[_Block]) -> set[tuple[str, float]]:

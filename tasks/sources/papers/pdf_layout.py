@@ -27,7 +27,8 @@ _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf_lines);
-    `page` counts from 0; `font` is the name of the font of its last character.
+    `page` counts from 0; `font` is the name of the font of its last character,
+    `low` the top of that.
     """
 
     text: str
@@ -38,11 +39,19 @@ class Line:
     top: float
     page: int
     font: str = ""
+    low: float | None = None
 
     @property
     def rows(self) -> int:
         """How many printed lines it consists of: PDFium joins two lines at a word that is broken between them."""
         return self.text.count("\ufffe") + 1
+
+    @property
+    def last_top(self) -> float:
+        """The top of the last of its printed lines."""
+        if self.rows == 1:
+            return self.top
+        return self.low if self.low is not None else self.top - 1.2 * self.size * (self.rows - 1)
 
 
 # ---------------------------------------------------------------- pages
@@ -50,11 +59,11 @@ class Line:
 
 def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
     """The lines of the page with this number (from 0), in reading order, pieces of one printed line joined. `page`:
-    [text, size, bold, left, right, top, font] of each line. Control characters become spaces, and texts are stripped.
+    [text, size, bold, left, right, top, font, low] of each line. Control characters become spaces, and texts are stripped.
     """
     lines = [
-        Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number, font)
-        for text, size, bold, left, right, top, font in page
+        Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number, font, low)
+        for text, size, bold, left, right, top, font, low in page
     ]
     return in_reading_order(_rows([line for line in lines if line.text]))
 
@@ -69,7 +78,7 @@ def _rows(lines: list[Line]) -> list[Line]:
             before = found.pop()
             space = " " if line.left - before.right > 0.15 * before.size else ""
             end, bold = line.right, before.bold and line.bold
-            line = replace(_larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left)
+            line = replace(_larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left, low=line.low)
             line = replace(line, top=before.top, right=max(before.right, end), bold=bold)
         found.append(line)
     return found
@@ -78,7 +87,7 @@ def _rows(lines: list[Line]) -> list[Line]:
 def _goes_on(before: Line, line: Line) -> bool:
     """Whether a line is at the height of the one before, and begins close to its right end."""
     size = max(before.size, line.size)
-    level = before.rows == 1 and abs(before.top - line.top) < 0.6 * size
+    level = abs(before.last_top - line.top) < 0.6 * size
     return level and -0.3 * size < line.left - before.right < 1.2 * size
 
 
@@ -183,7 +192,7 @@ class Body:
                 fonts[line.font, line.bold] += len(line.text)
         self.font, self.bold = fonts.most_common(1)[0][0]
         self.share = {font: number / fonts.total() for (font, _), number in fonts.items()}
-        steps = [(a.top - b.top) / a.rows for a, b in pairwise(lines) if a.page == b.page and a.top > b.top]
+        steps = [a.last_top - b.top for a, b in pairwise(lines) if a.page == b.page and a.last_top > b.top]
         self.leading = statistics.median(steps) if steps else self.size * 1.2
         self.words = Counter(word for line in lines for word in _WORDS.findall(line.text))
 

@@ -140,7 +140,8 @@ def page(*lines: tuple[str, float, bool, float], number: int = 0, size: float = 
     ]
 
 
-BODY = ("The wind blew over the field, and all day long we flew.", 10.0, False, 72.0)
+BODY = ("The wind blew over the field all day and we flew", 10.0, False, 72.0)
+LAST = ("the kites until it was dark.", 10.0, False, 72.0)
 
 
 def test_paragraphs_begin_where_a_line_is_indented():
@@ -186,9 +187,9 @@ def test_captions_and_footnotes_stand_outside_the_sections():
             ("1 Introduction", 12, True, 72),
             BODY,
             ("Figure 1: A kite.", 9, False, 72),
-            BODY,
+            LAST,
             ("1 See the field.", 8, False, 72),
-            BODY,
+            LAST,
         )
     )
     assert texts(row, None) == ["Figure 1: A kite.", "1 See the field."]
@@ -210,7 +211,7 @@ def test_sentences_in_bold_and_numbers_in_text_are_no_heads():
 
 @pytest.mark.parametrize("head", ["I. INTRODUCTION", "INTRODUCTION", "1. Introduction", "Introduction"])
 def test_introductions_of_other_styles_are_found(head: str):
-    row = paper_of(page((head, 10, False, 150), BODY, BODY, ("II. RELATED WORK", 10, False, 150), BODY, BODY))
+    row = paper_of(page((head, 10, False, 150), BODY, LAST, ("II. RELATED WORK", 10, False, 150), BODY, LAST))
     assert [role for _, _, role in heads(row)] == ["introduction", "related_work"]
 
 
