@@ -24,7 +24,7 @@ MIN_CHAIN = 3
 MAX_CANDIDATES = 600
 MIN_BOOKMARKS, BOOKMARKS_FOUND = 3, 0.6
 
-_ENDS = frozenset(".!?:;”\"’)]")
+_ENDS = frozenset('.!?:;”"’)]')
 _QUOTES = '"”’)]'
 _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"[=<>{}|\\~^]|\w\(|\$\w|::|^[R>+#]+\s|\w_\w")
@@ -123,7 +123,8 @@ def heads_of(lines: Sequence[Line], body: Body, bookmarks: Sequence[tuple[str, i
         chosen = {start: block for start, block in chosen.items() if _beside(block, marked)}
         chosen |= {block.start: block for block in marked}
     return [
-        Head(block.start, block.end, block.printed, block.text) for block in sorted(chosen.values(), key=lambda b: b.start)
+        Head(block.start, block.end, block.printed, block.text)
+        for block in sorted(chosen.values(), key=lambda b: b.start)
     ]
 
 
@@ -358,7 +359,9 @@ def _numbered(blocks: Sequence[_Block]) -> list[_Block]:
     if not any(block.known for block in best) and (len(best) < MIN_CHAIN or out < 0.7 * len(best)):
         return []
     best = _of_one_look(best)
-    letters = [b for b in blocks if _series(b) == "A" or (_series(b) == "I" and _series(best[0]) == "I")] if best else []
+    letters = (
+        [b for b in blocks if _series(b) == "A" or (_series(b) == "I" and _series(best[0]) == "I")] if best else []
+    )
     return best + _lettered_below(best, letters)
 
 
@@ -586,5 +589,3 @@ def _bare(title: str) -> str:
 def letters(text: str) -> str:
     """The letters and digits of a text, casefolded."""
     return "".join(filter(str.isalnum, text)).casefold()
-
-

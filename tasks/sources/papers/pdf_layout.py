@@ -78,7 +78,9 @@ def _rows(lines: list[Line]) -> list[Line]:
             before = found.pop()
             space = " " if line.left - before.right > 0.15 * before.size else ""
             end, bold = line.right, before.bold and line.bold
-            line = replace(_larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left, low=line.low)
+            line = replace(
+                _larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left, low=line.low
+            )
             line = replace(line, top=before.top, right=max(before.right, end), bold=bold)
         found.append(line)
     return found

@@ -163,7 +163,15 @@ class _Measure:
         size = max(self.size(first), self.size(middle))
         font, bold = self.font(last)
         bold = bold and self.font(first)[1] and self.font(middle)[1]
-        return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1), font, round(self.box.top, 1)
+        return (
+            round(size, 1),
+            bold,
+            round(left, 1),
+            round(self.box.right, 1),
+            round(top, 1),
+            font,
+            round(self.box.top, 1),
+        )
 
     def size(self, index: int) -> float:
         """The font size, as displayed, of the character at `index`, in points, at most 10,000: some files set size 1

@@ -31,7 +31,9 @@ _QUOTES, _ENDS = '"”’)', frozenset(".!?:")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _MID_SENTENCE = re.compile(r"[a-z]+,? [a-z]+\b(?![.(_\[])")
 _ABSTRACT = re.compile(r"(?:A(?:bstract|BSTRACT|\sBSTRACT)|S(?:ummary|UMMARY))(?:[\s.:—–-]+(?=[A-Z“\"(])|[\s.:—–-]*$)")
-_KEYWORDS = re.compile(r"(?:key ?words?(?: and phrases)?|index terms|ccs concepts)\b", re.IGNORECASE)
+_ENDS_ABSTRACT = re.compile(
+    r"(?:key ?words?(?: and phrases)?|index terms|ccs concepts)\b|(?:table of )?contents$", re.I
+)
 _ENTRY = re.compile(r"\[[\w+-]{1,12}\]|\(?\d{1,3}[.)]\s+\D|\d{1,3}\s+[A-Z]")
 
 
@@ -138,7 +140,7 @@ class _Layout:
             return first if first is not None and role_of(lines[first].text) else 0
         rest = _ABSTRACT.sub("", lines[begins].text, count=1)
         own = [replace(lines[begins], text=rest)] if rest else []
-        keywords = next((p for p in range(begins + 1, first) if _KEYWORDS.match(lines[p].text)), first)
+        keywords = next((p for p in range(begins + 1, first) if _ENDS_ABSTRACT.match(lines[p].text)), first)
         self.abstract = [*own, *_main_size(lines[begins + 1 : keywords])]
         return first
 
@@ -280,7 +282,9 @@ def _main_size(lines: Sequence[Line]) -> list[Line]:
     """
     if not lines:
         return []
-    by_size = [(size, sum(len(line.text) for line in run)) for size, run in groupby(sorted(lines, key=_size), key=_size)]
+    by_size = [
+        (size, sum(len(line.text) for line in run)) for size, run in groupby(sorted(lines, key=_size), key=_size)
+    ]
     usual = max(by_size, key=lambda pair: pair[1])[0]
     return [line for line in lines if line.size > usual - 0.6]
 
