@@ -92,7 +92,7 @@ class Bibliography:
             for piece in _PIECE.finditer(text, match.start(1), match.end(1)):
                 yield from self._of_piece(piece)
         for match in _KEY.finditer(text):
-            yield match.start(1), match.end(1), _only(self.labels[match[1]] if match[1] in self.labels else [])
+            yield match.start(1), match.end(1), _only(self.labels.get(match[1], []))
 
     def _of_piece(self, piece: re.Match[str]) -> Iterator[Cite]:
         """The citations of 7, or of the two ends of 7-9."""

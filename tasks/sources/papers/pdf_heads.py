@@ -317,7 +317,7 @@ def number_of(text: str) -> tuple[tuple[str, tuple[int, ...]] | None, str | None
         if rest[0].isdigit() and not match["mark"]:
             return None, None, text
         return ("1", tuple(map(int, printed.split(".")))), printed, rest
-    if not printed[0].isupper() or not rest[0].isupper() and not rest[0].isdigit():
+    if not printed[0].isupper() or (not rest[0].isupper() and not rest[0].isdigit()):
         return None, None, text
     if _ROMAN.fullmatch(printed) and (match["mark"] or len(printed) > 1 or rest.isupper()):
         return ("I", (_roman(printed),)), printed, rest
@@ -557,7 +557,7 @@ def _is_head_look(group: Sequence[_Block]) -> bool:
     """Whether the blocks of one style look like heads."""
     below = sum(block.follows is not None or block.stacked for block in group)
     known = sum(block.known for block in group)
-    if not known and len(group) < 2 or below < 0.7 * len(group):
+    if (not known and len(group) < 2) or below < 0.7 * len(group):
         return False
     return all(block.distinct for block in group) and (known > 0 or all(block.styled for block in group))
 

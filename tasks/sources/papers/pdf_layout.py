@@ -59,7 +59,8 @@ class Line:
 
 def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
     """The lines of the page with this number (from 0), in reading order, pieces of one printed line joined. `page`:
-    [text, size, bold, left, right, top, font, low] of each line. Control characters become spaces, and texts are stripped.
+    [text, size, bold, left, right, top, font, low] of each line. Control characters become spaces, and texts are
+    stripped.
     """
     lines = [
         Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number, font, low)
