@@ -16,7 +16,8 @@ TITLE_LARGER = 0.8
 
 _MARKS = re.compile(r"(?:[\d*†‡§¶∗⋆♣♦♥♠♯⋄¹²³⁴⁵⁶⁷⁸⁹⁰#^]|(?<=[\s,\d])[a-h](?=[\s,]|$))+")
 _BETWEEN = re.compile(r"\s*(?:,|;|·|•|\||&|\s{3,}|(?:(?<=\s)|^)(?:and|AND|und|et)(?=\s|$))\s*")
-_PART = r"(?:[A-ZÀ-ÞŁŚŽČŠ](?:[\w’'`-]*[^\W\d_]|\.)(?:-[A-Z]\.)?|(?:van|von|de|der|den|del|della|da|di|dos|la|le|ten|ter|el|bin|al))"
+_PART = r"(?:[A-ZÀ-ÞŁŚŽČŠ](?:[\w’'`-]*[^\W\d_]|\.)(?:-[A-Z]\.)?"
+_PART += r"|(?:van|von|de|der|den|del|della|da|di|dos|la|le|ten|ter|el|bin|al))"
 _NAME = re.compile(rf"(?:{_PART}|[A-Z]) (?:(?:{_PART}|[A-Z]) ){{0,3}}[A-ZÀ-ÞŁŚŽČŠ][\w’'-]*[^\W\d_]")
 _PLACE = re.compile(
     r"universit|institut|department|dept|school|college|laborator|\blabs?\b|research|centre|center|faculty|academy|inc\b"

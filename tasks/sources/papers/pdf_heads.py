@@ -33,7 +33,8 @@ _SENTENCES = re.compile(r"[a-z]{3}[)\]]?[.!?] [A-Z][a-z]* ")
 _DATE = re.compile(r".{0,10}\b(?:19|20)\d\d\b.{0,12}")
 _ENDS_IN_PAGE = re.compile(r"\s\d{1,3}$")
 CAPTION = re.compile(
-    r"(?:figure|fig\.|table|tab\.|algorithm|listing|scheme|box|plate|supplementary (?:figure|table))\s*[A-Z]?\d+[\d.]*\s*"
+    r"(?:figure|fig\.|table|tab\.|algorithm|listing|scheme|box|plate|supplementary (?:figure"
+    r"|table))\s*[A-Z]?\d+[\d.]*\s*"
     r"(?:[.:|—–-]|$|(?-i:[A-Z]))",
     re.IGNORECASE,
 )
@@ -43,7 +44,8 @@ _STATEMENT = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"(?:(?:section|chapter|appendix(?=\s+[A-Z]\b)|§)\s*)?(\d{1,2}(?:\.\d{1,2}){0,3}|[IVX]{1,5}|[A-Z](?:\.\d{1,2}){0,3})"
+    r"(?:(?:section|chapter|appendix(?=\s+[A-Z]\b)|§)\s*)?(\d{1,2}(?:\.\d{1,2}){0,3}|[IVX]{1,5}"
+    r"|[A-Z](?:\.\d{1,2}){0,3})"
     r"(?P<mark>[.):|]*)(?P<space>\s+)(?=\S)",
     re.IGNORECASE,
 )
@@ -52,11 +54,14 @@ REFERENCES = re.compile(r"references?(?: and notes| cited)?|bibliography|literat
 APPENDIX = re.compile(r"(?:appendi(?:x|ces)|supplement).*")
 ABSTRACT = re.compile(r"(?:abstract|summary)(?:$|[.:—–-])")
 _KNOWN = re.compile(
-    r"abstract|summary|introduction|background|preliminaries|(?:materials? and |patients and )?methods?(?: and materials?)?"
+    r"abstract|summary|introduction|background|preliminaries|(?:materials? and "
+    r"|patients and )?methods?(?: and materials?)?"
     r"|methodology|(?:our )?approach|models?|data|datasets?|experiments?|experimental (?:set-?up|results|settings?)"
     r"|evaluation|results?(?: and discussions?)?|analysis|discussions?|limitations|conclusions?(?: and .*)?"
-    r"|concluding remarks|discussions? and .*|future (?:work|directions)|acknowledge?ments?|ethic.{0,40}|broader impacts?"
-    r"|funding(?: .{0,20})?|data availability.{0,12}|author contributions?|conflicts? of interests?|competing interests?"
+    r"|concluding remarks|discussions? and .*|future (?:work|directions)|acknowledge?ments?"
+    r"|ethic.{0,40}|broader impacts?"
+    r"|funding(?: .{0,20})?|data availability.{0,12}|author contributions?|conflicts? of interests?"
+    r"|competing interests?"
     r"|notations?|problem (?:formulation|statement|setup)|implementation(?: details)?|motivation|overview"
     r"|computational details|reproducibility statement"
 )
@@ -378,7 +383,7 @@ def _weighed(chain: Iterable[_Block]) -> float:
 def _weight(block: _Block) -> float:
     """How much speaks for a numbered block: its style, white space above it, a usual name."""
     plainly = 0.2 if not (block.distinct or block.capitals) else 1.0
-    return plainly * (1 + block.styled + block.look[1] / 100) + 1.5 * block.apart + 3 * block.known - 1.2
+    return plainly * (1 + block.styled + block.look[1] / 100) + 1.5 * block.apart + 3 * block.known - 0.9
 
 
 def _chain(blocks: Sequence[_Block]) -> list[_Block]:
