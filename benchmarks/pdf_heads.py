@@ -5,8 +5,8 @@
 Beside `name.pdf` stands `name.tei.xml`, whose <head> elements of <div>s count, or `name.heads`, UTF-8, one head a line,
 with or without its number. Abstract and References count on neither side. A head found is right if its letters and
 digits are those of a head of the truth, which counts once, or differ in a tenth at most (`ALIKE`): a truth written for
-LaTeX and a printed head differ in formulae. Its number is not compared. A section that begins in lower case counts as
-`broken`. Files are read in the order of their names.
+LaTeX and a printed head differ in formulae. Its number is not compared. A section with a head whose text begins with
+a word in lower case counts as `broken`. Files are read in the order of their names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEI = "{http://www.tei-c.org/ns/1.0}"
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How many heads were found, are in the truth, and are both; `broken`: sections that begin in lower case."""
+    """How many heads were found, are in the truth, and are both; `broken`: sections that begin in mid-sentence."""
 
     found: int = 0
     true: int = 0
@@ -96,9 +96,10 @@ def score(row: Row, true: Sequence[str], *, tell: bool) -> Score:
 
 
 def _broken(row: Row) -> int:
-    """How many sections with a head have a first paragraph that begins in lower case."""
-    first = {p["section"]: row["text"][p["start"]] for p in reversed(row["paragraphs"]) if p["section"] is not None}
-    return sum(bool(row["sections"][n]["head"]) and character.islower() for n, character in first.items())
+    """How many sections with a head have a first paragraph that begins with a word in lower case."""
+    first = {p["section"]: p["start"] for p in reversed(row["paragraphs"]) if p["section"] is not None}
+    words = {n: row["text"][start : start + 60].split()[0] for n, start in first.items() if row["sections"][n]["head"]}
+    return sum(word.isalpha() and word.islower() for word in words.values())
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ class Bibliography:
             for piece in _PIECE.finditer(text, match.start(1), match.end(1)):
                 yield from self._of_piece(piece)
         for match in _KEY.finditer(text):
-            yield match.start(1), match.end(1), _only(self.labels[match[1]] if match[1] in self.labels else [])
+            yield match.start(1), match.end(1), _only(self.labels.get(match[1], []))
 
     def _of_piece(self, piece: re.Match[str]) -> Iterator[Cite]:
         """The citations of 7, or of the two ends of 7-9."""
@@ -111,14 +111,13 @@ class Bibliography:
     def _of_years(self, match: re.Match[str], end: int) -> Iterator[Cite]:
         """The citations of a name with its years: the first from the name on, others their years."""
         name, bare, start = _fold(match["name"].split()[-1]), "", match.start()
-        pieces = list(re.finditer(r"((?:19|20)\d\d)?([a-z])?(?:(?=\W)|$)", match["years"]))
-        for piece in (piece for piece in pieces if piece[0]):
+        found = re.finditer(r"((?:19|20)\d\d)?([a-z])?(?:(?=\W)|$)", match["years"])
+        pieces = [piece for piece in found if piece[0]]
+        for piece in pieces:
             bare = piece[1] or bare
-            at = match.start("years") + piece.start()
             stop = match.start("years") + piece.end()
             known = self.names.get((name, f"{bare}{piece[2] or ''}"), [])
             yield (start, end if len(pieces) == 1 else stop, _only(known))
-            start = at if start == match.start() else start
             start = stop + 1
 
 

@@ -16,11 +16,12 @@ TITLE_LARGER = 0.8
 
 _MARKS = re.compile(r"(?:[\d*†‡§¶∗⋆♣♦♥♠♯⋄¹²³⁴⁵⁶⁷⁸⁹⁰#^]|(?<=[\s,\d])[a-h](?=[\s,]|$))+")
 _BETWEEN = re.compile(r"\s*(?:,|;|·|•|\||&|\s{3,}|(?:(?<=\s)|^)(?:and|AND|und|et)(?=\s|$))\s*")
-_PART = r"(?:[A-ZÀ-ÞŁŚŽČŠ](?:[\w’'`-]*[^\W\d_]|\.)(?:-[A-Z]\.)?|(?:van|von|de|der|den|del|della|da|di|dos|la|le|ten|ter|el|bin|al))"
+_PART = r"(?:[A-ZÀ-ÞŁŚŽČŠ](?:[\w’'`-]*[^\W\d_]|\.)(?:-[A-Z]\.)?"
+_PART += r"|(?:van|von|de|der|den|del|della|da|di|dos|la|le|ten|ter|el|bin|al))"
 _NAME = re.compile(rf"(?:{_PART}|[A-Z]) (?:(?:{_PART}|[A-Z]) ){{0,3}}[A-ZÀ-ÞŁŚŽČŠ][\w’'-]*[^\W\d_]")
 _PLACE = re.compile(
     r"universit|institut|department|dept|school|college|laborator|\blabs?\b|research|centre|center|faculty|academy|inc\b"
-    r"|corp|gmbh|ltd|google|microsoft|facebook|amazon|allen|deepmind|hospital|foundation|@|http|\bUSA\b|germany|china"
+    r"|corp|gmbh|ltd|google|microsoft|facebook|amazon|allen|deepmind|hospital|clinic|foundation|@|http|\bUSA\b|germany|china"
     r"|canada|france|technolog|sciences?\b|group|team|division|november|january|february|march|april|may \d|june|july"
     r"|august|september|october|december|version|journal|conference|proceedings|association|street|avenue|associates",
     re.IGNORECASE,
@@ -62,4 +63,10 @@ def _names(text: str) -> list[str]:
         return []
     parts = [part for piece in _MARKS.split(f"{text} ") for part in _BETWEEN.split(piece.strip())]
     names = [part.strip(" .,") if not part.endswith("Jr.") else part for part in parts if part.strip(" .,")]
-    return names if all(_NAME.fullmatch(name) for name in names) else []
+    return names if all(_is_name(name) for name in names) else []
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text is one name; not if it may be two side by side: four words or more in full."""
+    words = [word for word in text.split() if len(word.rstrip(".")) > 1 and word[0].isupper()]
+    return _NAME.fullmatch(text) is not None and len(words) < 4

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.sources.papers.pdf_layout import Body, Line
+from tasks.sources.papers.pdf_layout import LARGER, Body, Line
 from tasks.text.headings import is_noise, plain, role_of, split_number
 
 MAX_CHARS, MAX_WORDS, MAX_LINES = 180, 26, 3
@@ -24,15 +24,18 @@ MIN_CHAIN = 3
 MAX_CANDIDATES = 600
 MIN_BOOKMARKS, BOOKMARKS_FOUND = 3, 0.6
 
-_ENDS = frozenset(".!?:;”\"’)]")
+_ENDS = frozenset('.!?:;”"’)]')
 _QUOTES = '"”’)]'
 _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"[=<>{}|\\~^]|\w\(|\$\w|::|^[R>+#]+\s|\w_\w")
 _TABLE_OF_CONTENTS = re.compile(r"(?:\. ?){4,}|…{2,}|\.{4,}")
+_SENTENCES = re.compile(r"[a-z]{3}[)\]]?[.!?] [A-Z][a-z]* ")
+_DATE = re.compile(r".{0,10}\b(?:19|20)\d\d\b.{0,12}")
 _ENDS_IN_PAGE = re.compile(r"\s\d{1,3}$")
 CAPTION = re.compile(
-    r"(?:figure|fig\.|table|tab\.|algorithm|listing|scheme|box|plate|supplementary (?:figure|table))\s*[A-Z]?\d+[\d.]*\s*"
-    r"(?:[.:|—–-]|$|[A-Z])",
+    r"(?:figure|fig\.|table|tab\.|algorithm|listing|scheme|box|plate|supplementary (?:figure"
+    r"|table))\s*[A-Z]?\d+[\d.]*\s*"
+    r"(?:[.:|—–-]|$|(?-i:[A-Z]))",
     re.IGNORECASE,
 )
 _STATEMENT = re.compile(
@@ -41,20 +44,24 @@ _STATEMENT = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"(?:(?:section|chapter|appendix|§)\s*)?(\d{1,2}(?:\.\d{1,2}){0,3}|[IVX]{1,5}|[A-Z](?:\.\d{1,2}){0,3})"
+    r"(?:(?:section|chapter|appendix(?=\s+[A-Z]\b)|§)\s*)?(\d{1,2}(?:\.\d{1,2}){0,3}|[IVX]{1,5}"
+    r"|[A-Z](?:\.\d{1,2}){0,3})"
     r"(?P<mark>[.):|]*)(?P<space>\s+)(?=\S)",
     re.IGNORECASE,
 )
 _ROMAN = re.compile(r"(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3})")
 REFERENCES = re.compile(r"references?(?: and notes| cited)?|bibliography|literature cited|works cited|literature")
 APPENDIX = re.compile(r"(?:appendi(?:x|ces)|supplement).*")
-ABSTRACT = re.compile(r"abstract|summary")
+ABSTRACT = re.compile(r"(?:abstract|summary)(?:$|[.:—–-])")
 _KNOWN = re.compile(
-    r"abstract|summary|introduction|background|preliminaries|(?:materials? and |patients and )?methods?(?: and materials?)?"
+    r"abstract|summary|introduction|background|preliminaries|(?:materials? and "
+    r"|patients and )?methods?(?: and materials?)?"
     r"|methodology|(?:our )?approach|models?|data|datasets?|experiments?|experimental (?:set-?up|results|settings?)"
     r"|evaluation|results?(?: and discussions?)?|analysis|discussions?|limitations|conclusions?(?: and .*)?"
-    r"|concluding remarks|discussions? and .*|future (?:work|directions)|acknowledge?ments?|ethic.{0,40}|broader impacts?"
-    r"|funding(?: .{0,20})?|data availability.{0,12}|author contributions?|conflicts? of interests?|competing interests?"
+    r"|concluding remarks|discussions? and .*|future (?:work|directions)|acknowledge?ments?"
+    r"|ethic.{0,40}|broader impacts?"
+    r"|funding(?: .{0,20})?|data availability.{0,12}|author contributions?|conflicts? of interests?"
+    r"|competing interests?"
     r"|notations?|problem (?:formulation|statement|setup)|implementation(?: details)?|motivation|overview"
     r"|computational details|reproducibility statement"
 )
@@ -76,7 +83,7 @@ class _Block:
     """One to three lines that may be a head. `number`: (series, levels), e.g. ("1", (2, 1)), ("I", (2,)), ("A", (1, 2))
     for 2.1, II and A.2; None without. `look`: font, size and whether it is in capitals. `apart`: whether white space, a
     new column or page is above it; `follows`: the line of running text below it, None if there is none before the next
-    page but one.
+    page but one; `text_below`: whether the very next line is text; `stacked`: whether another block is directly below.
     """
 
     start: int
@@ -91,6 +98,7 @@ class _Block:
     apart: bool
     ends_before: bool
     follows: Line | None
+    text_below: bool
     stacked: bool = False
 
     @property
@@ -114,13 +122,14 @@ def heads_of(lines: Sequence[Line], body: Body, bookmarks: Sequence[tuple[str, i
     blocks = _blocks(lines, body)
     numbered = _numbered(blocks)
     chosen = {block.start: block for block in numbered}
-    chosen |= {block.start: block for block in _unnumbered(blocks, numbered, body)}
+    chosen |= {block.start: block for block in _unnumbered(blocks, numbered, lines, body)}
     marked = _marked(blocks, lines, body, bookmarks)
     if marked is not None:
         chosen = {start: block for start, block in chosen.items() if _beside(block, marked)}
         chosen |= {block.start: block for block in marked}
     return [
-        Head(block.start, block.end, block.printed, block.text) for block in sorted(chosen.values(), key=lambda b: b.start)
+        Head(block.start, block.end, block.printed, block.text)
+        for block in sorted(chosen.values(), key=lambda b: b.start)
     ]
 
 
@@ -179,8 +188,10 @@ def _end(lines: Sequence[Line], start: int, body: Body) -> int:
 
 def _same(before: Line, line: Line, body: Body) -> bool:
     """Whether a line looks like the one before and is close below it, without a number of its own."""
-    alike = line.font == before.font and abs(line.size - before.size) < 0.3 and line.bold == before.bold
-    below = 0 < before.top - line.top < 1.55 * max(line.size, body.size) * before.rows
+    small_capitals = 0.35 * before.size
+    near = small_capitals if line.text.isupper() else 0.3
+    alike = line.font == before.font and abs(line.size - before.size) < near and line.bold == before.bold
+    below = 0 < before.last_top - line.top < 1.55 * max(line.size, body.size)
     upper = before.text.isupper() == line.text.isupper()
     return alike and upper and below and line.page == before.page and number_of(line.text)[0] is None
 
@@ -188,11 +199,11 @@ def _same(before: Line, line: Line, body: Body) -> bool:
 def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | None:
     """The lines as a block; None if they can be no head by their form."""
     first, text = lines[start], body.joined(lines[start:end])
-    if end - start > MAX_LINES or not _is_short(text) or first.size < body.size - 1.6:
-        return None
     printed, rest, number = split_head(text)
+    if end - start > MAX_LINES or not _is_short(rest) or first.size < body.size - 1.6:
+        return None
     name = plain(rest)
-    if not _may_be_head(rest, number is not None, is_known(name)):
+    if not _may_be_head(rest, number is not None, is_known(name) or body.large(first)) or _runs_in(lines, end, body):
         return None
     follows = _following(lines, end, body)
     if follows is not None and _goes_on_below(follows):
@@ -201,8 +212,8 @@ def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | 
     apart, ends = _apart(lines, start, body), _ends_before(lines, start, body)
     if not ends and not (apart and (number is not None or body.styled(first))):
         return None
-    styled, distinct = body.styled(first), body.distinct(first)
-    return _Block(start, end, rest, printed, name, number, look, styled, distinct, apart, ends, follows)
+    styled, distinct, below = body.styled(first), body.distinct(first), _text_below(lines, end, body)
+    return _Block(start, end, rest, printed, name, number, look, styled, distinct, apart, ends, follows, below)
 
 
 def _is_short(text: str) -> bool:
@@ -211,16 +222,30 @@ def _is_short(text: str) -> bool:
     return len(text) <= MAX_CHARS and len(text.split()) <= MAX_WORDS and letters >= 3 and letters > 0.45 * len(text)
 
 
+def _runs_in(lines: Sequence[Line], end: int, body: Body) -> bool:
+    """Whether what ends before the line at `end` fills its line to the right end, and goes on in the body's text at the
+    body's distance: a head that begins a paragraph, or bold words in it.
+    """
+    if end >= len(lines):
+        return False
+    before, line = lines[end - 1], lines[end]
+    close = 0 < before.last_top - line.top < 1.1 * body.leading and line.page == before.page
+    return close and abs(before.right - line.right) < 2 and abs(before.size - line.size) < LARGER
+
+
 def _may_be_head(text: str, numbered: bool, known: bool) -> bool:
     """Whether a text, without its number, has the form of a head: it begins with a capital or, after a number, with a
-    digit or letter; does not end as a sentence does; is no caption and no code.
+    digit or letter; does not end as a sentence does, or hold the end of one; is no caption and no code. `known`: a
+    usual head or in large print.
     """
+    if _SENTENCES.search(text) or (_DATE.fullmatch(text) and not numbered):
+        return False
     if CAPTION.match(text) or is_noise(text) or _TABLE_OF_CONTENTS.search(text) or _FRONT.fullmatch(plain(text)):
         return False
     if text[-1] in ",;" or (text[-1] in ".:" and not known and not (numbered and len(text) < 60)):
         return False
     first = text.lstrip("“\"'‘(")[:1]
-    if not numbered and (not first.isupper() or _STATEMENT.fullmatch(text)):
+    if not numbered and (not first.isupper() or (_STATEMENT.fullmatch(text) and not known)):
         return False
     return known or not (_CODE.search(text) and not numbered)
 
@@ -240,10 +265,19 @@ def _following(lines: Sequence[Line], start: int, body: Body) -> Line | None:
     return None
 
 
+def _text_below(lines: Sequence[Line], end: int, body: Body) -> bool:
+    """Whether the next line is one of text: of the body's size at least, mostly letters, no caption."""
+    if end >= len(lines):
+        return False
+    line = lines[end]
+    letters = sum(map(str.isalpha, line.text))
+    return not body.small(line) and letters >= max(15, 0.6 * len(line.text)) and not CAPTION.match(line.text)
+
+
 def _goes_on_below(line: Line) -> bool:
     """Whether a line goes on with a sentence: it begins in lower case, and with a word, not with code."""
     word = line.text.split()[0]
-    return word[:1].islower() and word.rstrip(",;").isalpha() and "(" not in line.text[:30]
+    return word == word.lower() and word[:1].islower() and word.rstrip(",;").isalpha() and "(" not in line.text[:30]
 
 
 def _apart(lines: Sequence[Line], start: int, body: Body) -> bool:
@@ -253,7 +287,7 @@ def _apart(lines: Sequence[Line], start: int, body: Body) -> bool:
     before, line = lines[start - 1], lines[start]
     if line.page != before.page or line.top > before.top:
         return True
-    return before.top - line.top > max(body.leading, line.size) * (before.rows + 0.2)
+    return before.last_top - line.top > 1.2 * max(body.leading, line.size)
 
 
 def _ends_before(lines: Sequence[Line], start: int, body: Body) -> bool:
@@ -288,7 +322,7 @@ def number_of(text: str) -> tuple[tuple[str, tuple[int, ...]] | None, str | None
         if rest[0].isdigit() and not match["mark"]:
             return None, None, text
         return ("1", tuple(map(int, printed.split(".")))), printed, rest
-    if not printed[0].isupper() or not rest[0].isupper() and not rest[0].isdigit():
+    if not printed[0].isupper() or (not rest[0].isupper() and not rest[0].isdigit()):
         return None, None, text
     if _ROMAN.fullmatch(printed) and (match["mark"] or len(printed) > 1 or rest.isupper()):
         return ("I", (_roman(printed),)), printed, rest
@@ -326,10 +360,13 @@ def _numbered(blocks: Sequence[_Block]) -> list[_Block]:
     and lettered ones below Roman ones or after the rest (appendices) that look like others of them.
     """
     best = max((_chain([b for b in blocks if _series(b) == series]) for series in "1I"), key=_weighed)
-    if len(best) < MIN_CHAIN and not any(block.known for block in best):
+    out = sum(block.distinct or block.capitals for block in best)
+    if not any(block.known for block in best) and (len(best) < MIN_CHAIN or out < 0.7 * len(best)):
         return []
     best = _of_one_look(best)
-    letters = [b for b in blocks if _series(b) == "A" or (_series(b) == "I" and _series(best[0]) == "I")] if best else []
+    letters = (
+        [b for b in blocks if _series(b) == "A" or (_series(b) == "I" and _series(best[0]) == "I")] if best else []
+    )
     return best + _lettered_below(best, letters)
 
 
@@ -346,7 +383,7 @@ def _weighed(chain: Iterable[_Block]) -> float:
 def _weight(block: _Block) -> float:
     """How much speaks for a numbered block: its style, white space above it, a usual name."""
     plainly = 0.2 if not (block.distinct or block.capitals) else 1.0
-    return plainly * (1 + block.styled + block.look[1] / 100) + 1.5 * block.apart + 3 * block.known - 1.2
+    return plainly * (1 + block.styled + block.look[1] / 100) + 1.5 * block.apart + 3 * block.known - 0.9
 
 
 def _chain(blocks: Sequence[_Block]) -> list[_Block]:
@@ -430,7 +467,7 @@ def _lettered_below(chain: Sequence[_Block], letters: Sequence[_Block]) -> list[
             last = 0 if roman else last
             continue
         first = _as_letter(block)
-        due = first in ((last + 1,) if len(block.number[1] if block.number else ()) == 1 else (last,))
+        due = first in ((last + 1,) if len(block.number[1] if block.number else ()) == 1 else (last, last + 1))
         own = block.distinct if roman else block.look[:2] in looks and block.start > chain[-1].start
         if due and block.apart and own:
             found.append(block)
@@ -446,40 +483,86 @@ def _as_letter(block: _Block) -> int:
 # ---------------------------------------------------------------- heads without numbers
 
 
-def _unnumbered(blocks: Sequence[_Block], numbered: Sequence[_Block], body: Body) -> list[_Block]:
+def _unnumbered(
+    blocks: Sequence[_Block], numbered: Sequence[_Block], lines: Sequence[Line], body: Body
+) -> list[_Block]:
     """The blocks without numbers that are heads. In a paper with numbered ones: usual heads, and those that look like a
     numbered one. In one without: also all in a style that looks like that of heads (`_head_looks`).
     """
-    own = [block for block in blocks if block.number is None and (block.apart or block.known)]
+    front = _front(blocks, lines, body)
+    own = [b for b in blocks if b.known or (b.number is None and b.apart and b.start >= front and _is_led(b))]
     looks = {block.look[:2] for block in numbered if block.distinct}
     sized = {block.look[1] for block in numbered if block.styled}
     if len(numbered) < MIN_CHAIN:
-        looks |= _head_looks(own, body)
+        looks |= _head_looks(own)
+        looks |= _lower_looks(own, looks) if looks else set()
     return [block for block in own if _is_usual(block, looks, sized) or (block.look[:2] in looks and block.distinct)]
+
+
+def _is_led(block: _Block) -> bool:
+    """Whether text or another head is directly below."""
+    return block.text_below or block.stacked
+
+
+def _front(blocks: Sequence[_Block], lines: Sequence[Line], body: Body) -> int:
+    """The index of the line where heads that are not usual ones may begin: below the abstract's first line on the first
+    two pages; without it below title, authors and date, directly above the first three long lines of text.
+    """
+    for position, line in enumerate(lines):
+        if line.page > 1:
+            break
+        if ABSTRACT.match(plain(line.text)):
+            return position
+    text = [abs(line.size - body.size) < LARGER and len(line.text) >= 40 for line in lines]
+    first = next((n for n in range(len(lines) - 2) if all(text[n : n + 3])), 0)
+    above = next((block.start for block in blocks if block.end == first and block.styled), first)
+    largest = max((line.size for line in lines[: first + 1] if line.page == 0), default=0.0)
+    return above if lines and lines[above].size < largest else first
 
 
 def _is_usual(block: _Block, looks: set[tuple[str, float]], sizes: set[float]) -> bool:
     """Whether a block is a usual head that stands out, or stands on its own in capitals or as one of the last heads."""
     out = block.styled or block.look[:2] in looks or block.capitals or (block.distinct and block.apart)
-    return block.known and block.ends_before and (out or (block.apart and bool(REFERENCES.fullmatch(block.name))))
+    return block.known and (block.ends_before or (block.apart and block.styled)) and (out or _stands_alone(block))
 
 
-def _head_looks(blocks: Sequence[_Block], body: Body) -> set[tuple[str, float]]:
+def _stands_alone(block: _Block) -> bool:
+    """Whether a usual head in the body's own font is on a line of its own: below white space, without a number, above
+    text; the word References in any case.
+    """
+    plainly = block.number is None and block.text_below and block.ends_before
+    return block.apart and (plainly or bool(REFERENCES.fullmatch(block.name)))
+
+
+def _head_looks(blocks: Sequence[_Block]) -> set[tuple[str, float]]:
     """The styles that look like those of heads: larger or bold, or, if a usual head is in it, distinct otherwise; with
     two blocks or a usual head, most of which have text below them.
     """
     groups = defaultdict[tuple[str, float], list[_Block]](list)
     for block in blocks:
-        if block.start > 2:
-            groups[block.look[:2]].append(block)
+        groups[block.look[:2]].append(block)
     return {look for look, group in groups.items() if _is_head_look(group)}
+
+
+def _lower_looks(blocks: Sequence[_Block], higher: set[tuple[str, float]]) -> set[tuple[str, float]]:
+    """The styles of heads below those in the styles `higher`: distinct, there three times or more, always with white
+    space above and text or a head of `higher` around.
+    """
+    groups = defaultdict[tuple[str, float], list[_Block]](list)
+    for block in blocks:
+        groups[block.look[:2]].append(block)
+    return {
+        look
+        for look, group in groups.items()
+        if look not in higher and len(group) >= 3 and all(b.distinct and b.apart and b.ends_before for b in group)
+    }
 
 
 def _is_head_look(group: Sequence[_Block]) -> bool:
     """Whether the blocks of one style look like heads."""
     below = sum(block.follows is not None or block.stacked for block in group)
     known = sum(block.known for block in group)
-    if not known and len(group) < 2 or below < 0.7 * len(group):
+    if (not known and len(group) < 2) or below < 0.7 * len(group):
         return False
     return all(block.distinct for block in group) and (known > 0 or all(block.styled for block in group))
 
@@ -511,5 +594,3 @@ def _bare(title: str) -> str:
 def letters(text: str) -> str:
     """The letters and digits of a text, casefolded."""
     return "".join(filter(str.isalnum, text)).casefold()
-
-

@@ -27,7 +27,8 @@ _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf_lines);
-    `page` counts from 0; `font` is the name of the font of its first letters.
+    `page` counts from 0; `font` is the name of the font of its last character,
+    `low` the top of that.
     """
 
     text: str
@@ -38,11 +39,19 @@ class Line:
     top: float
     page: int
     font: str = ""
+    low: float | None = None
 
     @property
     def rows(self) -> int:
         """How many printed lines it consists of: PDFium joins two lines at a word that is broken between them."""
         return self.text.count("\ufffe") + 1
+
+    @property
+    def last_top(self) -> float:
+        """The top of the last of its printed lines."""
+        if self.rows == 1:
+            return self.top
+        return self.low if self.low is not None else self.top - 1.2 * self.size * (self.rows - 1)
 
 
 # ---------------------------------------------------------------- pages
@@ -50,11 +59,12 @@ class Line:
 
 def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
     """The lines of the page with this number (from 0), in reading order, pieces of one printed line joined. `page`:
-    [text, size, bold, left, right, top, font] of each line. Control characters become spaces, and texts are stripped.
+    [text, size, bold, left, right, top, font, low] of each line. Control characters become spaces, and texts are
+    stripped.
     """
     lines = [
-        Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number, font)
-        for text, size, bold, left, right, top, font in page
+        Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number, font, low)
+        for text, size, bold, left, right, top, font, low in page
     ]
     return in_reading_order(_rows([line for line in lines if line.text]))
 
@@ -68,8 +78,11 @@ def _rows(lines: list[Line]) -> list[Line]:
         if found and _goes_on(found[-1], line):
             before = found.pop()
             space = " " if line.left - before.right > 0.15 * before.size else ""
-            line = replace(_larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left)
-            line = replace(line, top=before.top, right=max(before.right, line.right))
+            end, bold = line.right, before.bold and line.bold
+            line = replace(
+                _larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left, low=line.low
+            )
+            line = replace(line, top=before.top, right=max(before.right, end), bold=bold)
         found.append(line)
     return found
 
@@ -77,7 +90,7 @@ def _rows(lines: list[Line]) -> list[Line]:
 def _goes_on(before: Line, line: Line) -> bool:
     """Whether a line is at the height of the one before, and begins close to its right end."""
     size = max(before.size, line.size)
-    level = before.rows == 1 and abs(before.top - line.top) < 0.6 * size
+    level = abs(before.last_top - line.top) < 0.6 * size
     return level and -0.3 * size < line.left - before.right < 1.2 * size
 
 
@@ -128,11 +141,20 @@ def _by_column(band: list[Line], gutter: float) -> list[Line]:
 
 def without_running_heads(lines: Sequence[Line]) -> list[Line]:
     """The lines without page numbers and running heads. Both are looked for only among the two highest and the two
-    lowest lines of each page; a running head is a text that is there three times or more in all, whatever its digits.
+    lowest lines of each page; a running head is a text that is there three times or more in all, whatever its digits,
+    if it is not larger than the text: then only with the same digits.
     """
     ends = {id(line) for _, page in groupby(lines, key=attrgetter("page")) for line in _ends(list(page))}
-    seen = Counter(_pattern(line.text) for line in lines if id(line) in ends)
-    return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen))]
+    seen, size = Counter(_pattern(line.text) for line in lines if id(line) in ends), _usual_size(lines)
+    same = Counter(line.text for line in lines if id(line) in ends and line.size > size + LARGER)
+    large = {text for text, number in same.items() if number < 3}
+    return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen, large))]
+
+
+def _usual_size(lines: Sequence[Line]) -> float:
+    """The font size that most characters have; 0 without lines."""
+    sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
+    return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
 def _ends(page: list[Line]) -> list[Line]:
@@ -149,12 +171,12 @@ def _pattern(text: str) -> str:
     return re.sub(r"\d+", "#", " ".join(text.split()))
 
 
-def _is_running(text: str, seen: Counter[str]) -> bool:
+def _is_running(text: str, seen: Counter[str], large: set[str]) -> bool:
     """Whether the text is a page number, also as "Page 3 of 9", or its pattern (`_pattern`) was seen three times or
-    more. `seen`: pattern -> how often.
+    more. `seen`: pattern -> how often; `large`: texts that are none.
     """
     pattern = _pattern(text)
-    return pattern in _BARE_NUMBERS or seen[pattern] >= 3
+    return pattern in _BARE_NUMBERS or (seen[pattern] >= 3 and text not in large)
 
 
 # ---------------------------------------------------------------- measures
@@ -166,15 +188,14 @@ class Body:
     """
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        sizes = Counter(chain.from_iterable(repeat(line.size, len(line.text)) for line in lines))
-        self.size = sizes.most_common(1)[0][0]
+        self.size = _usual_size(lines)
         fonts = Counter[tuple[str, bool]]()
         for line in lines:
             if abs(line.size - self.size) < LARGER:
                 fonts[line.font, line.bold] += len(line.text)
         self.font, self.bold = fonts.most_common(1)[0][0]
         self.share = {font: number / fonts.total() for (font, _), number in fonts.items()}
-        steps = [(a.top - b.top) / a.rows for a, b in pairwise(lines) if a.page == b.page and a.top > b.top]
+        steps = [a.last_top - b.top for a, b in pairwise(lines) if a.page == b.page and a.last_top > b.top]
         self.leading = statistics.median(steps) if steps else self.size * 1.2
         self.words = Counter(word for line in lines for word in _WORDS.findall(line.text))
 

@@ -2,8 +2,9 @@
 
 Run as a script, it reads a line of JSON for each PDF, {"path": ..., "pages": ..., "seconds": ...}, and answers with
 one: {"pages": [[line, ...], ...], "outline": [[title, page], ...]}, or {"fault": phrase, "detail": text}. A line is
-[text, size, bold, left, right, top, font], in points; `top` is that of its first character, `size` the larger font size
-of its first and its middle one, `font` the name of the font of the middle one. The outline are the bookmarks.
+[text, size, bold, left, right, top, font, low], in points; `top` is that of its first character, `low` the top of its
+last, `size` the larger font size of its first and its middle one, `font` the name of the font of the last one. The
+outline are the bookmarks.
 PDFium writes U+FFFE for the hyphen of a word broken at a line's end and goes on, so a line may be several printed
 ones. The script imports nothing of this project.
 """
@@ -29,7 +30,7 @@ PLAIN_NAME = re.compile(r"roma|regu|regular|book|ital|oblique|^cm|^sf|lmroman|ti
 NAME_BYTES = 128
 MAX_BOOKMARKS = 1_000
 
-Line = tuple[str, float, bool, float, float, float, str]
+Line = tuple[str, float, bool, float, float, float, str, float]
 Names = dict[bytes, tuple[str, bool | None]]
 
 
@@ -147,10 +148,11 @@ class _Measure:
         self.box, self.matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self.name, self.flags = ctypes.create_string_buffer(NAME_BYTES), ctypes.c_int()
 
-    def line(self, place: int, length: int) -> tuple[float, bool, float, float, float, str]:
-        """(size, bold, left, right, top, font), in points, of the line of `length` characters that begins at index
+    def line(self, place: int, length: int) -> tuple[float, bool, float, float, float, str, float]:
+        """(size, bold, left, right, top, font, low), in points, of the line of `length` characters that begins at index
         `place` of the page's text. The size is the larger of its first and its middle character; it is bold if the
-        first, the middle and the last are; `left` and `top` are those of the first, `right` that of the last.
+        first, the middle and the last are; `left` and `top` are those of the first, `right` and `low` right and top of
+        the last.
         """
         index_of = self.raw.FPDFText_GetCharIndexFromTextIndex
         first, last = index_of(self.page, place), index_of(self.page, place + length - 1)
@@ -159,9 +161,17 @@ class _Measure:
         left, top = self.box.left, self.box.top
         self.raw.FPDFText_GetLooseCharBox(self.page, last, self.box)
         size = max(self.size(first), self.size(middle))
-        font, bold = self.font(middle)
-        bold = bold and self.font(first)[1] and self.font(last)[1]
-        return round(size, 1), bold, round(left, 1), round(self.box.right, 1), round(top, 1), font
+        font, bold = self.font(last)
+        bold = bold and self.font(first)[1] and self.font(middle)[1]
+        return (
+            round(size, 1),
+            bold,
+            round(left, 1),
+            round(self.box.right, 1),
+            round(top, 1),
+            font,
+            round(self.box.top, 1),
+        )
 
     def size(self, index: int) -> float:
         """The font size, as displayed, of the character at `index`, in points, at most 10,000: some files set size 1

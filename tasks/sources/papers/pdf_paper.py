@@ -29,8 +29,11 @@ SHORT_TEXT_CHARS = 4_000
 
 _QUOTES, _ENDS = '"”’)', frozenset(".!?:")
 _WORD = re.compile(r"[^\W\d_]{3}")
-_ABSTRACT = re.compile(r"(?:abstract|summary)\b[\s.:—–-]*", re.IGNORECASE)
-_KEYWORDS = re.compile(r"(?:key ?words?(?: and phrases)?|index terms|ccs concepts)\b", re.IGNORECASE)
+_MID_SENTENCE = re.compile(r"[a-z]+,? [a-z]+\b(?![.(_\[])")
+_ABSTRACT = re.compile(r"(?:A(?:bstract|BSTRACT|\sBSTRACT)|S(?:ummary|UMMARY))(?:[\s.:—–-]+(?=[A-Z“\"(])|[\s.:—–-]*$)")
+_ENDS_ABSTRACT = re.compile(
+    r"(?:key ?words?(?: and phrases)?|index terms|ccs concepts)\b|(?:table of )?contents$", re.I
+)
 _ENTRY = re.compile(r"\[[\w+-]{1,12}\]|\(?\d{1,3}[.)]\s+\D|\d{1,3}\s+[A-Z]")
 
 
@@ -126,7 +129,8 @@ class _Layout:
         is Introduction or Related work, else at the first line, as it does if no head follows the abstract. The title
         is looked for on the first page, above the abstract, else above the first head.
         """
-        begins = next((p for p, line in enumerate(lines) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
+        stop = next((h.start for h in heads if role_of(h.text)), len(lines))
+        begins = next((p for p, line in enumerate(lines[:stop]) if line.page <= 1 and _ABSTRACT.match(line.text)), None)
         first = next((h.start for h in heads if (begins is None or h.start > begins) and not _is_abstract(h)), None)
         front = [line for line in lines[: begins or first or 30] if line.page == 0]
         self.title, below = title_of(front, self.words)
@@ -136,7 +140,7 @@ class _Layout:
             return first if first is not None and role_of(lines[first].text) else 0
         rest = _ABSTRACT.sub("", lines[begins].text, count=1)
         own = [replace(lines[begins], text=rest)] if rest else []
-        keywords = next((p for p in range(begins + 1, first) if _KEYWORDS.match(lines[p].text)), first)
+        keywords = next((p for p in range(begins + 1, first) if _ENDS_ABSTRACT.match(lines[p].text)), first)
         self.abstract = [*own, *_main_size(lines[begins + 1 : keywords])]
         return first
 
@@ -166,13 +170,13 @@ class _Layout:
                 held.append(line)
         self._end(found[-1].paragraphs, held)
         self._end(self.outside, small)
-        return [section for section in found if section.head or section.paragraphs]
+        return _whole([section for section in found if section.head or section.paragraphs])
 
     def _goes_on(self, before: Line, line: Line) -> bool:
         """Whether a line of small print continues the caption or footnote that ends with the line `before`: on the same
         page, close below it, and of about its font size.
         """
-        near = 0 <= before.top - line.top < self.words.leading * (before.rows + 0.3)
+        near = -1 <= before.last_top - line.top < self.words.leading * 1.3
         return line.page == before.page and near and abs(line.size - before.size) < 0.6
 
     def _end(self, paragraphs: list[Paragraph], lines: list[Line]) -> None:
@@ -196,7 +200,7 @@ class _Layout:
         indented, ends = 0.4 * size < indent < 4 * size, before.text.rstrip(_QUOTES)[-1:] in _ENDS
         if line.page != before.page or line.top >= before.top:
             return ends and following is not None and indented
-        if before.top - line.top > self.words.leading * (before.rows + 0.7):
+        if before.last_top - line.top > self.words.leading * 1.7:
             return ends or not line.text[:1].islower()
         return indented and 0.4 * size < line.left - before.left < 4 * size and line.left < before.right
 
@@ -224,7 +228,7 @@ class _Layout:
         """
         if line.page != before.page or line.top >= before.top:
             return before.text[-1] in ".)" and line.text[:1].isupper()
-        return before.top - line.top > self.words.leading * (before.rows + 0.12)
+        return before.last_top - line.top > self.words.leading * 1.12
 
     def _hangs(self, held: list[Line], line: Line, following: Line | None) -> bool:
         """Whether a line begins a reference, by its indentation: it is further left than the line before, if `held`,
@@ -238,6 +242,20 @@ class _Layout:
         if following is not None and following.page == line.page and abs(following.left - line.left) < 60:
             return line.left < following.left - 0.3 * size
         return len(held) > 1 and abs(line.left - held[0].left) < 1
+
+
+def _whole(sections: Sequence[Section]) -> list[Section]:
+    """The sections without those whose text goes on in mid-sentence: such a head is text of the section before, as are
+    its paragraphs. A first section stays.
+    """
+    found: list[Section] = []
+    for section in sections:
+        if found and section.head and section.paragraphs and _MID_SENTENCE.match(section.paragraphs[0].text):
+            first = Paragraph(f"{section.head} {section.paragraphs[0].text}")
+            found[-1].paragraphs += [first, *section.paragraphs[1:]]
+        else:
+            found.append(section)
+    return found
 
 
 def _ends_references(head: Head) -> bool:
@@ -264,7 +282,9 @@ def _main_size(lines: Sequence[Line]) -> list[Line]:
     """
     if not lines:
         return []
-    by_size = [(size, sum(len(line.text) for line in run)) for size, run in groupby(sorted(lines, key=_size), key=_size)]
+    by_size = [
+        (size, sum(len(line.text) for line in run)) for size, run in groupby(sorted(lines, key=_size), key=_size)
+    ]
     usual = max(by_size, key=lambda pair: pair[1])[0]
     return [line for line in lines if line.size > usual - 0.6]
 

@@ -25,7 +25,10 @@ from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import pdf_lines
-from tasks.sources.papers.pdf import Line, Pdfium, Reader, paper_of
+from tasks.sources.papers.pdf import Pdfium, Reader
+from tasks.sources.papers.pdf_citations import Bibliography, entry_of
+from tasks.sources.papers.pdf_layout import Line, lines_of
+from tasks.sources.papers.pdf_paper import paper_of
 from tasks.sources.papers.tei import paper_of as paper_of_tei
 
 SAMPLES = paths.SAMPLES / "papers"
@@ -138,7 +141,8 @@ def page(*lines: tuple[str, float, bool, float], number: int = 0, size: float = 
     ]
 
 
-BODY = ("the wind blew over the field all day and we flew", 10.0, False, 72.0)
+BODY = ("The wind blew over the field all day and we flew", 10.0, False, 72.0)
+LAST = ("the kites until it was dark.", 10.0, False, 72.0)
 
 
 def test_paragraphs_begin_where_a_line_is_indented():
@@ -184,9 +188,9 @@ def test_captions_and_footnotes_stand_outside_the_sections():
             ("1 Introduction", 12, True, 72),
             BODY,
             ("Figure 1: A kite.", 9, False, 72),
-            BODY,
+            ("the kites and then others in", 10, False, 72),
             ("1 See the field.", 8, False, 72),
-            BODY,
+            LAST,
         )
     )
     assert texts(row, None) == ["Figure 1: A kite.", "1 See the field."]
@@ -208,7 +212,7 @@ def test_sentences_in_bold_and_numbers_in_text_are_no_heads():
 
 @pytest.mark.parametrize("head", ["I. INTRODUCTION", "INTRODUCTION", "1. Introduction", "Introduction"])
 def test_introductions_of_other_styles_are_found(head: str):
-    row = paper_of(page((head, 10, False, 150), BODY, BODY, ("II. RELATED WORK", 10, False, 150), BODY, BODY))
+    row = paper_of(page((head, 10, False, 150), BODY, LAST, ("II. RELATED WORK", 10, False, 150), BODY, LAST))
     assert [role for _, _, role in heads(row)] == ["introduction", "related_work"]
 
 
@@ -216,6 +220,70 @@ def test_a_paper_without_heads_is_one_section():
     row = paper_of(page(BODY, BODY))
     assert heads(row) == [(None, None, None)]
     assert row["notes"] == ["no head found"]
+
+
+def names(row: Row) -> list[str | None]:
+    return [head for _, head, _ in heads(row)]
+
+
+def test_bold_words_in_mid_sentence_are_no_head():
+    row = paper_of(
+        page(("1 Introduction", 12, True, 72), BODY, ("Kites and their tails", 10, True, 72), LAST, BODY, LAST)
+    )
+    assert names(row) == ["Introduction"]
+
+
+def test_numbered_lists_in_bold_are_no_heads():
+    items = [(f"{n}. Large kites help.", 10, True, 82) for n in (1, 2, 3)]
+    sections = [
+        (f"{n} {head}", 12, True, 72) for n, head in enumerate(("Introduction", "Kites", "Conclusion"), start=1)
+    ]
+    row = paper_of(page(sections[0], BODY, LAST, *items, LAST, sections[1], BODY, LAST, sections[2], BODY, LAST))
+    assert names(row) == ["Introduction", "Kites", "Conclusion"]
+
+
+def test_a_head_over_two_lines_is_one():
+    two = [("2 Kites in the Wind and What", 12, True, 72), ("Becomes of Them", 12, True, 72)]
+    row = paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, *two, BODY, LAST))
+    assert names(row) == ["Introduction", "Kites in the Wind and What Becomes of Them"]
+
+
+def test_roman_numbers_and_letters_below_them_are_heads():
+    found = ("I. INTRODUCTION", "II. RELATED WORK", "III. KITES")
+    row = paper_of(page(*(line for head in found for line in ((head, 10, False, 150), BODY, LAST))))
+    assert heads(row) == [
+        ("I", "INTRODUCTION", "introduction"),
+        ("II", "RELATED WORK", "related_work"),
+        ("III", "KITES", None),
+    ]
+
+
+def test_bookmarks_that_lie_make_no_heads():
+    lines = page(("1 Introduction", 12, True, 72), BODY, LAST, ("2 Kites", 12, True, 72), BODY, LAST)
+    assert names(paper_of(lines, [("A Lie", 0), (BODY[0], 0), (LAST[0], 0)])) == ["Introduction", "Kites"]
+
+
+def test_related_work_over_most_of_a_paper_is_not_certain():
+    long = [("Moss flew all the kites that there were in the field that year, one by one.", 10, False, 72)] * 90
+    row = paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, ("2 Related Work", 12, True, 72), *long))
+    assert [role for _, _, role in heads(row)] == ["introduction", None]
+
+
+def test_citations_by_number_and_by_name_lead_to_their_entries():
+    rows = [entry_of("b0", "[1] C. Moss. Kites. 2014. doi:10.1000/Kites."), entry_of("b1", "[2] E. Reed. Wind. 2015.")]
+    assert [(row["year"], row["doi"]) for row in rows] == [(2014, "10.1000/kites"), (2015, None)]
+    text = "As shown [1, 2], and by Reed (2015), not [7]."
+    found = [(text[start:end], ref) for start, end, ref in Bibliography(rows).citations(text)]
+    assert found == [("1", "b0"), ("2", "b1"), ("Reed (2015)", "b1"), ("7", None)]
+
+
+def test_two_columns_row_by_row_are_read_column_by_column():
+    rows = [
+        [f"{side} {n}", 10.0, False, left, left + 200, 700.0 - 12 * n, "F", 700.0 - 12 * n]
+        for n in range(20)
+        for side, left in (("left", 60.0), ("right", 320.0))
+    ]
+    assert [line.text.split()[0] for line in lines_of(rows, 0)] == ["left"] * 20 + ["right"] * 20
 
 
 # ---------------------------------------------------------------- made PDFs
