@@ -198,7 +198,10 @@ def _same(before: Line, line: Line, body: Body) -> bool:
 
 def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | None:
     """The lines as a block; None if they can be no head by their form."""
-    first, text = lines[start], body.joined(lines[start:end])
+    first = lines[start]
+    if first.text[0].islower() or lines[end - 1].text[-1] in ",;":
+        return None
+    text = body.joined(lines[start:end])
     printed, rest, number = split_head(text)
     if end - start > MAX_LINES or not _is_short(rest) or first.size < body.size - 1.6:
         return None
