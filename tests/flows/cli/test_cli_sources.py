@@ -351,3 +351,14 @@ def test_progress_without_a_terminal_is_a_few_lines(capsys: pytest.CaptureFixtur
     assert said.startswith("large\\u001b[2J: 30.0 of 40.0 MB, ")
     assert said.endswith(" left\n")
     lines.end("never begun")
+
+
+def test_iclr_with_its_pdfs_is_fetched_as_typed(longform: Shell) -> None:
+    with serve() as server:
+        note = {"id": "n1", "forum": "n1", "number": 1, "invitations": ["ICLR.cc/2024/Conference/-/Submission"]}
+        note["content"] = {"title": {"value": "Kites"}, "pdf": {"value": "/pdf/1.pdf"}}  # type: ignore[assignment]
+        server.on("/notes", lambda asked: document({"notes": [] if "after" in asked.query else [note]}))
+        server.on("/pdf", Answer(body=b"%PDF-1.4 kites"))
+        done = longform.json("fetch", "iclr", "2024", "--pdfs", "--base-url", server.url, "--to", "in")
+    assert done["source"] == "openreview"
+    assert (longform.folder / "in" / "pdfs" / "n1.pdf").read_bytes() == b"%PDF-1.4 kites"
