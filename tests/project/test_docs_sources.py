@@ -12,6 +12,7 @@ import paths
 import pytest
 
 from flows.builds import fetching
+from flows.cli.sources import SHORT_NAMES
 from flows.sources import SOURCES
 
 DOCS = paths.ROOT / "docs"
@@ -29,6 +30,7 @@ def test_a_printed_command_is_taken(command: str) -> None:
     _, act, source, *words = shlex.split(command)
     if source == "SOURCE":
         return
+    source = SHORT_NAMES.get(source, source)
     fetching.config_of(source, "read" if act == "read" else "fetch", settings(words))
     if act == "fetch":
         fetching.check_terms(source, "--accept-terms" in words, command)
