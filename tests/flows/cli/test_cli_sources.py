@@ -421,3 +421,14 @@ def test_a_list_that_does_not_fit_is_named() -> None:
     with pytest.raises(UsageError, match="years"):
         configuration.read("toy", Lists, None, ["years=2023,soon"])
     assert config_of("reddit", "read", ["subreddits=explainlikeimfive"]).subreddits == ["explainlikeimfive"]
+
+
+def test_iclr_with_its_pdfs_is_fetched_as_typed(longform: Shell) -> None:
+    with serve() as server:
+        note = {"id": "n1", "forum": "n1", "number": 1, "invitations": ["ICLR.cc/2024/Conference/-/Submission"]}
+        note["content"] = {"title": {"value": "Kites"}, "pdf": {"value": "/pdf/1.pdf"}}  # type: ignore[assignment]
+        server.on("/notes", lambda asked: document({"notes": [] if "after" in asked.query else [note]}))
+        server.on("/pdf", Answer(body=b"%PDF-1.4 kites"))
+        done = longform.json("fetch", "iclr", "2024", "--pdfs", "--base-url", server.url, "--to", "in")
+    assert done["source"] == "openreview"
+    assert (longform.folder / "in" / "pdfs" / "n1.pdf").read_bytes() == b"%PDF-1.4 kites"

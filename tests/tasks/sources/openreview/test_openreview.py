@@ -23,14 +23,18 @@ from longform.llm.models import Models
 from schemas.sources.openreview import DECISIONS, SUBMISSIONS
 from tasks.sources.openreview.submissions import (
     Replies,
+    author_ids,
     by_kind,
     decide,
+    direct_replies,
+    licence_of,
     names,
     parse_submissions,
     rating,
     ratings,
     read_decision,
     read_venue,
+    value,
     words,
 )
 
@@ -360,3 +364,33 @@ def test_replies_alone_or_broken_are_errors(builder: Build, tmp_path: Path):
 def test_a_decision_is_one_of_the_words_that_the_schema_explains():
     doc = SUBMISSIONS.field("decision").metadata[b"doc"].decode()
     assert all(word in doc for word in DECISIONS)
+
+
+# ---------------------------------------------------------------- as the APIs answer today
+
+
+def test_ids_of_authors_are_read_from_both_apis_and_from_objects():
+    assert author_ids({"authorids": ["~Ann_Lee1", " b@c.org "]}) == ["~Ann_Lee1", "b@c.org"]
+    assert author_ids({"authorids": {"value": ["~Ann_Lee1"], "readers": ["everyone"]}}) == ["~Ann_Lee1"]
+    people = [{"fullname": "Ann Lee", "username": "~Ann_Lee1"}, {"fullname": "Bo"}]
+    assert author_ids({"authors": {"value": people}}) == ["~Ann_Lee1"]
+    assert author_ids({"authorids": ["ICLR.cc/2021/Conference/Paper7/Authors"]}) == []
+    assert author_ids({"authorids": 7, "authors": "Ann"}) == author_ids(None) == []
+
+
+def test_a_licence_is_the_note_s_else_its_form_s():
+    assert licence_of({"license": "CC0", "content": {"license": {"value": "CC BY 4.0"}}}) == "CC0"
+    assert licence_of({"license": " ", "content": {"license": {"value": "CC BY 4.0"}}}) == "CC BY 4.0"
+    assert licence_of({"license": 4, "content": {}}) is None
+
+
+def test_a_value_that_few_may_read_is_read():
+    hidden = {"title": {"value": "On Tea", "readers": ["a"], "nonreaders": ["b"]}, "odd": {"value": 1, "more": 2}}
+    assert (value(hidden, "title"), value(hidden, "odd")) == ("On Tea", {"value": 1, "more": 2})
+
+
+def test_replies_of_all_depths_decide_only_where_they_reply_to_the_submission():
+    note = v2()
+    deep = {**reply(note, "Decision", 1, decision="Reject"), "replyto": "another reply"}
+    note["details"] = {"replies": [reply(note, "Decision", 2, decision="Accept (oral)"), deep]}
+    assert decide(note, by_kind(direct_replies(note))).decision == "accept_oral"
