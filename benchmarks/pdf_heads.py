@@ -24,7 +24,7 @@ from lxml import etree
 from longform.artifacts.rows import Row
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
-from tasks.sources.papers.pdf import Pdfium, Reader
+from tasks.sources.papers.pdf.pdfium import Pdfium, Reader
 from tasks.text.headings import split_number
 
 ALIKE = 0.9

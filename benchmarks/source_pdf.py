@@ -32,7 +32,7 @@ def ours(path: Path, home: Path) -> int:
     from benchmarks.building import accounted, building
     from longform.artifacts.store import Digests
     from tasks.sources.files.bundles import open_bundles
-    from tasks.sources.papers.pdf import ENDINGS, FILES_PER_BUNDLE, Pdfium, read_pdfs
+    from tasks.sources.papers.pdf.pdfium import ENDINGS, FILES_PER_BUNDLE, Pdfium, read_pdfs
     from tasks.sources.papers.tei import GROUP
 
     digest = Digests(home)

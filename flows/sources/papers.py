@@ -15,11 +15,12 @@ from longform.settings import grobid_url
 from tasks.sources.admission import admit, admit_metadata, admit_papers
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.inputs import open_files
-from tasks.sources.papers import duplicates, pdf, tei
+from tasks.sources.papers import duplicates, tei
 from tasks.sources.papers import grobid as server
 from tasks.sources.papers.metadata import ENDINGS, read_metadata
 from tasks.sources.papers.paper_ids import PAPER_GROUPS
 from tasks.sources.papers.papers import gather_papers, split_paragraphs
+from tasks.sources.papers.pdf import pdfium
 
 TERMS = Terms(
     what="papers of your own: TEI documents that GROBID wrote, and PDFs",
@@ -57,7 +58,7 @@ class Read(BaseModel):
     )
     grobid: str | None = Field(None, description="address of a GROBID server, e.g. http://localhost:8070")
     concurrency: int = Field(server.CONCURRENCY, ge=1, le=64, description="PDFs that the server is given at once")
-    pages: int = Field(pdf.PAGES, ge=1, le=5_000, description="pdfium: PDFs with more pages are rejected")
+    pages: int = Field(pdfium.PAGES, ge=1, le=5_000, description="pdfium: PDFs with more pages are rejected")
     seconds: float | None = Field(None, gt=0, description="a PDF may take as long; unset: pdfium 60, grobid 300")
     patience: float = Field(server.PATIENCE_SECONDS, gt=0, description="seconds to wait for a busy server")
     licence: str | None = Field(None, description="of papers that do not name theirs, e.g. CC BY 4.0")
@@ -68,14 +69,14 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     papers are versions of one.
     """
     documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
-    prints = [] if config.only == "tei" else _opened(builder, paths, config, pdf.ENDINGS, pdf.FILES_PER_BUNDLE)
+    prints = [] if config.only == "tei" else _opened(builder, paths, config, pdfium.ENDINGS, pdfium.FILES_PER_BUNDLE)
     if not (documents or prints):
         raise UsageError(
             f"{', '.join(map(str, paths)) or 'Nothing'} holds no paper: give .tei.xml, .xml or .pdf files, folders of "
             "them, or a .zip or .tar."
         )
     found = [tei.read_tei(builder, documents)] if documents else []
-    found += [pdf.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
+    found += [pdfium.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, PAPER_GROUPS) for papers in found]
     tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
     return [*tables, duplicates.find_duplicates_of(builder, *admitted)]
@@ -86,9 +87,9 @@ def gathered(builder: Builder, paths: list[Path], config: Read) -> Rows:
     its TEI where that is there, else from its PDF. An empty table if there is no such file.
     """
     documents = _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE) if paths else []
-    prints = _opened(builder, paths, config, pdf.ENDINGS, pdf.FILES_PER_BUNDLE) if paths else []
-    parser = parser_of(config) if prints else pdf.Pdfium()
-    read = tei.read_tei(builder, documents), pdf.read_pdfs(builder, prints, parser=parser)
+    prints = _opened(builder, paths, config, pdfium.ENDINGS, pdfium.FILES_PER_BUNDLE) if paths else []
+    parser = parser_of(config) if prints else pdfium.Pdfium()
+    read = tei.read_tei(builder, documents), pdfium.read_pdfs(builder, prints, parser=parser)
     return admit(builder, admit_papers, gather_papers(builder, *read), PAPER_GROUPS)
 
 
@@ -104,14 +105,14 @@ def metadata(builder: Builder, paths: list[Path], retrieved_at: str | None) -> R
     return admit(builder, admit_metadata, read_metadata(builder, found), PAPER_GROUPS)
 
 
-def parser_of(config: Read) -> server.Grobid | pdf.Pdfium:
+def parser_of(config: Read) -> server.Grobid | pdfium.Pdfium:
     """The PDF parser that the settings choose. `auto`: GROBID if it has an address (the setting `grobid`, else
     GROBID_URL), else pdfium. Waits until the GROBID server is ready. UsageError if GROBID is chosen without an address,
     SourceError if no GROBID server answers there, Incomplete if it is still starting after two minutes.
     """
     url = config.grobid or grobid_url()
     if config.parser == "pdfium" or (config.parser == "auto" and not url):
-        return pdf.Pdfium(pages=config.pages, seconds=config.seconds or pdf.SECONDS)
+        return pdfium.Pdfium(pages=config.pages, seconds=config.seconds or pdfium.SECONDS)
     if not url:
         raise UsageError("parser=grobid needs a server: set grobid=http://localhost:8070, or GROBID_URL.")
     return server.connect(

@@ -42,7 +42,7 @@ from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers import tei
 from tasks.sources.papers.paper_ids import taken_down_files
 from tasks.sources.papers.parsed import Parsed, Result, sha256_of_pdf
-from tasks.sources.papers.pdf import check
+from tasks.sources.papers.pdf.pdfium import check
 
 SERVICE = "/api/processFulltextDocument"
 FORM = {

@@ -1,4 +1,4 @@
-"""The text of a web page: what trafilatura keeps of HTML, plain text as it is, PDF by tasks/sources/papers/pdf.py.
+"""The text of a web page: what trafilatura keeps of HTML, plain text as it is, PDF by tasks/sources/papers/pdf.
 
 HTML is parsed in a process of its own with little memory and time, as a page of 2 MB can keep a parser busy for
 minutes (200,000 attributes in one tag: 160 s). Pages that are known to do so are refused before that, the same way on
@@ -23,7 +23,7 @@ from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
 from tasks.sources.files.child import WorkerProcess
 from tasks.sources.paper_body import UnreadableError
-from tasks.sources.papers.pdf import Pdfium, Reader
+from tasks.sources.papers.pdf.pdfium import Pdfium, Reader
 
 SECONDS = 30.0
 MEMORY_BYTES = 3 << 30

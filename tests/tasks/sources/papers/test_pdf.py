@@ -24,11 +24,11 @@ from longform.artifacts.rows import Row, Rows
 from longform.errors import UsageError
 from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
-from tasks.sources.papers import pdf_lines
-from tasks.sources.papers.pdf import Pdfium, Reader
-from tasks.sources.papers.pdf_citations import Bibliography, entry_of
-from tasks.sources.papers.pdf_layout import Line, lines_of
-from tasks.sources.papers.pdf_paper import paper_of
+from tasks.sources.papers.pdf import lines as pdf_lines
+from tasks.sources.papers.pdf.citations import Bibliography, entry_of
+from tasks.sources.papers.pdf.layout import Line, lines_of
+from tasks.sources.papers.pdf.paper import paper_of
+from tasks.sources.papers.pdf.pdfium import Pdfium, Reader
 from tasks.sources.papers.tei import paper_of as paper_of_tei
 
 SAMPLES = paths.SAMPLES / "papers"

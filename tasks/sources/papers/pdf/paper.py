@@ -1,6 +1,6 @@
 """A row of PAPERS made from the lines of a PDF:
 
-    12.0 bold     "1 Introduction"                          a head (tasks/sources/papers/pdf_heads.py)
+    12.0 bold     "1 Introduction"                          a head (tasks/sources/papers/pdf/heads.py)
     10.9          "The goal of this work is to facilitate"  its text: most lines have this size
     10.9 at 83.1  "In this paper, we focus on"              begins a paragraph: indented, the next line is not
      9.0          "Table 1: Features."                      smaller: a caption, a footnote; stands outside the sections
@@ -18,10 +18,10 @@ from itertools import groupby
 
 from longform.artifacts.rows import Row
 from tasks.sources.paper_body import Paragraph, Section, UnreadableError, laid_out
-from tasks.sources.papers.pdf_citations import Bibliography, entry_of
-from tasks.sources.papers.pdf_front import authors_of, title_of
-from tasks.sources.papers.pdf_heads import APPENDIX, CAPTION, REFERENCES, Head, heads_of
-from tasks.sources.papers.pdf_layout import Body, Line, grouped, without_running_heads
+from tasks.sources.papers.pdf.citations import Bibliography, entry_of
+from tasks.sources.papers.pdf.front import authors_of, title_of
+from tasks.sources.papers.pdf.heads import APPENDIX, CAPTION, REFERENCES, Head, heads_of
+from tasks.sources.papers.pdf.layout import Body, Line, grouped, without_running_heads
 from tasks.text.headings import INTRODUCTION, RELATED_WORK, plain, role_of, split_number
 
 MAX_RELATED_SHARE, MAX_INTRODUCTION_SHARE = 1 / 3, 0.5

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby, takewhile
 
-from tasks.sources.papers.pdf_layout import Body, Line
+from tasks.sources.papers.pdf.layout import Body, Line
 
 MAX_AUTHORS = 200
 TITLE_LARGER = 0.8

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.sources.papers.pdf_layout import LARGER, Body, Line
+from tasks.sources.papers.pdf.layout import LARGER, Body, Line
 from tasks.text.headings import is_noise, plain, role_of, split_number
 
 MAX_CHARS, MAX_WORDS, MAX_LINES = 180, 26, 3

@@ -1,7 +1,7 @@
 """Papers from PDFs by any parser, and the built-in parser, which needs no server: PDFium's lines, read by rules.
 
-PDFium runs in a process of its own (tasks/sources/papers/pdf_lines.py), one for many PDFs: a PDF that crashes or hangs
-it, or takes too much memory, becomes a rejected row. Its lines become a paper in pdf_paper.py. The column `parser` says
+PDFium runs in a process of its own (tasks/sources/papers/pdf/lines.py), one for many PDFs: a PDF that crashes or hangs
+it, or takes too much memory, becomes a rejected row. Its lines become a paper in paper.py. The column `parser` says
 which parser it was.
 """
 
@@ -25,9 +25,9 @@ from tasks.sources.files.batches import counted
 from tasks.sources.files.bundles import Member, members
 from tasks.sources.files.child import WorkerProcess
 from tasks.sources.paper_body import UnreadableError
-from tasks.sources.papers import pdf_lines
-from tasks.sources.papers.pdf_layout import lines_of
-from tasks.sources.papers.pdf_paper import paper_of
+from tasks.sources.papers.pdf import lines as pdf_lines
+from tasks.sources.papers.pdf.layout import lines_of
+from tasks.sources.papers.pdf.paper import paper_of
 from tasks.sources.papers.tei import in_batches, row_of
 
 ENDINGS = (".pdf",)

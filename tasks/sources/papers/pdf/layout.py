@@ -26,7 +26,7 @@ _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf_lines);
+    """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf.lines);
     `page` counts from 0; `font` is the name of the font of its last character,
     `low` the top of that.
     """
