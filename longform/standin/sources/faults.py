@@ -1,7 +1,7 @@
 """The faults that the stand-in for sources can simulate, by name, and what becomes of a response under one.
 
 Shares and scripts are those of the stand-in for models (longform/standin/faults.py); a script's line without `path`
-is for the next request to any source.
+is for the next request to any source. Whether GROBID is there is answered without faults, but for lines of its path.
 """
 
 from __future__ import annotations

@@ -401,6 +401,14 @@ def test_a_line_of_a_script_waits_for_its_path_and_what_came_twice_is_told(serve
         server.set_faults({"refusal": 0.5})
 
 
+def test_whether_grobid_is_there_is_answered_without_faults_unless_a_script_names_it(server: Server) -> None:
+    server.set_faults({"500": 1.0})
+    get(server, "/grobid/api/isalive")
+    assert parsed(server, b"%PDF-1.4 x").status_code == 500
+    server.script([{"fault": "503", "path": "GET /grobid/api/isalive"}])
+    get(server, "/grobid/api/isalive", 503)
+
+
 def test_a_download_through_many_faults_is_whole(tmp_path: Path) -> None:
     shares = {"429": 0.1, "500": 0.1, "502": 0.1, "503": 0.1, "reset": 0.1, "truncated": 0.1, "reset-early": 0.1}
     with serve(samples=SAMPLES) as server:
