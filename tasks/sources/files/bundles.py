@@ -108,7 +108,7 @@ def open_bundles(
     plain = [file for file in found if _has(file.name, endings) and file not in set(archives)]
     held = {archive: digest(archive) for archive in archives if first_member(archive, endings)}
     used = {sha256: archive for archive, sha256 in reversed(held.items())}
-    again = [Listed(str(file), sha256, None, REPEATED) for file, sha256 in held.items() if used[sha256] != file]
+    again = [Listed(str(file), sha256, None, fault=REPEATED) for file, sha256 in held.items() if used[sha256] != file]
     listed = _numbered([*_listed(plain), *again, *_links(map(Path, paths), endings)])
     bundles: list[Source] = [_bundle(files, group, facts) for files in _dealt(listed, mean)]
     return bundles + [

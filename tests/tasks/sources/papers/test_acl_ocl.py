@@ -86,7 +86,7 @@ def test_a_file_is_named_by_its_id():
 
 
 def test_the_samples_come_out_whole(builder: Build):
-    metadata, papers = read(builder, [SAMPLES], Read(retrieved_at="2026-10-01"))
+    metadata, papers, _ = read(builder, [SAMPLES], Read(retrieved_at="2026-10-01"))
     rows = {row["acl_id"]: row for row in metadata}
     assert {name: row["licence"] for name, row in rows.items()} == {
         "2020.acl-main.9001": "CC BY 4.0",
@@ -160,7 +160,7 @@ def test_files_of_every_kind_are_accounted_for_also_in_a_zip(builder: Build, tmp
     with zipfile.ZipFile(tmp_path / "Base_JSON.zip", "w") as archive:
         for name, content in files.items():
             archive.writestr(name, content)
-    (papers,) = read(builder, [tmp_path / "Base_JSON.zip"], Read())
+    papers, _ = read(builder, [tmp_path / "Base_JSON.zip"], Read())
     found = {row["acl_id"] for row in papers}
     assert {"P18-1001", "P18-1005"} <= found
     assert len(found) + sum(rejected(builder).values()) == len(files)
@@ -197,7 +197,7 @@ def test_nothing_to_read_or_to_fetch_is_an_error(builder: Build, tmp_path: Path)
 def test_an_id_that_the_file_holds_elsewhere_is_the_file_s(builder: Build, tmp_path: Path):
     record = json.loads(PAPER.read_text())
     (tmp_path / "W16-1301.json").write_text(json.dumps({**record, "paper_id": "other", "year": "1999"}))
-    (papers,) = read(builder, [tmp_path / "W16-1301.json"], Read())
+    papers, _ = read(builder, [tmp_path / "W16-1301.json"], Read())
     (row,) = papers
     assert (row["paper_id"], row["licence"]) == ("acl/W16-1301", "CC BY 4.0")
 

@@ -329,7 +329,7 @@ def test_a_folder_is_read_by_the_server_that_is_named(server: Server, tmp_path: 
     server.on(FULLTEXT, tei(KITES), failed("NO_BLOCKS"), tei(KITES))
     monkeypatch.setenv("GROBID_URL", server.url)
     with building(tmp_path / "home") as run:
-        found, paragraphs = papers.read(run, [folder], papers.Read(concurrency=1))
+        found, paragraphs, _ = papers.read(run, [folder], papers.Read(concurrency=1))
     assert sum(part.rows for part in found.parts or ()) == 2
     rejected = [reason for part in found.parts or () for reason in part.rejected]
     assert rejected == [("defect", "GROBID: NO_BLOCKS", 1)]

@@ -59,7 +59,7 @@ def posted(server: Server) -> Counter[int]:
 def read(folder: Path, home: Path, server: Server, **options: Any) -> tuple[int, list[tuple[str, str, int]]]:
     """(rows, what was rejected) of a folder, read in this process."""
     with building(home) as run:
-        found, _ = papers.read(run, [folder], papers.Read(grobid=server.url, **options))
+        found, *_ = papers.read(run, [folder], papers.Read(grobid=server.url, **options))
     return found.count, [reason for part in found.parts or () for reason in part.rejected]
 
 

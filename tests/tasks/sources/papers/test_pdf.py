@@ -420,7 +420,7 @@ def rows_of(home: Path, *paths: Path, **settings: Any) -> list[Rows]:
 
 
 def test_our_samples_become_papers_and_paragraphs(tmp_path: Path):
-    documents, of_documents, prints, of_prints = rows_of(tmp_path, SAMPLES, licence="CC BY 4.0")
+    documents, of_documents, prints, of_prints, _ = rows_of(tmp_path, SAMPLES, licence="CC BY 4.0")
     assert (documents.count, prints.count) == (2, 1)
     everything = [*documents, *prints]
     assert all(row["licence"] == "CC BY 4.0" for row in everything)
@@ -435,7 +435,7 @@ def test_a_broken_pdf_is_a_rejected_row_beside_good_ones(tmp_path: Path):
     (folder / "good.pdf").write_bytes(with_stream(TEXT))
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7 broken")
     (folder / "empty.pdf").write_bytes(b"")
-    prints, _ = rows_of(tmp_path / "home", folder)
+    prints, *_ = rows_of(tmp_path / "home", folder)
     (part,) = prints.parts or ()
     assert (part.rows, part.rejected) == (1, (("defect", "broken PDF", 1), ("defect", "empty file", 1)))
 
@@ -449,7 +449,7 @@ def test_an_archive_of_documents_and_pdfs_gives_papers_of_both(tmp_path: Path, p
     (folder / "c.tei.xml").write_bytes((SAMPLES / "kites.tei.xml").read_bytes())
     (folder / "d.xml").write_bytes(b"<article/>")
     archive = shutil.make_archive(str(tmp_path / "both"), packing, folder)
-    documents, _, prints, _ = rows_of(tmp_path / "home", Path(archive))
+    documents, _, prints, *_ = rows_of(tmp_path / "home", Path(archive))
     assert (documents.count, prints.count) == (1, 1)
     assert [part.rejected for part in documents.parts or ()] == [(("defect", "no TEI", 1),)]
     assert [part.rejected for part in prints.parts or ()] == [(("defect", "broken PDF", 1),)]
@@ -461,7 +461,7 @@ def test_the_parser_is_part_of_the_identity_and_its_patience_is_not():
 
 
 def test_only_one_kind_is_read_where_asked(tmp_path: Path):
-    documents, _ = rows_of(tmp_path, SAMPLES, only="tei")
+    documents, *_ = rows_of(tmp_path, SAMPLES, only="tei")
     assert documents.count == 2
     with pytest.raises(UsageError, match="holds no paper"):
         rows_of(tmp_path, SAMPLES / "walks.pdf", only="tei")
