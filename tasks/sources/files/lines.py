@@ -72,7 +72,8 @@ def _refuse_wide(start: bytes, path: str) -> None:
     kind = next((name for name, marks in WIDE_MARKS.items() if start.startswith(marks)), None)
     if kind:
         raise SourceError(
-            f"{path} is {kind} by its first bytes: write it as UTF-8, e.g. with `iconv -f {kind} -t UTF-8`."
+            f"{path} is {kind} by its first bytes: write it as UTF-8, e.g. with `iconv -f {kind} -t UTF-8`, from a "
+            "spreadsheet as CSV UTF-8."
         )
 
 

@@ -361,7 +361,7 @@ def test_a_table_with_a_column_twice_is_refused(tmp_path: Path) -> None:
 def test_a_spreadsheet_saved_as_utf_16_is_reported(tmp_path: Path) -> None:
     rows = two(1)
     text = as_csv([filled_in(each) for each in sheets(rows)]).decode("utf-8-sig")
-    with pytest.raises(SourceError, match=r"a\.csv is no UTF-8, .*UTF-16.*: save it as CSV UTF-8"):
+    with pytest.raises(SourceError, match=r"a\.csv is UTF-16 .* as CSV UTF-8"):
         judged(tmp_path, rows, ("a.csv", text.encode("utf-16")))
 
 
