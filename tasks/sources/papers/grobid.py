@@ -58,6 +58,8 @@ READY_SECONDS = 120.0
 CONNECT_SECONDS = 10.0
 PAUSE_SECONDS = 2.0
 LOST_TRIES = 3
+ANSWERED_WITHIN = 3  # tries that may get no answer
+BUSY = frozenset({429, 500, 502, 503, 504})
 CODES = frozenset(
     (
         "BAD_INPUT_DATA",
@@ -131,24 +133,33 @@ def connect(
     ask = partial(_get, Wire(user_agent()), base, connect_seconds)
     _wait_until_ready(ask, base, ready_seconds, pause_seconds)
     at_once = min(concurrency, _engines(ask) or concurrency)
-    return Grobid(base, _version(ask), max(1, at_once), seconds, patience_seconds, pause_seconds)
+    return Grobid(
+        base,
+        _version(ask, base, min(pause_seconds, ready_seconds / 10)),
+        max(1, at_once),
+        seconds,
+        patience_seconds,
+        pause_seconds,
+    )
 
 
 def _wait_until_ready(ask: Ask, base: str, seconds: float, pause_seconds: float) -> None:
-    """Return once the server says that it is ready. Incomplete if it still starts (503) after `seconds`; SourceError if
-    no server answers, or another than GROBID.
+    """Return once the server says that it is ready. Incomplete if it still starts, or fails, after `seconds`;
+    SourceError if no server answers in ANSWERED_WITHIN tries, or another than GROBID.
     """
-    until = time.monotonic() + seconds
+    until, unanswered = time.monotonic() + seconds, 0
     while True:
         status, body = ask("isalive")
         if status == 200 and body.strip().lower() == b"true":
             return
-        if status is None:
+        unanswered += status is None
+        if unanswered == ANSWERED_WITHIN:
             raise SourceError(f"No GROBID server answers at {shown(base)}: {_START}.")
-        if status != 503:
+        if status is not None and status not in BUSY:
             raise SourceError(f"{shown(base)} answers, but not as GROBID does (status {status}): {_START}.")
         if time.monotonic() > until:
-            raise Incomplete(f"GROBID at {shown(base)} is still starting: run the same command again in a minute.")
+            state = "still starting" if status == 503 else f"failing (status {status or 'none'})"
+            raise Incomplete(f"GROBID at {shown(base)} is {state}: run the same command again in a minute.")
         time.sleep(min(pause_seconds, seconds / 10))
 
 
@@ -162,9 +173,18 @@ def _get(connections: Wire, base: str, seconds: float, path: str) -> tuple[int |
         return None, b""
 
 
-def _version(ask: Ask) -> str:
-    """The server's version and revision, such as "0.8.2 a91ee48"; "unknown" if it does not say."""
+def _version(ask: Ask, base: str, pause_seconds: float) -> str:
+    """The server's version and revision, such as "0.8.2 a91ee48"; "unknown" if it does not say. Incomplete if it fails
+    ANSWERED_WITHIN times: what is kept of this version could not be told from another one's.
+    """
     status, body = ask("version")
+    for _ in range(1, ANSWERED_WITHIN):
+        if status is not None and status not in BUSY:
+            break
+        time.sleep(pause_seconds)
+        status, body = ask("version")
+    if status is None or status in BUSY:
+        raise Incomplete(f"GROBID at {shown(base)} does not tell its version: run the same command again in a minute.")
     try:
         document = json.loads(body)
     except ValueError:

@@ -27,7 +27,7 @@ from grobid_server import (
     grobid,
     tei,
 )
-from http_server import Answer, Asked, Server
+from http_server import Answer, Asked, Server, document
 from toy_stages import building
 
 from flows.sources import papers
@@ -294,6 +294,21 @@ def test_a_server_that_loads_its_models_is_waited_for():
         assert quick(server).version.startswith("0.9.1")
         server.on(ALIVE, NOT_READY)
         with pytest.raises(Incomplete, match="still starting"):
+            quick(server, ready_seconds=0.5)
+
+
+@pytest.mark.parametrize("path", [ALIVE, VERSION])
+@pytest.mark.parametrize("fault", [Answer(500, b"oops"), Answer(502, b"<html>"), RESET], ids=["500", "502", "reset"])
+def test_a_server_that_fails_twice_before_it_answers_is_waited_for(path: str, fault: Answer) -> None:
+    """Its version is part of what results are kept under: one that is not told must not look like another server."""
+    with grobid("0.8.2") as sound:
+        expected = quick(sound).version
+    good = Answer(200, b"true") if path == ALIVE else document({"version": "0.8.2", "revision": "a91ee48"})
+    with grobid("0.8.2") as server:
+        server.on(path, fault, fault, good)
+        assert quick(server).version == expected
+        server.on(path, fault)
+        with pytest.raises((Incomplete, SourceError), match=r"is failing|does not tell its version|No GROBID server"):
             quick(server, ready_seconds=0.5)
 
 
