@@ -18,6 +18,7 @@ SMALL = {
     "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
+    "paper_versions.py": ["--papers", "600", "--times", "2"],
     "related.py": ["--questions", "400", "--times", "2"],
     "revise.py": ["--words", "200,400"],
     "search.py": ["--passages", "2000", "--queries", "50"],
@@ -27,7 +28,7 @@ SMALL = {
 }
 SLOWER = {"acl_ocl": 0.09}  # its files are small and indented: docs/performance.md
 SOURCES = {path.name for path in BENCHMARKS.glob("source_*.py")}
-PARTS = {"building.py", "llm_server.py", "llm_others.py"} | SOURCES
+PARTS = {"building.py", "llm_server.py", "llm_others.py", "pdf_heads.py"} | SOURCES
 KEYS = {
     "make_dump.py": {"path", "bytes", "rows", "questions", "answers", "seconds"},
     "axioms.py": {"megabytes", "pairs", "seconds", "mb_per_second", "ratio_to_reading", "cores", "stages"},
@@ -42,6 +43,7 @@ KEYS = {
     "llm.py": {
         "ratio_at_64", "requests_per_second_at_256", "cpu_ms_at_256", "hits_per_second", "memory_ratio", "clients",
     },
+    "paper_versions.py": {"papers", "seconds", "peak_mb", "recall", "growth", "all_pairs_seconds"},
     "related.py": {"questions", "words_seconds", "vectors_seconds", "vectors_recall", "vectors_to_all_pairs"},
     "revise.py": {"seconds", "edits", "difflib_seconds", "ratio", "cores", "python"},
     "search.py": {"passages"},

@@ -465,3 +465,14 @@ def test_only_one_kind_is_read_where_asked(tmp_path: Path):
     assert documents.count == 2
     with pytest.raises(UsageError, match="holds no paper"):
         rows_of(tmp_path, SAMPLES / "walks.pdf", only="tei")
+
+
+def test_the_benchmark_scores_the_heads_of_a_folder(tmp_path: Path, reader: Reader) -> None:
+    content = (SAMPLES / "walks.pdf").read_bytes()
+    found = [head for _, head, _ in heads(read(reader, content)) if head and head != "References"]
+    (tmp_path / "walks.pdf").write_bytes(content)
+    (tmp_path / "walks.heads").write_text("\n".join([*found[1:], "A head that is not there"]))
+    command = [sys.executable, "-m", "benchmarks.pdf_heads", str(tmp_path)]
+    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=True)
+    counts = f"{len(found) - 1} right of {len(found):4} found, {len(found):4} true; 0 broken  all 1"
+    assert counts in done.stdout.splitlines()[-1]
