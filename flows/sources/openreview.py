@@ -56,6 +56,7 @@ class Fetch(BaseModel):
     ratings: bool = Field(True, description="also fetch the replies (reviews, decision notes): small pages, so slow")
     replies_page: int = Field(25, ge=1, le=1_000, description="submissions a page, where their replies come with them")
     limit: int | None = Field(None, ge=1, description="at most so many submissions of each kind a year; unset: all")
+    refresh: bool = Field(False, description="ask again for submissions and decisions that are there, as they change")
     pdfs: bool = Field(False, description="also fetch the PDFs: OpenReview gives out few an hour, so run it again")
     decisions: list[str] = Field([], description=f"PDFs of these only: {', '.join(DECISIONS)}; empty: all")
 
@@ -68,7 +69,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     apis = {1: Api(http, v1.rstrip("/"), 1), 2: Api(http, config.base_url.rstrip("/"), 2)}
     found: list[Path] = []
     for year in years(what):
-        wanted = Wanted(config.venue, year, config.ratings, config.replies_page, config.limit)
+        wanted = Wanted(config.venue, year, config.ratings, config.replies_page, config.limit, config.refresh)
         files = fetch_year(apis, wanted, folder, progress)
         found += files
         if config.pdfs:

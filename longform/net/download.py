@@ -13,6 +13,7 @@ down when a run ends, shows whether the part was changed since.
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
 import os
 import re
@@ -530,6 +531,7 @@ class _Download:
         self.part, self.tries = Part(place, file, expected.digests, expected.size), RetryBudget(http, retry_after)
         self.link = None if callable(url) else url
         self.refused, self.restarts, self.most, self.at_most = False, 0, 0, at_most
+        self.gzipped = False
 
     @property
     def where(self) -> str:
@@ -548,6 +550,7 @@ class _Download:
                     self._once()
                 missed = self.expected.missed(self.part.size, self.part.hashes.digests())
                 if not missed:
+                    self._check_ending()
                     return self._placed()
                 self._restart(f"it has {missed}", WRONG_DIGESTS)
         except BaseException:
@@ -607,6 +610,24 @@ class _Download:
         packing, transfer = packing_of(response), response.headers.get("Transfer-Encoding", "chunked").strip().lower()
         if (packing and not name.endswith(PACKED.get(packing, ()))) or transfer not in ("chunked", "identity", ""):
             raise self._packed()
+        self.gzipped = packing in GZIP
+
+    def _check_ending(self) -> None:
+        """SourceError if the server said that its reply is packed with gzip, which tells where a file ends, and the
+        whole part has no such end; the part is removed. A file whose digest is known has been checked already.
+        """
+        if not self.gzipped or self.expected.digests:
+            return
+        try:
+            with gzip.open(self.part.path) as unpacked:
+                while unpacked.read(READ_BYTES):
+                    pass
+        except (EOFError, OSError, zlib.error):
+            remove(self.part.path)
+            remove(self.part.notes)
+            raise SourceError(
+                f"{self.where} sends {self.place.name} without the ending of a gzip file: fetch it from a mirror."
+            ) from None
 
     def _packed(self) -> SourceError:
         """The SourceError, for the caller to raise, for a reply that is compressed although this was not asked for."""

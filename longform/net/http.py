@@ -232,7 +232,7 @@ class Http:
             if response.status_code not in MOVED or not location:
                 return self._accepted(response, also)
             response.close()
-            outside = call.public_only or origin(call.url)[1] in self._wire.public_hosts
+            outside = call.public_only or origin(call.url)[1].rstrip(".") in self._wire.public_hosts
             call = replace(call.moved(response.status_code, location), public_only=outside)
         raise SourceError(f"{shown(call.url)} is reached by more than {REDIRECTS} redirects: that is not followed.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -111,20 +112,24 @@ def cut_evenly(size: int, piece_bytes: int) -> tuple[tuple[int, int], ...]:
 
 def fetched_at(file: Path, otherwise: str | None = None) -> str | None:
     """When the file was fetched, as ISO 8601: what `longform fetch` wrote to <name>.fetch.json beside it, else
-    `otherwise`; None if neither says it. UsageError if it is no ISO 8601 date.
+    `otherwise`; None if neither says it. A date beside the file that is ill-formed counts as none; UsageError if
+    `otherwise` is no ISO 8601 date.
     """
     found = read_notes(file.with_name(file.name + SIDE_FILE)).get("retrieved_at")
-    when = (found if isinstance(found, str) else None) or otherwise
-    if when is not None:
-        moment(when)
-    return when
+    with suppress(UsageError, OverflowError):
+        if isinstance(found, str):
+            moment(found)
+            return found
+    if otherwise is not None:
+        moment(otherwise)
+    return otherwise
 
 
 def read_notes(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; {} if there is no file, if it cannot be read, is a symbolic link, or if it holds
-    something else.
+    """The JSON object in a file; {} if there is no file, if it cannot be read, is a symbolic link or a pipe, or if it
+    holds something else.
     """
-    if file.is_symlink():
+    if file.is_symlink() or not file.is_file():
         return {}
     try:
         found = json.loads(file.read_bytes())

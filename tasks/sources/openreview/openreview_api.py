@@ -166,7 +166,8 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What to fetch of a conference's year: submissions, at most `at_most` for each query (None: all); with `ratings`,
-    the direct replies to them too, on pages of `replies_page` submissions. `venue`: such as ICLR.cc.
+    the direct replies to them too, on pages of `replies_page` submissions. `venue`: such as ICLR.cc. `refresh`: also
+    what was fetched before.
     """
 
     venue: str
@@ -174,6 +175,7 @@ class Wanted:
     ratings: bool
     replies_page: int
     at_most: int | None
+    refresh: bool = False
 
     @property
     def conference(self) -> str:
@@ -223,15 +225,19 @@ def other_queries(wanted: Wanted, version: int) -> dict[str, Query]:
 def fetch_year(apis: Mapping[int, Api], wanted: Wanted, folder: Path, progress: Progress) -> list[Path]:
     """Fetch the year's files of notes (JSON lines) into `folder`, and return those that exist: submissions, withdrawn
     and desk-rejected ones (without those among the submissions), and 2018's decisions. Complete files are not fetched
-    again; a query without notes leaves no file. `apis`: version -> API. HttpError if an API refuses, SourceError if
-    none has the year.
+    again, unless `wanted` says so; a query without notes leaves no file. `apis`: version -> API. HttpError if an API
+    refuses, SourceError if none has the year.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{wanted.year}-submissions.jsonl"
     query = query_answered_by(place, submissions_queries(wanted)) or probe(apis, wanted)
+    others = {folder / name: other for name, other in other_queries(wanted, query.version).items()}
+    if wanted.refresh:
+        for file, own in {place: query, **others}.items():
+            if is_whole(file, own):
+                remove(side_file(file))
     fetch_listing(apis[query.version], query, place, progress)
     known = frozenset(ids_of(place))
-    others = {folder / name: other for name, other in other_queries(wanted, query.version).items()}
     for file, other in others.items():
         fetch_listing(apis[other.version], other, file, progress, leave_out=known)
     return [file for file in (place, *others) if file.exists()]

@@ -111,14 +111,14 @@ def fetch_pdfs(
 ) -> list[Path]:
     """Download the PDFs of these submissions that are not in `folder`/pdfs yet; return the files of all that are there
     then, in the order of `wanted`. Submissions without a PDF are listed in pdfs/without_pdf.json and not asked
-    for again. SourceError at the end if the server refused some, or sent more than `max_pdf_bytes` bytes for them: the
-    next run asks for these again.
+    for again. SourceError at the end if the server refused some, or sent more than `max_pdf_bytes` bytes for them, or
+    if it has none of several: the next run asks for these again.
     """
     fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
     for paper in asked:
         if fetch.place(paper).exists():
-            fetch.renew_notes(paper)
+            fetch.renew(paper)
     fetch.all([paper for paper in asked if fetch.is_open(paper)])
     return [fetch.place(paper) for paper in asked if fetch.place(paper).exists()]
 
@@ -144,11 +144,19 @@ class _Fetch:
         """What is noted beside the paper's PDF."""
         return {"note": paper.id, "site_path": paper.path or "", **paper.about}
 
-    def renew_notes(self, paper: Paper) -> None:
-        """Write what the note says now beside a PDF that was fetched before, if it says something else."""
-        side = side_file(self.place(paper))
+    def renew(self, paper: Paper) -> None:
+        """Bring a PDF that was fetched before up to date: remove it if it was changed since, so that it is fetched
+        again; write what the note says now beside it, if that is missing or says something else.
+        """
+        place = self.place(paper)
+        side = side_file(place)
         notes = read_notes(side)
-        if notes and paper.about and notes.get("facts") != self._facts(paper):
+        if notes and _is_changed(place, side, notes):
+            _remove(place)
+        elif not notes.get("sha256"):
+            known = {"sha256": sha256_of(place)}
+            note_fetch(place, f"{self.api.base_url}/pdf", place.stat().st_size, known, self._facts(paper))
+        elif paper.about and notes.get("facts") != self._facts(paper):
             write_json(side, {**notes, "facts": self._facts(paper)})
 
     def _incoming(self, paper: Paper) -> Path:
@@ -169,6 +177,7 @@ class _Fetch:
         SourceError at the end if some were refused.
         """
         refused: list[str] = []
+        before = dict(self.without)
         for batch in batches(todo):
             if len(batch) > 1 and self.batches_failed < 2:
                 self.batches_failed = 0 if self._batch(batch) else self.batches_failed + 1
@@ -177,6 +186,13 @@ class _Fetch:
                 break
         for left in self.folder.glob(".*.zip.part*"):
             left.unlink(missing_ok=True)
+        if len(todo) > 1 and not any(self.folder.glob("*.pdf")) and all(paper.id in self.without for paper in todo):
+            self.without = before
+            write_json(self.folder / WITHOUT, dict(sorted(before.items())))
+            raise SourceError(
+                f"{self.api.base_url} has none of the PDFs of {len(todo)} submissions, {todo[0].id} the first: check "
+                "the address, or run this again later."
+            )
         if refused:
             raise SourceError(
                 f"{self.api.base_url} refuses the PDFs of {len(refused)} submissions, {refused[0]} the first: set "
@@ -286,6 +302,13 @@ class _Fetch:
         """List the paper in without_pdf.json, with the reason why it has no PDF."""
         self.without[paper.id] = reason
         write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
+
+
+def _is_changed(place: Path, side: Path, notes: Mapping[str, Any]) -> bool:
+    """Whether a file is not what its side file notes: of another size, or written later and with another SHA-256."""
+    found = place.stat()
+    later = found.st_mtime_ns > side.stat().st_mtime_ns
+    return notes.get("bytes") != found.st_size or (later and notes.get("sha256") not in (None, sha256_of(place)))
 
 
 def batches(todo: list[Paper]) -> Iterator[list[Paper]]:

@@ -33,6 +33,7 @@ MOST_AUTHORS = 10_000
 _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBERS = re.compile(r"[0-9]{4}")
 _CONTROL = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+_UNSEEN = {code: blank for code, blank in _CONTROL.items() if code != ord("\n")}
 
 
 def paper_id_of(member: Member) -> str:
@@ -47,7 +48,8 @@ def completed(row: Row, member: Member, licence: str | None) -> Row:
     """
     facts = facts_of(member)
     known = {name: found for name, found in _known(facts).items() if found}
-    url = row["url"] or _address(_notes(member).get("url"))
+    notes = _notes(member)
+    url = row["url"] or _address(notes.get("url"))
     return {
         **row,
         "url": url,
@@ -59,18 +61,16 @@ def completed(row: Row, member: Member, licence: str | None) -> Row:
         "author_ids": _texts(facts.get("author_ids")) if "authors" in known else [],
         "file": file_name(member.name),
         "file_sha256": member.sha256,
-        "retrieved_at": None if member.retrieved_at is None else moment(member.retrieved_at),
+        "retrieved_at": moment(member.retrieved_at) if member.retrieved_at and (notes or not member.notes) else None,
     }
 
 
 def facts_of(member: Member) -> dict[str, Any]:
-    """What the fetch of a file noted about it; {} if nothing did, or the notes are on another file."""
-    notes = _notes(member)
-    about_pdf = member.name.lower().endswith(".pdf")
-    if about_pdf and notes.get("sha256") not in (None, member.sha256):
-        return {}
-    facts = notes.get("facts")
-    return facts if isinstance(facts, dict) else {}
+    """What the fetch of a file noted about it; {} if nothing did, if the notes are on another file, or if they name a
+    note by an ill-formed id.
+    """
+    facts = _notes(member).get("facts")
+    return facts if isinstance(facts, dict) and (_note(facts) or facts.get("note") is None) else {}
 
 
 def file_name(name: str) -> str:
@@ -80,12 +80,15 @@ def file_name(name: str) -> str:
 
 
 def _notes(member: Member) -> dict[str, Any]:
-    """The JSON object in a member's side file; {} without one."""
+    """The JSON object in a member's side file; {} without one, or if it is on another file."""
     try:
         notes = json.loads(member.notes) if member.notes else {}
     except (ValueError, RecursionError):
         return {}
-    return notes if isinstance(notes, dict) else {}
+    if not isinstance(notes, dict):
+        return {}
+    is_other = member.name.lower().endswith(".pdf") and notes.get("sha256") not in (None, member.sha256)
+    return {} if is_other else notes
 
 
 def _note(facts: Mapping[str, Any]) -> str | None:
@@ -107,9 +110,11 @@ def _known(facts: Mapping[str, Any]) -> Row:
 
 
 def _text(found: Any) -> str | None:
-    """A text of at most LONGEST_TEXT characters that can be stored, stripped; None if it is empty or anything else."""
+    """A text of at most LONGEST_TEXT characters that can be stored, stripped, blanks in place of control characters
+    but line feeds; None if it is empty or anything else.
+    """
     text = text_or_none(found)
-    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode().strip() or None if text else None
+    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode().translate(_UNSEEN).strip() or None if text else None
 
 
 def _texts(found: Any) -> list[str]:
@@ -119,10 +124,11 @@ def _texts(found: Any) -> list[str]:
 
 
 def _address(found: Any) -> str | None:
-    """The address of a web page or file, without its query; None for anything else."""
+    """The address of a web page or file; None for anything else, or if it has a query, user, or white space."""
     text = _text(found)
     try:
         parts = urlsplit(text or "")
     except ValueError:
         return None
-    return text if parts.scheme in ("http", "https") and parts.hostname and not parts.query else None
+    is_bare = not parts.query and "@" not in parts.netloc and len((text or "").split()) == 1
+    return text if parts.scheme in ("http", "https") and parts.hostname and is_bare else None

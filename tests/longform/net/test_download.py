@@ -440,7 +440,19 @@ def test_a_packed_answer_is_refused_where_the_file_is_not_packed(server: Server,
     for name in ("a.jsonl", "a.7z", "a.jsonl.zst"):
         with pytest.raises(SourceError, match="packed"):
             client().download(server.url + "/a", place.with_name(name))
-    whole(client().download(server.url + "/a", place.with_name("a.jsonl.gz")))
+    packed = gzip.compress(CONTENT)
+    server.on("/b", Answer(body=packed, headers={"Content-Encoding": "gzip"}))
+    assert client().download(server.url + "/b", place.with_name("b.jsonl.gz")).path.read_bytes() == packed
+
+
+@pytest.mark.parametrize("body", [gzip.compress(CONTENT)[:-8], gzip.compress(CONTENT)[:300], CONTENT])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_gzip_file_without_its_ending_is_refused(server: Server, place: Path, body: bytes, chunked: bool) -> None:
+    """By its Content-Encoding the server says where the file ends, whatever length it announces."""
+    server.on("/a", Answer(body=body, headers={"Content-Encoding": "gzip"}, chunked=chunked))
+    with pytest.raises(SourceError, match="without the ending of a gzip file"):
+        client().download(server.url + "/a", place.with_name("a.gz"))
+    assert list(place.parent.glob("a.gz*")) == []
 
 
 def test_a_gzip_file_that_is_packed_once_more_is_refused(server: Server, place: Path) -> None:

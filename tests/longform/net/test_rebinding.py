@@ -104,16 +104,17 @@ def test_a_dead_address_is_passed_over(outside: Server, monkeypatch: pytest.Monk
     assert client(tries=1).get(f"http://{NAME}:{outside.http.server_port}/a").content == b"outside"
 
 
+@pytest.mark.parametrize("name", [NAME, NAME + ".", NAME.upper()])
 @pytest.mark.parametrize("target", ["http://127.0.0.1:{port}/a", "http://[::1]:{port}/a", "http://2130706433:{port}/a"])
 def test_a_public_host_redirects_to_no_private_address(
-    target: str, outside: Server, inside: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, name: str, outside: Server, inside: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Resolver(monkeypatch, "127.0.0.2")
     port = outside.http.server_port
-    outside.on("/a.bin", Answer(302, headers={"Location": f"http://{NAME}:{port}/b"}))
+    outside.on("/a.bin", Answer(302, headers={"Location": f"http://{name}:{port}/b"}))
     outside.on("/b", Answer(302, headers={"Location": target.format(port=port)}))
     with pytest.raises(SourceError):
-        client().download(f"http://{NAME}:{port}/a.bin", tmp_path / "a.bin")
+        client().download(f"http://{name}:{port}/a.bin", tmp_path / "a.bin")
     assert inside.asked == []
 
 

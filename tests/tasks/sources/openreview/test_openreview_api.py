@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 import time
 import zipfile
@@ -534,6 +535,51 @@ def test_what_there_is_no_pdf_of_is_noted_and_not_asked_for_again(two, http, tmp
     two.asked.clear()
     fetch_pdfs(api, wanted, tmp_path, Quiet())
     assert two.asked == []
+
+
+def test_a_server_that_has_none_of_several_pdfs_is_an_error_and_is_asked_again(two, http, tmp_path):
+    wanted = many(two, 3)
+    pdfs, two.pdfs = two.pdfs, {}
+    with pytest.raises(SourceError, match=r"has none of the PDFs of 3 submissions, p001"):
+        fetch_pdfs(Api(http, two.url, 2), wanted, tmp_path, Quiet())
+    two.pdfs = pdfs
+    fetch_pdfs(Api(http, two.url, 2), wanted, tmp_path, Quiet())
+    assert held(tmp_path) == pdfs
+
+
+@pytest.mark.parametrize("change", ["no side file", "side file of another form", "longer", "other bytes"])
+def test_a_pdf_keeps_its_note_whatever_happens_to_the_files(two, http, tmp_path, change: str):
+    wanted, api = many(two, 2), Api(http, two.url, 2)
+    fetch_pdfs(api, wanted, tmp_path, Quiet())
+    place = tmp_path / "pdfs" / "p001.pdf"
+    side, content = place.with_name("p001.pdf.fetch.json"), place.read_bytes()
+    before = json.loads(side.read_text())
+    if change == "no side file":
+        side.unlink()
+    elif change == "side file of another form":
+        side.write_text("[1]")
+    else:
+        place.write_bytes(content + b"!" if change == "longer" else content[:-1] + b"!")
+        os.utime(place, (time.time() + 60, time.time() + 60))
+    two.asked.clear()
+    fetch_pdfs(api, wanted, tmp_path, Quiet())
+    after = json.loads(side.read_text())
+    assert place.read_bytes() == content
+    assert {name: after[name] for name in ("bytes", "sha256", "facts")} == {
+        name: before[name] for name in ("bytes", "sha256", "facts")
+    }
+    assert len(two.asked) == (change in ("longer", "other bytes"))
+
+
+def test_decisions_are_asked_for_again_where_this_is_wanted(one, two, http, tmp_path):
+    two.notes, two.pdfs = [v2(2024, "a", 1, "")], {"a": PDF}
+    side = tmp_path / "pdfs" / "a.pdf.fetch.json"
+    for given, decision in ({}, None), ({}, None), ({"refresh": True}, "accept_oral"):
+        fetch(http, ["2024"], tmp_path, config(one, two, pdfs=True, **given), Quiet())
+        found = json.loads(side.read_text())["facts"]["decision"]
+        assert (found == "accept_oral") == (decision is not None)
+        two.notes = [v2(2024, "a", 1)]
+        two.notes[0]["content"]["venue"] = {"value": "ICLR 2024 oral"}
 
 
 def test_refused_pdfs_are_an_error_in_the_end_and_stay_open(two, http, tmp_path):

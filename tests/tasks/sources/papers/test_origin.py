@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -174,3 +175,42 @@ def member(side: bytes) -> Member:
 
 def parsed() -> Row:
     return {"title": "As parsed", "authors": ["Parsed"], "year": 1999, "venue": None, "licence": None, "url": None}
+
+
+@pytest.mark.parametrize("when", ["yesterday", "99999-01-01", 5, None, ["2024-01-01"]])
+def test_a_time_that_is_none_costs_the_time_only(tmp_path: Path, when: Any):
+    side = json.dumps({**json.loads(side_of(PDF)), "retrieved_at": when}).encode()
+    ((row,), _) = read(tmp_path, folder(tmp_path, side))
+    assert (row["note_id"], row["retrieved_at"]) == (FACTS["note"], None)
+
+
+def test_a_pipe_in_place_of_a_side_file_holds_nobody_up(tmp_path: Path):
+    place = folder(tmp_path, None)
+    os.mkfifo(place / "a.pdf.fetch.json")
+    ((row,), _) = read(tmp_path, place)
+    assert row["note_id"] is None
+
+
+@pytest.mark.parametrize("note", ["../../etc/passwd", "<b>x</b>", "a\nb", "", 7])
+def test_of_a_side_file_with_an_ill_formed_note_no_fact_is_used(tmp_path: Path, note: Any):
+    ((row,), _) = read(tmp_path, folder(tmp_path, side_of(PDF, note=note)))
+    assert {**row, "retrieved_at": None} == without_side_file(tmp_path)
+
+
+def test_of_a_side_file_of_another_pdf_nothing_is_used(tmp_path: Path):
+    ((row,), _) = read(tmp_path, folder(tmp_path, side_of(PDF + b"another")))
+    assert row == without_side_file(tmp_path)
+
+
+def without_side_file(tmp_path: Path) -> Row:
+    (tmp_path / "plain").mkdir()
+    ((row,), _) = read(tmp_path / "plain", folder(tmp_path / "plain", None))
+    return row
+
+
+@pytest.mark.parametrize("url", ["http://u:p@host.example/x", "https://host.example/x\nSet: y", "file:///etc/passwd"])
+def test_an_address_with_a_login_or_a_line_break_is_none_and_no_text_steers_a_terminal(url: str):
+    side = json.dumps({**json.loads(side_of(PDF)), "url": url, "facts": {"venue": "A \x1b[31mvenue"}})
+    member = Member("a.pdf", hashlib.sha256(PDF).hexdigest(), PDF, None, notes=side)
+    row = completed({"url": None, "licence": None}, member, None)
+    assert (row["url"], row["venue"]) == (None, "A  [31mvenue")
