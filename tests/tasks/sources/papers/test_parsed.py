@@ -194,10 +194,56 @@ def test_what_was_too_slow_is_asked_again_only_with_a_longer_deadline(server: Se
     assert isinstance(told, dict)
 
 
-def test_a_page_of_a_proxy_is_not_kept(server: Server, tmp_path: Path):
-    server.on(FULLTEXT, tei(b"<html>log in first</html>"))
-    list(quick(server).papers([Member("a.pdf", "0" * 64, b"%PDF- kite 1", None)], tmp_path))
+def test_a_longer_deadline_posts_only_what_was_too_slow(server: Server, tmp_path: Path):
+    folder, home = folder_of(tmp_path, 3), tmp_path / "home"
+
+    def slow_for_the_second(asked: Asked) -> Answer:
+        return Answer(200, KITES, delay=3_600) if form_of(asked)["input"].endswith(b" 1") else tei(KITES)
+
+    server.on(FULLTEXT, slow_for_the_second)
+    assert read(folder, home, server, seconds=4) == (2, [("defect", "GROBID: too slow", 1)])
+    server.on(FULLTEXT, tei(KITES))
+    server.asked.clear()
+    assert read(folder, home, server, seconds=4)[0] == 2
+    assert posted(server) == {}
+    assert read(folder, home, server, seconds=600) == (3, [])
+    assert posted(server) == {1: 1}
+    assert read(folder, home, server, seconds=300) == (3, [])
+    assert posted(server) == {1: 1}
+
+
+@pytest.mark.parametrize("page", [b"<html>log in first</html>", KITES[:2_000]], ids=["page", "cut"])
+def test_what_is_no_whole_tei_is_not_kept(server: Server, tmp_path: Path, page: bytes):
+    server.on(FULLTEXT, tei(page))
+    with pytest.raises(Incomplete, match=r"a\.pdf"):
+        list(quick(server).papers([Member("a.pdf", "0" * 64, b"%PDF- kite 1", None)], tmp_path))
     assert list(tmp_path.glob("parsed/*/*.gz")) == []
+
+
+def test_ill_formed_tei_holds_up_no_other_pdf_and_is_asked_for_again_with_the_next_change(
+    server: Server, tmp_path: Path
+):
+    home, ill_formed = tmp_path / "home", KITES.replace(b"</body>", b"\x0b</body>")
+
+    def ill_formed_for_the_second(asked: Asked) -> Answer:
+        return tei(ill_formed if form_of(asked)["input"].endswith(b" 1") else KITES)
+
+    server.on(FULLTEXT, ill_formed_for_the_second)
+    assert read(folder_of(tmp_path, 3), home, server) == (2, [("defect", "ill-formed XML", 1)])
+    assert posted(server) == {0: 1, 1: 3, 2: 1}
+    assert len(list(home.glob("parsed/*/*.gz"))) == 2
+    server.on(FULLTEXT, tei(KITES))
+    server.asked.clear()
+    assert read(folder_of(tmp_path, 4), home, server) == (4, [])
+    assert posted(server) == {1: 1, 3: 1}
+
+
+def test_a_kept_answer_that_is_cut_off_is_asked_for_again(server: Server, tmp_path: Path):
+    parser, pdf = quick(server), b"%PDF- kite 1"
+    Parsed(tmp_path, parser.answers()).put(sha256_of_pdf(pdf), Result(KITES[:2_000]))
+    ((_, told),) = parser.papers([Member("a.pdf", "0" * 64, pdf, None)], tmp_path)
+    assert isinstance(told, dict)
+    assert posted(server) == {1: 1}
 
 
 def quick(server: Server, **options: Any) -> Grobid:
