@@ -310,6 +310,22 @@ def test_the_command_gc_frees_them(server: Server, tmp_path: Path):
     assert store.get(PDF) == Result(KITES)
 
 
+def test_after_gc_a_pdf_that_the_server_failed_on_is_posted_once_more_and_no_other(server: Server, tmp_path: Path):
+    folder, home = folder_of(tmp_path, 2), tmp_path / "home"
+
+    def failing_for_the_second(asked: Asked) -> Answer:
+        return failed("GENERAL") if form_of(asked)["input"].endswith(b" 1") else tei(KITES)
+
+    server.on(FULLTEXT, failing_for_the_second)
+    assert read(folder, home, server) == (1, [("defect", "GROBID: GENERAL", 1)])
+    assert posted(server) == {0: 1, 1: 2}
+    server.on(FULLTEXT, tei(KITES))
+    subprocess.run([LONGFORM, "gc", "--home", home], env={**os.environ, "PYTHONPATH": paths.PYTHONPATH}, check=True)
+    server.asked.clear()
+    assert read(folder, home, server) == (2, [])
+    assert posted(server) == {1: 1}
+
+
 def test_results_of_a_pdf_are_forgotten_by_all_parsers(tmp_path: Path):
     stores = [Parsed(tmp_path, {**PARSER, "parser": f"grobid 0.{number}"}) for number in range(2)]
     for store in stores:
