@@ -239,8 +239,8 @@ class Grobid:
         """(PDF, the row of PAPERS, without paper_id and retrieved_at, or the error that says why there is none) for
         each PDF, in their order. `self.concurrency` are sent at once, by all processes of `home` together (its folder
         `locks`), and at most one more is in memory. What the server answered before is not asked for again
-        (tasks.sources.papers.parsed). Incomplete if the server stays busy or is gone; SourceError if it answers as no
-        GROBID does.
+        (tasks.sources.papers.parsed). Incomplete if the server stays busy or is gone, or gives pages that are no TEI
+        or cut off; SourceError if it answers as no GROBID does.
         """
         asking = _Asking(self, home)
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
