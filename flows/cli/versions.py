@@ -266,7 +266,9 @@ def gc(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Delete parts and leftovers that no published version needs; model responses and parsed PDFs stay."""
+    """Delete parts and leftovers that no published version needs, and what GROBID refused or a later version of it
+    answered anew; model responses and its other answers stay.
+    """
     from contextlib import ExitStack
 
     from longform.artifacts import versions

@@ -4,6 +4,7 @@
     GET  /api/version                      {"version": "0.8.2", "revision": "a91ee48"}; very old ones: plain text
     POST /api/processFulltextDocument      multipart, part `input`
          200 TEI, whose body may be empty    204 no content       400 bad request
+             rarely ill-formed, and of a proxy before it any page, or TEI that is cut off
          500 "[TIMEOUT] PDF to XML …"        every failure of processing; the text may be missing
          503                                 all engines are busy: wait
 
@@ -75,12 +76,15 @@ CODES = frozenset(
 )
 ONCE_MORE = ("TIMEOUT", "GENERAL", "")
 TOO_SLOW = "GROBID: too slow"
-TEI_WITHIN = 4_096
+NO_DOCUMENT = frozenset({"no TEI", "ill-formed XML"})
+ENDS_WITHIN = 4_096
 
 Ask = Callable[[str], tuple[int | None, bytes]]  # path -> status and body
 
 _CODE = re.compile(r"\s*\[([A-Z_]{3,40})\]\s*(.*)", re.DOTALL)
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][\w.~%+-]+){2,}[/\\]?")
+_BEGIN = re.compile(rb"<(?:\w+:)?TEI[\s>]")
+_END = re.compile(rb"</(?:\w+:)?TEI\s*>\s*\Z")
 _START = (
     "start one (docker run --rm --init -p 8070:8070 grobid/grobid:0.8.2-crf) and set GROBID_URL to its address, "
     "or unset it to read PDFs without a server"
@@ -221,15 +225,22 @@ class Grobid:
         self.seconds, self.patience_seconds, self.pause_seconds = seconds, patience_seconds, pause_seconds
 
     def identity(self) -> dict[str, Any]:
-        """What identifies the parser in a recipe: version and options; not the address, nor how long it may take."""
-        return {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
+        """What identifies the parser in a recipe: version, options and the deadline of a PDF, as a longer one may give
+        rows for PDFs that were too slow; not the address, nor how long a busy server is waited for.
+        """
+        return {**self.answers(), "seconds": self.seconds}
+
+    def answers(self) -> dict[str, Any]:
+        """What determines the server's answer for a PDF: its version, and all that it is sent beside the PDF."""
+        named = {"parser": f"grobid {self.version}", "consolidate": False, "raw_citations": True}
+        return {**named, "service": SERVICE, "form": FORM}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
         """(PDF, the row of PAPERS, without paper_id and retrieved_at, or the error that says why there is none) for
         each PDF, in their order. `self.concurrency` are sent at once, by all processes of `home` together (its folder
         `locks`), and at most one more is in memory. What the server answered before is not asked for again
-        (tasks.sources.papers.parsed). Incomplete if the server stays busy or is gone; SourceError if it answers as no
-        GROBID does.
+        (tasks.sources.papers.parsed). Incomplete if the server stays busy or is gone, or gives pages that are no TEI
+        or cut off; SourceError if it answers as no GROBID does.
         """
         asking = _Asking(self, home)
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="grobid")
@@ -249,7 +260,7 @@ class _Asking:
 
     def __init__(self, server: Grobid, home: Path) -> None:
         self.server, self.locks = server, home / "locks"
-        self.results = Parsed(home, {**server.identity(), "service": SERVICE, "form": FORM})
+        self.results = Parsed(home, server.answers())
         self.taken_down = taken_down_files(home)
         self.stopped = threading.Event()
         self.connections = Wire(user_agent())
@@ -260,67 +271,82 @@ class _Asking:
         """
         try:
             check(member)
-            row = tei.paper_of(self.stored(member.content))
+            row = tei.paper_of(self.stored(member))
         except UnreadableError as error:
             return error
         return {**row, "source": "pdf", "pdf_sha": hashlib.md5(member.content, usedforsecurity=False).hexdigest()}
 
-    def stored(self, content: bytes) -> bytes:
+    def stored(self, member: Member) -> bytes:
         """The TEI of a PDF, as bytes: what the server answered before, else what it answers now, which is kept at once,
         as is a refusal of the PDF. UnreadableError for a refusal; Incomplete and SourceError as in `tei`.
         """
-        pdf = sha256_of_pdf(content)
+        pdf = sha256_of_pdf(member.content)
         result = self._known(pdf)
         if result is None:
             with self.results.asking(pdf, self.stopped):
-                result = self._known(pdf) or self._new(pdf, content)
+                result = self._known(pdf) or self._new(pdf, member)
         if result.reason:
             raise UnreadableError(result.reason, result.detail)
         return result.content
 
     def _known(self, pdf: str) -> Result | None:
-        """The stored result of a PDF; None if there is none, or if it was too slow for a shorter deadline than now."""
+        """The stored result of a PDF; None if there is none, or it was too slow for a shorter deadline than now, or is
+        no TEI document.
+        """
         result = self.results.get(pdf)
-        return None if result and result.seconds and result.seconds < self.server.seconds else result
+        if result is None or (result.seconds and result.seconds < self.server.seconds):
+            return None
+        return result if result.reason or not defect_of(result.content) else None
 
-    def _new(self, pdf: str, content: bytes) -> Result:
-        """The server's answer for a PDF, or its refusal, after it was kept. A page that is no TEI at all, as a proxy
-        may give, is not kept, nor is what a PDF says that is taken down.
+    def _new(self, pdf: str, member: Member) -> Result:
+        """The server's answer for a PDF, or its refusal, after it was kept. What is no well-formed TEI document is not
+        kept, nor is what a PDF says that is taken down.
         """
         try:
-            result = Result(self.tei(content))
+            result = Result(self.tei(member))
         except UnreadableError as error:
             slow = self.server.seconds if error.reason == TOO_SLOW else None
             result = Result(b"", error.reason, error.detail, slow)
-        if pdf[:16] not in self.taken_down and (result.reason or b"TEI" in result.content[:TEI_WITHIN]):
+        if pdf[:16] not in self.taken_down and result.reason not in NO_DOCUMENT:
             self.results.put(pdf, result)
         return result
 
-    def tei(self, content: bytes) -> bytes:
+    def tei(self, member: Member) -> bytes:
         """The TEI of a PDF, as bytes, from the server. Waits and tries again for `patience_seconds` while the server is
-        busy (429, 503), up to LOST_TRIES times in all if the connection fails (also 502, 504), and once more after a
-        failure in ONCE_MORE. UnreadableError if the PDF cannot be parsed; Incomplete if it may be in a later run;
-        SourceError if the server answers as no GROBID does.
+        busy (429, 503), up to LOST_TRIES times in all if the connection fails (also 502, 504) or the reply is no
+        well-formed TEI document, and once more after a failure in ONCE_MORE. UnreadableError if the PDF cannot be
+        parsed, or TEI that begins and ends as such is ill-formed each time; Incomplete if it may be in a later run, as
+        after pages of a proxy and TEI that is cut off; SourceError if the server answers as no GROBID does.
         """
         tries = lost = 0
         busy_until = time.monotonic() + self.server.patience_seconds
         while True:
-            try:
-                with _slot(self.locks, self.server.concurrency, self.stopped):
-                    status, body = send(self.connections, self.server.base + SERVICE, content, self.server.seconds)
-                fault = str(status) if status in (502, 504) else ""
-            except Dropped as error:
-                status, body, fault = 0, b"", str(error)
-            if status == 200 and body:
+            status, body, fault = self._sent(member.content)
+            defect = defect_of(body) if status == 200 and body else None
+            if status == 200 and body and not defect:
                 return body
             if status in (429, 503):
                 self._wait(busy_until, "is busy")
-            elif fault:
+            elif fault or defect:
                 lost += 1
-                self._wait(busy_until if lost < LOST_TRIES else 0.0, f"failed ({fault})")
+                if defect and lost == LOST_TRIES and is_whole(body):
+                    raise defect
+                told = f"answers for {member.name} with what is no TEI document ({defect})" if defect else ""
+                self._wait(busy_until if lost < LOST_TRIES else 0.0, told or f"failed ({fault})")
             else:
                 tries += 1
                 self._raise_unless_once_more(status, body, tries)
+
+    def _sent(self, content: bytes) -> tuple[int, bytes, str]:
+        """(status, body, fault) of one attempt to have a PDF parsed. `fault`: what failed between here and the server,
+        else "". UnreadableError as by `send`.
+        """
+        try:
+            with _slot(self.locks, self.server.concurrency, self.stopped):
+                status, body = send(self.connections, self.server.base + SERVICE, content, self.server.seconds)
+        except Dropped as error:
+            return 0, b"", str(error)
+        return status, body, str(status) if status in (502, 504) else ""
 
     def _wait(self, until: float, what: str) -> None:
         """Wait a random time around `pause_seconds` (at most a twentieth of `patience_seconds` counts). Incomplete if
@@ -349,6 +375,20 @@ class _Asking:
         raise SourceError(
             f"{shown(self.server.base)} answers with status {status}, as GROBID never does: correct GROBID_URL."
         )
+
+
+def defect_of(body: bytes) -> UnreadableError | None:
+    """Why a reply is no TEI document, by one of the reasons in NO_DOCUMENT; None if it is one."""
+    try:
+        tei.parse(body)
+    except UnreadableError as error:
+        return error if error.reason in NO_DOCUMENT else None
+    return None
+
+
+def is_whole(body: bytes) -> bool:
+    """Whether a reply begins and ends as a TEI document does, well-formed or not: no page of a proxy, nor cut off."""
+    return bool(_BEGIN.search(body[:ENDS_WITHIN]) and _END.search(body[-ENDS_WITHIN:]))
 
 
 def code_of(body: bytes) -> tuple[str, str]:

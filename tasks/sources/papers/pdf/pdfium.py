@@ -80,8 +80,10 @@ class Pdfium:
         return f"pdfium {version('pypdfium2')}"
 
     def identity(self) -> dict[str, Any]:
-        """What identifies the parser in a recipe: its version, that of our rules, and how many pages a PDF may have."""
-        return {"parser": self.name, "rules": RULES, "pages": self.pages}
+        """What identifies the parser in a recipe: its version, that of our rules, how many pages a PDF may have, and
+        how long it may take, as a longer deadline may give rows for PDFs that were too slow.
+        """
+        return {"parser": self.name, "rules": RULES, "pages": self.pages, "seconds": self.seconds}
 
     def papers(self, members: Iterable[Member], home: Path) -> Iterator[tuple[Member, Row | UnreadableError]]:
         """(PDF, the row of PAPERS, without paper_id and retrieved_at, or the error that says why there is none) for

@@ -121,8 +121,8 @@ def test_what_is_no_pdf_is_not_sent(server: Server, tmp_path: Path):
         ([failed("OF_THE_FUTURE")], "GROBID: failed", 1),
         ([Answer(500)], "GROBID: failed", 2),
         ([Answer(200, b"", {"Content-Type": "application/xml"})], "GROBID: no content", 1),
-        ([tei(b"<html>proxy</html>")], "no TEI", 1),
-        ([tei(b"<TEI>")], "ill-formed XML", 1),
+        ([tei(b"<TEI><text>\x0b</text></TEI>\n")], "ill-formed XML", 3),
+        ([tei(b"<!DOCTYPE TEI [<!ENTITY a 'b'>]><TEI/>")], "document type declaration", 1),
         ([tei(b"<TEI><text><body/></text></TEI>")], "empty body", 1),
         ([BUSY, failed("TAGGING_ERROR")], "GROBID: TAGGING_ERROR", 2),
         ([failed("TIMEOUT"), BUSY, failed("PARSING_ERROR")], "GROBID: PARSING_ERROR", 3),
@@ -140,7 +140,16 @@ def test_a_failure_of_the_pdf_is_a_reason(
     assert "origin7" not in str(detail)
 
 
-@pytest.mark.parametrize("answers", [[BUSY, BUSY, tei(KITES)], [failed("TIMEOUT"), tei(KITES)], [RESET, tei(KITES)]])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [BUSY, BUSY, tei(KITES)],
+        [failed("TIMEOUT"), tei(KITES)],
+        [RESET, tei(KITES)],
+        [tei(b"<html>log in first</html>"), tei(KITES[:2_000]), tei(KITES)],
+        [tei(KITES.replace(b"</body>", b"&#1;</body>")), tei(KITES)],
+    ],
+)
 def test_what_passes_is_waited_for(server: Server, tmp_path: Path, answers: list[Answer]):
     server.on(FULLTEXT, *answers)
     (row,) = asked(server, tmp_path)
@@ -163,6 +172,23 @@ def test_a_lost_connection_is_no_bad_pdf(server: Server, tmp_path: Path, answer:
     with pytest.raises(Incomplete, match="run the same command again"):
         asked(server, tmp_path)
     assert len(posts(server)) == 3
+
+
+@pytest.mark.parametrize(
+    "page",
+    [b"<html>log in first</html>", b"<html><br>log in<p></html>", b"busy", b"<TEI>", KITES[:2_000], KITES[:-3]],
+    ids=["page", "loose page", "text", "start", "cut", "cut at the end"],
+)
+def test_what_is_no_whole_tei_document_is_neither_a_row_nor_rejected(server: Server, tmp_path: Path, page: bytes):
+    (tmp_path / "a.pdf").write_bytes(PDF)
+    config = papers.Read(grobid=server.url, patience=0.3)
+    server.on(FULLTEXT, tei(page))
+    with building(tmp_path / "home") as run, pytest.raises(Incomplete, match=r"answers for a\.pdf .*run the same"):
+        papers.read(run, [tmp_path / "a.pdf"], config)
+    assert len(posts(server)) == 3
+    server.on(FULLTEXT, tei(KITES))
+    with building(tmp_path / "home") as run:
+        assert papers.read(run, [tmp_path / "a.pdf"], config)[0].count == 1
 
 
 def test_a_server_that_went_away_leaves_the_part_open(server: Server, tmp_path: Path):
@@ -268,7 +294,8 @@ def test_two_units_of_a_home_share_the_places(server: Server, tmp_path: Path):
 def test_the_version_is_the_identity_and_the_address_is_not(server: Server):
     here = quick(server)
     assert here.identity()["parser"] == "grobid 0.8.2 a91ee48"
-    assert Grobid("http://elsewhere:1", here.version, 9, 9, 9).identity() == here.identity()
+    assert Grobid("http://elsewhere:1", here.version, 9, here.seconds, 9).identity() == here.identity()
+    assert Grobid("http://elsewhere:1", here.version, 9, 9, 9).identity() != here.identity()
 
 
 @pytest.mark.parametrize(

@@ -194,10 +194,56 @@ def test_what_was_too_slow_is_asked_again_only_with_a_longer_deadline(server: Se
     assert isinstance(told, dict)
 
 
-def test_a_page_of_a_proxy_is_not_kept(server: Server, tmp_path: Path):
-    server.on(FULLTEXT, tei(b"<html>log in first</html>"))
-    list(quick(server).papers([Member("a.pdf", "0" * 64, b"%PDF- kite 1", None)], tmp_path))
+def test_a_longer_deadline_posts_only_what_was_too_slow(server: Server, tmp_path: Path):
+    folder, home = folder_of(tmp_path, 3), tmp_path / "home"
+
+    def slow_for_the_second(asked: Asked) -> Answer:
+        return Answer(200, KITES, delay=3_600) if form_of(asked)["input"].endswith(b" 1") else tei(KITES)
+
+    server.on(FULLTEXT, slow_for_the_second)
+    assert read(folder, home, server, seconds=4) == (2, [("defect", "GROBID: too slow", 1)])
+    server.on(FULLTEXT, tei(KITES))
+    server.asked.clear()
+    assert read(folder, home, server, seconds=4)[0] == 2
+    assert posted(server) == {}
+    assert read(folder, home, server, seconds=600) == (3, [])
+    assert posted(server) == {1: 1}
+    assert read(folder, home, server, seconds=300) == (3, [])
+    assert posted(server) == {1: 1}
+
+
+@pytest.mark.parametrize("page", [b"<html>log in first</html>", KITES[:2_000]], ids=["page", "cut"])
+def test_what_is_no_whole_tei_is_not_kept(server: Server, tmp_path: Path, page: bytes):
+    server.on(FULLTEXT, tei(page))
+    with pytest.raises(Incomplete, match=r"a\.pdf"):
+        list(quick(server).papers([Member("a.pdf", "0" * 64, b"%PDF- kite 1", None)], tmp_path))
     assert list(tmp_path.glob("parsed/*/*.gz")) == []
+
+
+def test_ill_formed_tei_holds_up_no_other_pdf_and_is_asked_for_again_with_the_next_change(
+    server: Server, tmp_path: Path
+):
+    home, ill_formed = tmp_path / "home", KITES.replace(b"</body>", b"\x0b</body>")
+
+    def ill_formed_for_the_second(asked: Asked) -> Answer:
+        return tei(ill_formed if form_of(asked)["input"].endswith(b" 1") else KITES)
+
+    server.on(FULLTEXT, ill_formed_for_the_second)
+    assert read(folder_of(tmp_path, 3), home, server) == (2, [("defect", "ill-formed XML", 1)])
+    assert posted(server) == {0: 1, 1: 3, 2: 1}
+    assert len(list(home.glob("parsed/*/*.gz"))) == 2
+    server.on(FULLTEXT, tei(KITES))
+    server.asked.clear()
+    assert read(folder_of(tmp_path, 4), home, server) == (4, [])
+    assert posted(server) == {1: 1, 3: 1}
+
+
+def test_a_kept_answer_that_is_cut_off_is_asked_for_again(server: Server, tmp_path: Path):
+    parser, pdf = quick(server), b"%PDF- kite 1"
+    Parsed(tmp_path, parser.answers()).put(sha256_of_pdf(pdf), Result(KITES[:2_000]))
+    ((_, told),) = parser.papers([Member("a.pdf", "0" * 64, pdf, None)], tmp_path)
+    assert isinstance(told, dict)
+    assert posted(server) == {1: 1}
 
 
 def quick(server: Server, **options: Any) -> Grobid:
@@ -262,6 +308,22 @@ def test_the_command_gc_frees_them(server: Server, tmp_path: Path):
     )
     assert [Path(path).name for path in json.loads(done.stdout)["paths"]] == [store.place(sha256_of_pdf(b"2")).name]
     assert store.get(PDF) == Result(KITES)
+
+
+def test_after_gc_a_pdf_that_the_server_failed_on_is_posted_once_more_and_no_other(server: Server, tmp_path: Path):
+    folder, home = folder_of(tmp_path, 2), tmp_path / "home"
+
+    def failing_for_the_second(asked: Asked) -> Answer:
+        return failed("GENERAL") if form_of(asked)["input"].endswith(b" 1") else tei(KITES)
+
+    server.on(FULLTEXT, failing_for_the_second)
+    assert read(folder, home, server) == (1, [("defect", "GROBID: GENERAL", 1)])
+    assert posted(server) == {0: 1, 1: 2}
+    server.on(FULLTEXT, tei(KITES))
+    subprocess.run([LONGFORM, "gc", "--home", home], env={**os.environ, "PYTHONPATH": paths.PYTHONPATH}, check=True)
+    server.asked.clear()
+    assert read(folder, home, server) == (2, [])
+    assert posted(server) == {1: 1}
 
 
 def test_results_of_a_pdf_are_forgotten_by_all_parsers(tmp_path: Path):

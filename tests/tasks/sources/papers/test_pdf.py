@@ -455,8 +455,8 @@ def test_an_archive_of_documents_and_pdfs_gives_papers_of_both(tmp_path: Path, p
     assert [part.rejected for part in prints.parts or ()] == [(("defect", "broken PDF", 1),)]
 
 
-def test_the_parser_is_part_of_the_identity_and_its_patience_is_not():
-    assert Pdfium(seconds=1).identity() == Pdfium(seconds=2).identity()
+def test_the_parser_and_its_bounds_are_part_of_the_identity():
+    assert Pdfium(seconds=1).identity() != Pdfium(seconds=2).identity()
     assert Pdfium(pages=1).identity() != Pdfium(pages=2).identity()
 
 
