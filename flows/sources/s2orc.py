@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows, Source
@@ -59,8 +60,19 @@ class Fetch(BaseModel):
         None, description="a release that is there: fetch only the differences from it to `release`"
     )
     shards: int | list[int] | None = Field(
-        None, description="how many files of each dataset, or which, counted from 0; unset: all"
+        None, description="how many files of each dataset, or which (0,2), counted from 0; unset: all"
     )
+
+    @field_validator("shards", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        """A number or None as it is, and as list of numbers a list or a text such as 0,2; else ValueError."""
+        if value is None or isinstance(value, int):
+            return value
+        pieces = [str(piece).strip() for piece in (value if isinstance(value, list) else str(value).split(","))]
+        if not all(piece.removeprefix("-").isdecimal() for piece in pieces):
+            raise ValueError("write how many, such as 1, or which, such as 0,2")
+        return [int(piece) for piece in pieces]
 
 
 def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progress: Progress) -> list[Path]:

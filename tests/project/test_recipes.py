@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ import pytest
 
 from flows.builds import fetching
 from flows.cli.sources import CONFERENCES
+from longform.standin.sources.papers import Paper, Section
+from longform.standin.sources.pdf import pdf_of
 
 pytestmark = pytest.mark.check
 
@@ -132,6 +135,50 @@ def test_a_page_gives_its_answer_against_the_stand_in(path: Path, url: str, tmp_
             f"{line}\n{reader.printed}"
         )
     _takes_down(reader, lines_of(parts["Terms and takedown"]))
+
+
+KITES, WALKS = "kites.tei.xml", "walks.pdf"
+
+
+@pytest.mark.parametrize(
+    ("names", "printed"),
+    [
+        ([KITES], "1 papers, 3 related-work paragraphs with 3 citations"),
+        ([WALKS], "1 papers, 2 related-work paragraphs with 3 citations"),
+        ([KITES, WALKS], "2 papers, 5 related-work paragraphs with 6 citations"),
+    ],
+)
+def test_the_answer_on_own_papers_counts_those_of_both_kinds(names: list[str], printed: str, tmp_path: Path) -> None:
+    (tmp_path / "my-papers").mkdir()
+    for name in names:
+        shutil.copy(paths.SAMPLES / "papers" / name, tmp_path / "my-papers")
+    assert printed in _answer_on_own_papers(tmp_path).printed
+
+
+def test_the_answer_on_own_papers_without_related_work_names_the_heads(tmp_path: Path) -> None:
+    (tmp_path / "my-papers").mkdir()
+    shutil.copy(paths.SAMPLES / "papers" / "tides.tei.xml", tmp_path / "my-papers")
+    printed = _answer_on_own_papers(tmp_path).printed
+    assert (
+        "1 papers, 0 related-work paragraphs with 0 citations\nNo head names related work. Heads: RESULTS;" in printed
+    )
+
+
+def test_the_answer_on_own_papers_without_heads_says_that_there_are_none(tmp_path: Path) -> None:
+    (tmp_path / "my-papers").mkdir()
+    paper = Paper("Kettles", (), [], [Section("1", "Boiling", ["Water boils in a kettle."])], [])
+    (tmp_path / "my-papers" / "kettles.pdf").write_bytes(pdf_of(paper))
+    assert "No head names related work. Heads: none found" in _answer_on_own_papers(tmp_path).printed
+
+
+def _answer_on_own_papers(folder: Path) -> Reader:
+    """Read my-papers in this folder as my-own-pdfs.md does without GROBID, and run the Python of the page."""
+    page = (paths.ROOT / "docs" / "recipes" / "my-own-pdfs.md").read_text()
+    reader = Reader(folder, ADDRESS)
+    reader.types([line for line in steps(page) if line.startswith("longform read")])
+    (code,) = [block for language, block in BLOCK.findall(page) if language == "python"]
+    reader.python(code)
+    return reader
 
 
 def _takes_down(reader: Reader, lines: list[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 
 from longform.standin.sources.papers import CITATION, Paper, Reference, Section
+
+_FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")  # in XML 1.0, Char (2.2)
 
 _DOCUMENT = """<?xml version="1.0" encoding="UTF-8"?>
 <TEI xml:space="preserve" xmlns="http://www.tei-c.org/ns/1.0" xmlns:xlink="http://www.w3.org/1999/xlink">
@@ -32,7 +35,9 @@ _DOCUMENT = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def tei_of(paper: Paper, md5: str, version: str) -> bytes:
-    """The TEI document of a paper. `md5`: of its PDF; `version`: of the GROBID that is said to have written it."""
+    """The TEI document of a paper, without the characters that XML 1.0 forbids: texts of PDFs hold such. `md5`: of its
+    PDF; `version`: of the GROBID that is said to have written it.
+    """
     known = len(paper.references)
     document = _DOCUMENT.format(
         title=escape(paper.title),
@@ -43,7 +48,7 @@ def tei_of(paper: Paper, md5: str, version: str) -> bytes:
         body="\n".join(_division(section, known) for section in paper.sections),
         references="\n".join(_entry(number, reference) for number, reference in enumerate(paper.references)),
     )
-    return document.encode()
+    return _FORBIDDEN.sub("", document).encode()
 
 
 def _person(name: str) -> str:

@@ -217,13 +217,17 @@ def _fetched(
 ) -> list[Path]:
     """Download the files of all listings of the datasets `names`; returns their paths.
 
-    All files of a listing are noted in the manifest of its step first. `listings`: returns the listings of a dataset;
+    All datasets are listed, and the files that are wanted of them chosen, before the first download. All files of a
+    listing are noted in the manifest of its step first. `listings`: returns the listings of a dataset;
     `files_wanted`: how many files of each listing, or the positions (from 0) of those wanted; None: all. Raises
     UsageError if these name no file.
     """
     found: list[Path] = []
-    for name in names:
-        listed = listings(name)
+    listed_by_name = {name: listings(name) for name in names}
+    for name, listed in listed_by_name.items():
+        for listing in listed:
+            _picked(list(listing.links), files_wanted, name)
+    for name, listed in listed_by_name.items():
         for listing in listed:
             _note(folder / listing.step, listing)
         for number, listing in enumerate(listed):
@@ -264,16 +268,15 @@ def _link_of(listing: Listing, path: str, relist: Callable[[], list[Listing]], i
 
 def _picked(paths: list[str], files_wanted: FilesWanted, dataset: str) -> list[str]:
     """The paths that `files_wanted` selects: the first so many, or those at these positions (from 0); None: all.
-
-    A number above that of the paths selects all. Raises UsageError for no path at all, or a position that does not
-    exist.
+    Raises UsageError for no path at all, and for more paths or a position than there are.
     """
     if files_wanted is None:
         return paths
-    places = list(range(min(files_wanted, len(paths)))) if isinstance(files_wanted, int) else files_wanted
+    places = list(range(files_wanted)) if isinstance(files_wanted, int) else files_wanted
     if not places or min(places) < 0 or max(places) >= len(paths):
         raise UsageError(
-            f"shards = {files_wanted} does not name files of {dataset}: it has {len(paths)}, counted from 0."
+            f"shards = {files_wanted} does not fit {dataset}, which has {len(paths)} of them: give how many, from 1 to "
+            f"{len(paths)}, or their numbers, from 0 to {len(paths) - 1}."
         )
     return [paths[place] for place in places]
 

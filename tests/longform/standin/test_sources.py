@@ -29,14 +29,16 @@ from flows.sources import openreview, stackexchange
 from longform.errors import UsageError
 from longform.net.download import Downloader
 from longform.standin.sources.faults import FAULTS
-from longform.standin.sources.papers import read_paper
+from longform.standin.sources.papers import Paper, Reference, Section, read_paper
 from longform.standin.sources.pdf import pdf_of
 from longform.standin.sources.server import Server, serve
+from longform.standin.sources.tei import tei_of
 from tasks.sources.papers.grobid import connect
 from tasks.sources.s2orc.s2_api import DatasetsApi, fetch_release
 
 SAMPLES = paths.SAMPLES
 TEXTS = SAMPLES / "standin" / "openreview" / "papers"
+PDFS = sorted((paths.REAL_DATA / "grobid_tei").glob("*.pdf"))
 TEI = {"t": "http://www.tei-c.org/ns/1.0"}
 BEARER = {"Authorization": "bearer standin"}
 FULLTEXT = "/grobid/api/processFulltextDocument"
@@ -135,6 +137,29 @@ def test_grobid_reads_the_text_of_a_strange_pdf_or_refuses_it(server: Server) ->
     assert parsed(server, file.getvalue()).status_code == 204
     assert requests.post(server.url + FULLTEXT, data={"input": "x"}, timeout=60).status_code == 400
     assert connect(server.url + "/grobid").version == "0.8.2-standin standin"
+
+
+def test_the_tei_of_a_pdf_with_control_characters_in_its_text_is_well_formed(server: Server) -> None:
+    text = "self- " * 60  # pdfium gives a hyphen at the end of a line as U+0002
+    pdf = pdf_of(Paper("Hyphens", (), [], [Section("1", "Introduction", [text])], []))
+    page = pypdfium2.PdfDocument(pdf)[0].get_textpage().get_text_bounded()
+    assert "\x02" in page
+    tei = etree.fromstring(parsed(server, pdf).content)
+    assert "self" in "".join(tei.find(".//t:body", TEI).itertext())
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x02", "\x0b", "\x1b", "\x1f", "\ud800", "\ufffe", "\uffff"])
+def test_tei_holds_no_character_that_xml_forbids(character: str) -> None:
+    text = f"a{character}b\t\x85\ue000\U0010ffff"
+    paper = Paper(text, (text,), [text], [Section("1", text, [text])], [Reference(text, (text,), text, text)])
+    tei = etree.fromstring(tei_of(paper, "0", "0.8.2"))
+    assert tei.findtext(".//t:body/t:div/t:head", namespaces=TEI) == "ab\t\x85\ue000\U0010ffff"
+
+
+@pytest.mark.skipif(not PDFS, reason="the PDFs of real papers are not there")
+def test_the_tei_of_real_pdfs_is_well_formed(server: Server) -> None:
+    for path in PDFS:
+        assert etree.fromstring(parsed(server, path.read_bytes()).content).tag.endswith("}TEI"), path.name
 
 
 # ---------------------------------------------------------------- OpenReview

@@ -7,6 +7,7 @@ import paths
 import pytest
 from http_server import Answer, Server, document, serve
 
+from flows.builds.fetching import config_of
 from flows.sources import s2orc as source
 from longform.errors import Incomplete, SourceError, UsageError
 from longform.net.download import Downloader
@@ -168,7 +169,7 @@ def test_what_is_no_datasets_api(api: Server, tmp_path: Path, answer: Answer, me
 
 
 @pytest.mark.parametrize(
-    ("shards", "expected"), [(2, ["a.jsonl", "b.jsonl"]), ([2], ["c.jsonl"]), (9, ["a.jsonl", "b.jsonl", "c.jsonl"])]
+    ("shards", "expected"), [(2, ["a.jsonl", "b.jsonl"]), ([2], ["c.jsonl"]), (3, ["a.jsonl", "b.jsonl", "c.jsonl"])]
 )
 def test_some_shards(api: Server, storage: Server, tmp_path: Path, shards: Any, expected: list[str]) -> None:
     released(api, storage, ["a.jsonl", "b.jsonl", "c.jsonl"])
@@ -176,11 +177,23 @@ def test_some_shards(api: Server, storage: Server, tmp_path: Path, shards: Any, 
     assert [file.name for file in files] == expected
 
 
-@pytest.mark.parametrize("shards", [0, [3], [-1], []])
+@pytest.mark.parametrize("shards", [0, 4, 99, [3], [0, 99], [-1], []])
 def test_shards_that_are_not_there(api: Server, storage: Server, tmp_path: Path, shards: Any) -> None:
     released(api, storage, ["a.jsonl", "b.jsonl", "c.jsonl"])
-    with pytest.raises(UsageError, match="does not name files of s2orc: it has 3"):
+    with pytest.raises(UsageError, match="does not fit s2orc, which has 3 of them: give how many, from 1 to 3"):
         fetch_release(client(api), ["s2orc"], tmp_path, "latest", shards, None)
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(("text", "shards"), [("2", 2), ("0,2", [0, 2]), ("[0, 2]", [0, 2]), ("none", None)])
+def test_shards_are_set_as_a_number_or_a_list(text: str, shards: Any) -> None:
+    assert config_of("s2orc", "fetch", [f"shards={text}"]).shards == shards
+
+
+@pytest.mark.parametrize("text", ["a", "0,a", "1.5", '["a"]', "0,"])
+def test_shards_that_are_no_numbers_are_refused_by_the_name_of_the_setting(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^s2orc: shards = .* does not fit: write how many, such as 1, or which"):
+        config_of("s2orc", "fetch", [f"shards={text}"])
 
 
 def test_differences_are_fetched_and_read(api: Server, storage: Server, tmp_path: Path) -> None:
