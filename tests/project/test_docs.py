@@ -62,7 +62,7 @@ def test_every_command_of_the_readme_can_be_typed(folder: Path) -> None:
     assert len(names) == 2, "the pilot and the whole"
     typed_lines = set()
     for line in [command for text in INLINE.findall(README) for command in text.split("` · `")]:
-        if "…" in line or line.startswith(("longform build", "longform.")):
+        if "…" in line or line.startswith(("longform build", "longform.", "longform standin")):  # which serves on
             continue
         line = line.replace("axioms@A", f"axioms@{names[0]}").replace("axioms@B", f"axioms@{names[1]}")
         line = line.replace("p_8c1f", first_pair(folder, names[1]))
