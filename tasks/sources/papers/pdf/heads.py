@@ -199,6 +199,8 @@ def _same(before: Line, line: Line, body: Body) -> bool:
 def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | None:
     """The lines as a block; None if they can be no head by their form."""
     first = lines[start]
+    if any(line.unreadable for line in lines[start:end]):
+        return None
     if first.text[0].islower() or lines[end - 1].text[-1] in ",;":
         return None
     text = body.joined(lines[start:end])
