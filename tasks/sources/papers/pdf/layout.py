@@ -19,10 +19,10 @@ MIN_LINES_PER_COLUMN = 8
 MAX_JUMPS = 6
 
 _CONTROL = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
-_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\r\x0e\x0f", ("ff", "fi", "fl", "ffi", "ffl") * 2, strict=True))
-_T1 = re.compile(r"(?:[^\W\d_]|[\x1b-\x1f])*[\x1b-\x1f](?:[^\W\d_]|[\x1b-\x1f])*")
-_OT1 = re.compile(r"(?:[^\W\d_]|[\x0b-\x0f])*[\x0b-\x0f](?:[^\W\d_]|[\x0b-\x0f])*")
-_UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f\ufffd\ue000-\uf8ff\u2700-\u27bf]|(?<=\w)[\u2600-\u26ff]")
+_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+_WITH_LIGATURE = re.compile(r"(?:[^\W\d_]|[\x1b-\x1f])*[\x1b-\x1f](?:[^\W\d_]|[\x1b-\x1f])*")
+_SHORT_WORDS = frozenset(("o\x1b", "\x1ct", "\x1cx"))
+_UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\u2700-\u27bf]|(?<=\w)[\u2600-\u26ff]")
 _BROKEN = re.compile(r"(\w+)\ufffe\s*(\w+)")
 _WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# of #", "Page # of #", "#/#")
@@ -79,16 +79,20 @@ def _line(text: str, page: int, size: float, bold: bool, *rest: Any) -> Line:
 
 
 def with_ligatures(text: str) -> str:
-    """The text with ff, fi, fl, ffi and ffl for the control characters at their places in TeX's fonts (T1: 1B to 1F;
-    OT1: 0B to 0F), in words of two letters or more (OT1: three in lower case). Elsewhere they may be signs of formulae.
+    """The text with ff, fi, fl, ffi and ffl for the control characters 1B to 1F, their places in TeX's T1 fonts, in
+    words: of three further letters, or two around them, or off, fit and fix. Elsewhere they may be signs of formulae.
+    Unchanged if it is unreadable even so.
     """
-    text = _T1.sub(lambda word: _spelt(word[0], sum(map(str.isalpha, word[0])) >= 2 or word[0] == "o\x1b"), text)
-    return _OT1.sub(lambda word: _spelt(word[0], sum(map(str.islower, word[0])) >= 3), text)
+    spelt = _WITH_LIGATURE.sub(_spelt, text)
+    return text if _is_unreadable(spelt) else spelt
 
 
-def _spelt(word: str, sure: bool) -> str:
-    """The word with letters for its ligatures, if `sure`."""
-    return "".join(_LIGATURES.get(character, character) for character in word) if sure else word
+def _spelt(word: re.Match[str]) -> str:
+    """The word with letters for its ligatures, if it is sure to be a word."""
+    letters = sum(map(str.isalpha, word[0]))
+    if letters > 2 or (letters == 2 and word[0][-1].isalpha()) or word[0] in _SHORT_WORDS:
+        return "".join(_LIGATURES.get(character, character) for character in word[0])
+    return word[0]
 
 
 def _is_unreadable(text: str) -> bool:
