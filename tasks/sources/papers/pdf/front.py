@@ -14,45 +14,47 @@ from tasks.sources.papers.pdf.layout import Body, Line
 MAX_AUTHORS = 200
 TITLE_LARGER = 0.8
 
-_MARKS = re.compile(r"(?:[\d*†‡§¶∗⋆♣♦♥♠♯⋄¹²³⁴⁵⁶⁷⁸⁹⁰#^]|(?<=[\s,\d])[a-h](?=[\s,]|$))+")
+_MARKS = re.compile(r"(?:[\d*†‡§¶∗⋆♣♦♥♠♯⋄¹²³⁴⁵⁶⁷⁸⁹⁰ᵃᵇᶜᵈᵉᶠᵍʰ#^]|(?<=[\s,\d])[a-h](?=[\s,]|$))+")
 _BETWEEN = re.compile(r"\s*(?:,|;|·|•|\||&|\s{3,}|(?:(?<=\s)|^)(?:and|AND|und|et)(?=\s|$))\s*")
-_PART = r"(?:[A-ZÀ-ÞŁŚŽČŠ](?:[\w’'`-]*[^\W\d_]|\.)(?:-[A-Z]\.)?"
+_PART = r"(?:[A-ZÀ-ÞŁŚŽČŠ](?:[\w’'`-]*[^\W\d_]|\.(?:[A-Z]\.)*)(?:-[A-Z]\.)?"
 _PART += r"|(?:van|von|de|der|den|del|della|da|di|dos|la|le|ten|ter|el|bin|al))"
 _NAME = re.compile(rf"(?:{_PART}|[A-Z]) (?:(?:{_PART}|[A-Z]) ){{0,3}}[A-ZÀ-ÞŁŚŽČŠ][\w’'-]*[^\W\d_]")
 _PLACE = re.compile(
     r"universit|institut|department|dept|school|college|laborator|\blabs?\b|research|centre|center|faculty|academy|inc\b"
     r"|corp|gmbh|ltd|google|microsoft|facebook|amazon|allen|deepmind|hospital|clinic|foundation|@|http|\bUSA\b|germany|china"
     r"|canada|france|technolog|sciences?\b|group|team|division|november|january|february|march|april|may \d|june|july"
-    r"|august|september|october|december|version|journal|conference|proceedings|association|street|avenue|associates",
+    r"|august|september|october|december|version|journal|conference|proceedings|association|street|avenue|associates"
+    r"|\b(?:society|report|documentation|manual|guide|packages?|project|press|committee|consortium|office|company"
+    r"|agency|council|ministry|preprint|draft|thesis|tex)\b",
     re.IGNORECASE,
 )
 
 
 def title_of(lines: Sequence[Line], body: Body) -> tuple[str, list[Line]]:
     """(title, the lines below it): the first run of lines in the largest font size; ("", []) if that is not at least
-    TITLE_LARGER points above the body's.
+    TITLE_LARGER points above the body's, or unreadable.
     """
     largest = max((line.size for line in lines), default=0.0)
     if largest < body.size + TITLE_LARGER:
         return "", []
     start = next(n for n, line in enumerate(lines) if line.size >= largest - 0.1)
     run = next(list(run) for _, run in groupby(lines[start:], key=lambda line: line.size >= largest - 0.1))
+    if any(line.unreadable for line in run):
+        return "", []
     return body.joined(run), list(lines[start + len(run) :])
 
 
 def authors_of(lines: Sequence[Line], body: Body) -> list[str]:
     """The names in the lines below the title, in order; empty if they are not certain: if the first line is not all
-    names, or a name is there twice.
+    names, or a line of its size below the names has further ones, or a name is there twice.
     """
     if not lines or not _names(lines[0].text):
         return []
-    style = lines[0].size, lines[0].font
-    named = [
-        _names(line.text)
-        for n, line in enumerate(lines)
-        if (line.size, line.font) == style and (n == 0 or not _PLACE.search(line.text))
-    ]
-    sure = list(takewhile(bool, named))
+    texts = [line.text for line in lines if abs(line.size - lines[0].size) < 0.1 and not _PLACE.search(line.text)]
+    sure = list(takewhile(bool, map(_names, texts)))
+    rest = texts[len(sure) :]
+    if any(map(_names, rest)) or any(map(_is_name, _parts(rest[0]) if rest else ())):
+        return []
     found = [" ".join(name.split()) for names in sure for name in names]
     return found if len(set(found)) == len(found) <= MAX_AUTHORS else []
 
@@ -61,9 +63,14 @@ def _names(text: str) -> list[str]:
     """The names that a line consists of; empty if anything else is in it."""
     if _PLACE.search(text):
         return []
-    parts = [part for piece in _MARKS.split(f"{text} ") for part in _BETWEEN.split(piece.strip())]
-    names = [part.strip(" .,") if not part.endswith("Jr.") else part for part in parts if part.strip(" .,")]
+    names = _parts(text)
     return names if all(_is_name(name) for name in names) else []
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between marks, commas and "and" in a line."""
+    parts = [part for piece in _MARKS.split(f"{text} ") for part in _BETWEEN.split(piece.strip())]
+    return [part.strip(" .,") if not part.endswith("Jr.") else part for part in parts if part.strip(" .,")]
 
 
 def _is_name(text: str) -> bool:

@@ -16,12 +16,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.sources.papers.pdf.layout import LARGER, Body, Line
+from tasks.sources.papers.pdf.layout import LARGER, Body, Line, unreadable_share
 from tasks.text.headings import is_noise, plain, role_of, split_number
 
 MAX_CHARS, MAX_WORDS, MAX_LINES = 180, 26, 3
 MIN_CHAIN = 3
 MAX_CANDIDATES = 600
+MAX_UNREADABLE = 0.2
 MIN_BOOKMARKS, BOOKMARKS_FOUND = 3, 0.6
 
 _ENDS = frozenset('.!?:;”"’)]')
@@ -118,7 +119,11 @@ def is_known(name: str) -> bool:
 
 
 def heads_of(lines: Sequence[Line], body: Body, bookmarks: Sequence[tuple[str, int]] = ()) -> list[Head]:
-    """The heads among the lines of a paper, in order. `bookmarks`: (title, page from 0) of the document's outline."""
+    """The heads among the lines of a paper, in order; none if more than MAX_UNREADABLE of the text is unreadable.
+    `bookmarks`: (title, page from 0) of the document's outline.
+    """
+    if unreadable_share(lines) > MAX_UNREADABLE:
+        return []
     blocks = _blocks(lines, body)
     numbered = _numbered(blocks)
     chosen = {block.start: block for block in numbered}
@@ -199,6 +204,8 @@ def _same(before: Line, line: Line, body: Body) -> bool:
 def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | None:
     """The lines as a block; None if they can be no head by their form."""
     first = lines[start]
+    if any(line.unreadable for line in lines[start:end]):
+        return None
     if first.text[0].islower() or lines[end - 1].text[-1] in ",;":
         return None
     text = body.joined(lines[start:end])

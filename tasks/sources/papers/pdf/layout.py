@@ -19,6 +19,10 @@ MIN_LINES_PER_COLUMN = 8
 MAX_JUMPS = 6
 
 _CONTROL = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
+_WITH_LIGATURE = re.compile(r"(?:[^\W\d_]|[\x1b-\x1f])*[\x1b-\x1f](?:[^\W\d_]|[\x1b-\x1f])*")
+_SHORT_WORDS = frozenset(("o\x1b", "\x1ct", "\x1cx"))
+_UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\u2700-\u27bf]|(?<=\w)[\u2600-\u26ff]")
 _BROKEN = re.compile(r"(\w+)\ufffe\s*(\w+)")
 _WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# of #", "Page # of #", "#/#")
@@ -28,7 +32,7 @@ _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# 
 class Line:
     """A line of a PDF's text with its font size, boldness and position in points (see tasks.sources.papers.pdf.lines);
     `page` counts from 0; `font` is the name of the font of its last character,
-    `low` the top of that.
+    `low` the top of that; `unreadable`: many of its characters are glyphs whose letters the file does not tell.
     """
 
     text: str
@@ -40,6 +44,7 @@ class Line:
     page: int
     font: str = ""
     low: float | None = None
+    unreadable: bool = False
 
     @property
     def rows(self) -> int:
@@ -59,14 +64,48 @@ class Line:
 
 def lines_of(page: Sequence[Sequence[Any]], number: int) -> list[Line]:
     """The lines of the page with this number (from 0), in reading order, pieces of one printed line joined. `page`:
-    [text, size, bold, left, right, top, font, low] of each line. Control characters become spaces, and texts are
-    stripped.
+    [text, size, bold, left, right, top, font, low] of each line. Ligatures that are control characters become letters,
+    other control characters spaces, and texts are stripped.
     """
-    lines = [
-        Line(text.translate(_CONTROL).strip(), size, bold, left, right, top, number, font, low)
-        for text, size, bold, left, right, top, font, low in page
-    ]
+    lines = [_line(with_ligatures(text), number, *measures) for text, *measures in page]
     return in_reading_order(_rows([line for line in lines if line.text]))
+
+
+def _line(text: str, page: int, size: float, bold: bool, *rest: Any) -> Line:
+    """The line with this text, in which control characters become spaces. `rest`: left, right, top, font, low."""
+    left, right, top, font, low = rest
+    plain = text.translate(_CONTROL).strip()
+    return Line(plain, size, bold, left, right, top, page, font, low, _is_unreadable(text))
+
+
+def with_ligatures(text: str) -> str:
+    """The text with ff, fi, fl, ffi and ffl for the control characters 1B to 1F, their places in TeX's T1 fonts, in
+    words: of three further letters, or two around them, or off, fit and fix. Elsewhere they may be signs of formulae.
+    Unchanged if it is unreadable even so.
+    """
+    spelt = _WITH_LIGATURE.sub(_spelt, text)
+    return text if _is_unreadable(spelt) else spelt
+
+
+def _spelt(word: re.Match[str]) -> str:
+    """The word with letters for its ligatures, if it is sure to be a word."""
+    letters = sum(map(str.isalpha, word[0]))
+    if letters > 2 or (letters == 2 and word[0][-1].isalpha()) or word[0] in _SHORT_WORDS:
+        return "".join(_LIGATURES.get(character, character) for character in word[0])
+    return word[0]
+
+
+def _is_unreadable(text: str) -> bool:
+    """Whether three characters or more, and a twentieth of all, are no text: control characters, private-use ones,
+    dingbats.
+    """
+    return len(_UNREADABLE.findall(text)) >= max(3, 0.05 * len(text))
+
+
+def unreadable_share(lines: Sequence[Line]) -> float:
+    """The share of the characters that is in unreadable lines, from 0 to 1."""
+    unreadable = sum(len(line.text) for line in lines if line.unreadable)
+    return unreadable / max(1, sum(len(line.text) for line in lines))
 
 
 def _rows(lines: list[Line]) -> list[Line]:
@@ -78,11 +117,12 @@ def _rows(lines: list[Line]) -> list[Line]:
         if found and _goes_on(found[-1], line):
             before = found.pop()
             space = " " if line.left - before.right > 0.15 * before.size else ""
-            end, bold = line.right, before.bold and line.bold
+            end, bold, unreadable = line.right, before.bold and line.bold, line.unreadable
             line = replace(
                 _larger(before, line), text=f"{before.text}{space}{line.text}", left=before.left, low=line.low
             )
-            line = replace(line, top=before.top, right=max(before.right, end), bold=bold)
+            unreadable = before.unreadable or unreadable
+            line = replace(line, top=before.top, right=max(before.right, end), bold=bold, unreadable=unreadable)
         found.append(line)
     return found
 

@@ -4,7 +4,8 @@ Run as a script, it reads a line of JSON for each PDF, {"path": ..., "pages": ..
 one: {"pages": [[line, ...], ...], "outline": [[title, page], ...]}, or {"fault": phrase, "detail": text}. A line is
 [text, size, bold, left, right, top, font, low], in points; `top` is that of its first character, `low` the top of its
 last, `size` the larger font size of its first and its middle one, `font` the name of the font of the last one. The
-outline are the bookmarks.
+outline are the bookmarks. On the first page a small raised letter behind a name (Moss with a raised a) is the Unicode
+superscript of that letter.
 PDFium writes U+FFFE for the hyphen of a word broken at a line's end and goes on, so a line may be several printed
 ones. The script imports nothing of this project.
 """
@@ -29,6 +30,8 @@ BOLD_NAME = re.compile(r"bold|medi(?!um|a)|heavy|black|cmbx|cmssbx|demi|sfbx|-b$
 PLAIN_NAME = re.compile(r"roma|regu|regular|book|ital|oblique|^cm|^sf|lmroman|times|light", re.IGNORECASE)
 NAME_BYTES = 128
 MAX_BOOKMARKS = 1_000
+MAYBE_MARK = re.compile(r"(?<=[^\W\d_])[a-h](?![^\W\d_])")
+SUPERSCRIPTS = dict(zip("abcdefgh", "ᵃᵇᶜᵈᵉᶠᵍʰ", strict=True))
 
 Line = tuple[str, float, bool, float, float, float, str, float]
 Names = dict[bytes, tuple[str, bool | None]]
@@ -128,7 +131,8 @@ def _lines(document: Any, index: int, names: Names) -> Iterator[Line]:
     measure, place = _Measure(text_page.raw, names), 0
     for line in text_page.get_text_range(errors="ignore").split("\r\n"):
         if line.strip():
-            yield line, *measure.line(place, len(line))
+            text = measure.marked(line, place) if index == 0 else line
+            yield text, *measure.line(place, len(line))
         place += len(line) + 2
     text_page.close()
     page.close()
@@ -172,6 +176,28 @@ class _Measure:
             font,
             round(self.box.top, 1),
         )
+
+    def marked(self, text: str, place: int) -> str:
+        """The text, which begins at index `place` of the page's, with raised letters a to h at the ends of words as
+        Unicode's superscripts: marks of affiliations.
+        """
+
+        def mark(match: re.Match[str]) -> str:
+            return SUPERSCRIPTS[match[0]] if self.raised(place + match.start()) else match[0]
+
+        return MAYBE_MARK.sub(mark, text)
+
+    def raised(self, place: int) -> bool:
+        """Whether the character at index `place` of the page's text is smaller than the one before it, and higher."""
+        index_of, y = self.raw.FPDFText_GetCharIndexFromTextIndex, ctypes.c_double()
+        index, before = index_of(self.page, place), index_of(self.page, place - 1)
+        size = self.size(before)
+        if self.size(index) > 0.85 * size:
+            return False
+        self.raw.FPDFText_GetCharOrigin(self.page, before, ctypes.c_double(), y)
+        base = y.value
+        self.raw.FPDFText_GetCharOrigin(self.page, index, ctypes.c_double(), y)
+        return bool(0.1 * size < y.value - base < size)
 
     def size(self, index: int) -> float:
         """The font size, as displayed, of the character at `index`, in points, at most 10,000: some files set size 1

@@ -21,11 +21,12 @@ from tasks.sources.paper_body import Paragraph, Section, UnreadableError, laid_o
 from tasks.sources.papers.pdf.citations import Bibliography, entry_of
 from tasks.sources.papers.pdf.front import authors_of, title_of
 from tasks.sources.papers.pdf.heads import APPENDIX, CAPTION, REFERENCES, Head, heads_of
-from tasks.sources.papers.pdf.layout import Body, Line, grouped, without_running_heads
+from tasks.sources.papers.pdf.layout import LARGER, Body, Line, grouped, unreadable_share, without_running_heads
 from tasks.text.headings import INTRODUCTION, RELATED_WORK, plain, role_of, split_number
 
 MAX_RELATED_SHARE, MAX_INTRODUCTION_SHARE = 1 / 3, 0.5
 SHORT_TEXT_CHARS = 4_000
+UNREADABLE, UNREADABLE_IN_PART = 0.5, 0.02
 
 _QUOTES, _ENDS = '"”’)', frozenset(".!?:")
 _WORD = re.compile(r"[^\W\d_]{3}")
@@ -39,12 +40,15 @@ _ENTRY = re.compile(r"\[[\w+-]{1,12}\]|\(?\d{1,3}[.)]\s+\D|\d{1,3}\s+[A-Z]")
 
 def paper_of(lines: Sequence[Line], bookmarks: Sequence[tuple[str, int]] = ()) -> Row:
     """A row of PAPERS made from the lines of a PDF and the bookmarks of its outline, without paper_id, parser, pdf_sha
-    and retrieved_at; what this parser does not read is null or empty. `notes` says if no head was found.
-    UnreadableError if no line has a letter.
+    and retrieved_at; what this parser does not read is null or empty. `notes` says if no head was found, or text is
+    unreadable in part. UnreadableError if no line has a letter, or more than half of the text is unreadable.
     """
     clean = without_running_heads(lines)
     if not any(character.isalpha() for line in clean for character in line.text):
         raise UnreadableError("no text")
+    unreadable = unreadable_share(clean)
+    if unreadable > UNREADABLE:
+        raise UnreadableError("unreadable text", f"{unreadable:.0%} of it is glyphs without letters")
     text = _Layout(clean, bookmarks)
     bibliography = [entry_of(f"b{n}", raw) for n, raw in enumerate(text.entries())]
     sections, back = text.sections(text.body), text.sections(text.appendix)
@@ -64,8 +68,16 @@ def paper_of(lines: Sequence[Line], bookmarks: Sequence[tuple[str, int]] = ()) -
         "acl_id": None,
         "licence": None,
         "url": None,
-        "notes": [] if sections and any(section.head for section in sections) else ["no head found"],
+        "notes": list(_notes(sections, unreadable)),
     }
+
+
+def _notes(sections: Sequence[Section], unreadable: float) -> Iterator[str]:
+    """The notes of a paper: no section has a head; a share of its text is unreadable."""
+    if not any(section.head for section in sections):
+        yield "no head found"
+    if unreadable > UNREADABLE_IN_PART:
+        yield "text unreadable in part"
 
 
 def _cite(sections: Sequence[Section], outside: Sequence[Paragraph], bibliography: Bibliography) -> None:
@@ -109,7 +121,7 @@ class _Layout:
     def __init__(self, lines: list[Line], bookmarks: Sequence[tuple[str, int]]) -> None:
         self.outside: list[Paragraph] = []
         self.words = Body(lines)
-        heads = heads_of(lines, self.words, bookmarks)
+        heads = _without_title(heads_of(lines, self.words, bookmarks), lines)
         self.heads = {id(lines[head.start]): head for head in heads}
         self.of_heads = {id(line) for head in heads for line in lines[head.start : head.end]}
         start = self._front(lines, heads)
@@ -148,10 +160,11 @@ class _Layout:
 
     def sections(self, lines: Sequence[Line]) -> list[Section]:
         """The sections that the lines make, in order, without empty ones; text before the first head is a section
-        without head. Captions, footnotes and other small print are appended to `outside`; pieces of it without a word
-        of three letters, such as scraps of formulae, are dropped.
+        without head, which has no role: it may be a title page or a table of contents. Captions, footnotes and other
+        small print are appended to `outside`; pieces of it without a word of three letters, such as scraps of formulae,
+        are dropped.
         """
-        found, held, small = [Section(None, None)], list[Line](), list[Line]()
+        found, held, small = [Section(None, None, alone=True)], list[Line](), list[Line]()
         caption = False
         for line in lines:
             head, begins = self.heads.get(id(line)), CAPTION.match(line.text) is not None
@@ -242,6 +255,16 @@ class _Layout:
         if following is not None and following.page == line.page and abs(following.left - line.left) < 60:
             return line.left < following.left - 0.3 * size
         return len(held) > 1 and abs(line.left - held[0].left) < 1
+
+
+def _without_title(heads: list[Head], lines: Sequence[Line]) -> list[Head]:
+    """The heads without the paper's title: a first head on the first page, without number and larger than all others,
+    of which there must be one; not if it is just Introduction or the like.
+    """
+    if len(heads) < 2 or heads[0].number or plain(heads[0].text) in ("introduction", "related work"):
+        return heads
+    first, largest = lines[heads[0].start], max(lines[head.start].size for head in heads[1:])
+    return heads[1:] if first.page == 0 and first.size > largest + LARGER else heads
 
 
 def _whole(sections: Sequence[Section]) -> list[Section]:

@@ -26,7 +26,7 @@ from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.pdf import lines as pdf_lines
 from tasks.sources.papers.pdf.citations import Bibliography, entry_of
-from tasks.sources.papers.pdf.layout import Line, lines_of
+from tasks.sources.papers.pdf.layout import Line, lines_of, with_ligatures
 from tasks.sources.papers.pdf.paper import paper_of
 from tasks.sources.papers.pdf.pdfium import Pdfium, Reader
 from tasks.sources.papers.tei import paper_of as paper_of_tei
@@ -286,6 +286,69 @@ def test_two_columns_row_by_row_are_read_column_by_column():
     assert [line.text.split()[0] for line in lines_of(rows, 0)] == ["left"] * 20 + ["right"] * 20
 
 
+def test_text_without_a_head_has_no_role():
+    title = ("Kites over the Field", 17, False, 150)
+    row = paper_of(page(title, ("Ann Moss", 12, False, 150), BODY, LAST, ("2 Results", 12, True, 72), BODY, LAST))
+    assert heads(row)[0] == (None, None, None)
+    assert not any(role for _, _, role in heads(row))
+
+
+def test_a_title_is_no_introduction():
+    title = ("An Introduction to Kites", 17, True, 72)
+    row = paper_of(page(title, LAST, ("1 Introduction", 12, True, 72), BODY, LAST, ("2 Kites", 12, True, 72), BODY))
+    assert row["title"] == "An Introduction to Kites"
+    assert [head for head in heads(row) if head[2]] == [("1", "Introduction", "introduction")]
+
+
+def authors(*below: tuple[str, float]) -> list[str]:
+    front = [(text, size, False, 150.0) for text, size in (("Kites over the Field", 17.0), *below)]
+    row = paper_of(page(*front, ("Abstract", 10, True, 150), LAST, ("1 Introduction", 12, True, 72), BODY, LAST))
+    found: list[str] = row["authors"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        ([("Ann Mossᵃ, C.D. Reedᵇ", 12), ("ᵃField School", 9)], ["Ann Moss", "C.D. Reed"]),
+        ([("Ann Moss", 12), ("Field School", 9), ("Eve Vale", 12)], ["Ann Moss", "Eve Vale"]),
+        ([("Ann Moss", 12), ("by the sea in the field", 12), ("Eve Vale", 12)], []),
+        ([("Ann Moss", 12), ("Eve Vale, reed-of-kites", 12)], []),
+        ([("Final Report", 12)], []),
+        ([("American Kite Society", 12)], []),
+    ],
+)
+def test_authors_are_all_or_none(below: list[tuple[str, float]], expected: list[str]):
+    assert authors(*below) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("speci\x1cc e\x1ecient di\x1berent in\x1duence o\x1b \x1ct", "specific efficient different influence off fit"),
+        ("\x1ax\x1b = \x1c 3", "\x1ax\x1b = \x1c 3"),
+        ("dx\x1b", "dx\x1b"),
+    ],
+)
+def test_ligatures_of_tex_are_letters_only_in_words(text: str, expected: str):
+    assert with_ligatures(text) == expected
+
+
+def printed(*texts: str) -> list[Line]:
+    return lines_of([[text, 10.0, False, 72.0, 300.0, 700.0 - 12 * n, "F", None] for n, text in enumerate(texts)], 0)
+
+
+def test_text_of_glyphs_without_letters_is_refused():
+    with pytest.raises(UnreadableError, match="unreadable text"):
+        paper_of(printed("P❡♥❛❧✐③❡❞ ❧❡❛st sq✉❛r❡s", "\ue001\ue002\ue003 \ue004 as"))
+
+
+def test_text_that_is_unreadable_in_part_is_said_and_makes_no_head():
+    readable = [BODY[0], LAST[0]] * 4
+    row = paper_of(printed(*readable, "1 \ue001\ue002 \ue003Introduction", *readable, "the\t\r kite\t\r in\t\r it"))
+    assert row["notes"] == ["no head found", "text unreadable in part"]
+
+
 # ---------------------------------------------------------------- made PDFs
 
 
@@ -337,6 +400,11 @@ def test_a_small_pdf_made_by_hand_is_read(reader: Reader):
 
 def test_a_page_as_large_as_a_country_is_read(reader: Reader):
     assert read(reader, with_stream(TEXT, box=b"0 0 2000000000 2000000000"))["text"] == "A kite flies."
+
+
+def test_raised_letters_behind_names_are_superscripts(reader: Reader):
+    raised = b"BT /F 12 Tf 72 700 Td (Ann Moss) Tj /F 7 Tf 5 Ts (a) Tj /F 12 Tf 0 Ts (, Eva Vale) Tj ET"
+    assert read(reader, with_stream(raised))["text"] == "Ann Mossᵃ, Eva Vale"
 
 
 LOOP = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R 2 0 R]/Count 1000000>>"]
