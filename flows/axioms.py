@@ -41,7 +41,7 @@ from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
-from tasks.sources.admission import admit_posts, taken_down
+from tasks.sources.admission import admit_posts, listed_in, taken_down
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -205,10 +205,12 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     prompt = {name: load_prompt(f"axioms/{name}", *folders) for name in PROMPT_NAMES}
 
     dumps = open_dumps(config.dump, config.site, config.retrieved_at, builder.digests)
-    takedowns = taken_down(builder.store.home, {dump.group for dump in dumps})
+    groups = {dump.group for dump in dumps}
+    takedowns = taken_down(builder.store.home, groups)
     admitted = admit_posts(builder, read_posts(builder, dumps), takedowns=takedowns)
     posts = scrub_posts(builder, admitted, regions=list(REGIONS)) if config.scrub else admitted
-    threads = join_threads(builder, posts, read_users(builder, open_users(dumps, builder.digests)))
+    users = read_users(builder, open_users(dumps, builder.digests))
+    threads = join_threads(builder, posts, users, **listed_in(builder.store.home, groups))
     kept = select_questions(
         builder,
         threads,

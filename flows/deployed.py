@@ -18,7 +18,7 @@ from typing import Any
 from prefect import Flow, flow, states
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.builds import fetching, reading
+from flows.builds import earlier_reads, fetching, reading
 from flows.builds.building import Options, build, gate_lines
 from flows.builds.console import Lines
 from flows.builds.options import about, parameter
@@ -173,7 +173,8 @@ def read(config: Reading, options: Options) -> dict[str, int]:
     ):
         rows, entries = reading.read(source, paths, settings, options.home, tasks=tasks, runner=runner, progress=page)
     if config.to is not None:
-        reading.export(rows, entries, Store(options.home), Path(config.to))
+        written = reading.export(rows, entries, Store(options.home), Path(config.to))
+        earlier_reads.remove_earlier(source, Path(config.to), written)
     summarize_reading(source, entries, config.to or str(options.home))
     return {entry.stage: entry.artifact.rows for entry in entries}
 

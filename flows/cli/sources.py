@@ -107,7 +107,7 @@ def read_source(
     as_json: Json = False,
 ) -> None:
     """Read files of a source into Parquet; every record becomes a row or a rejected row that says why."""
-    from flows.builds import datasheet, fetching, reading
+    from flows.builds import datasheet, earlier_reads, fetching, reading
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
@@ -121,15 +121,17 @@ def read_source(
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         rows, entries = reading.read(source, paths, config, root, tasks=Threads(), progress=progress)
     written = reading.export(rows, entries, Store(root), to) if to else []
+    removed = earlier_reads.remove_earlier(source, to, written) if to else []
     written += [datasheet.write_markdown(source, root, to)] if to else []
     links = [link for path in paths for link in links_in(path)]
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
         listed = [str(link) for link in links]
-        return print_json(
-            {"source": source, "stages": stages, "written": [str(path) for path in written], "links": listed}
-        )
+        files = {"written": [str(path) for path in written], "removed": [str(path) for path in removed]}
+        return print_json({"source": source, "stages": stages, **files, "links": listed})
     _print_stages(stages, written)
+    if removed:
+        print(f"Removed from {to}, written by an earlier read: {', '.join(path.name for path in removed)}.")
     if links:
         print(f"{len(links):,} symbolic links are not followed, e.g. {links[0]}: name the files that are meant.")
 

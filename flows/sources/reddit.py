@@ -15,7 +15,7 @@ from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
 from longform.pseudonyms import Pseudonyms
 from longform.settings import reddit_client
-from tasks.sources.admission import admit, admit_items
+from tasks.sources.admission import admit, admit_items, listed_in
 from tasks.sources.reddit.dumps import GROUP, LICENCE, open_dumps, read_items
 from tasks.sources.reddit.reddit_threads import (
     ELI5_SUBREDDITS,
@@ -134,11 +134,13 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
     states = States(Path(config.states), builder.digests) if config.states else None
+    listed = listed_in(builder.store.home, [GROUP])
     if config.trees:
-        trees = grow_trees(builder, admitted, read_gone(builder, dumps, subreddits=_subreddits(config)))
+        gone = read_gone(builder, dumps, subreddits=_subreddits(config))
+        trees = grow_trees(builder, items, gone, **listed)
         trees = refresh_trees(builder, trees, states=states) if states else trees
-        return [admitted, trees, _selected(builder, join_reddit(builder, trees), config)]
-    threads = join_reddit(builder, admitted)
+        return [admitted, trees, _selected(builder, join_reddit(builder, trees, **listed), config)]
+    threads = join_reddit(builder, admitted, **listed)
     threads = refresh_threads(builder, threads, states=states) if states else threads
     return [admitted, _selected(builder, threads, config)]
 

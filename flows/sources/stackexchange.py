@@ -15,7 +15,7 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import HttpError, SourceError, UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources.admission import admit, admit_posts
+from tasks.sources.admission import admit, admit_posts, listed_in
 from tasks.sources.stackexchange.posts import host_of_today, open_dumps, read_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 
@@ -144,9 +144,10 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     digest = builder.digests
     dumps = [str(dump) for path in paths for dump in dumps_of(path)]
     opened = open_dumps(dumps, config.site, config.retrieved_at, digest)
-    posts = admit(builder, admit_posts, read_posts(builder, opened), {dump.group for dump in opened})
+    sites = {dump.group for dump in opened}
+    posts = admit(builder, admit_posts, read_posts(builder, opened), sites)
     users = read_users(builder, open_users(opened, digest))
-    return [posts, users, join_threads(builder, posts, users)]
+    return [posts, users, join_threads(builder, posts, users, **listed_in(builder.store.home, sites))]
 
 
 def dumps_of(path: Path) -> list[Path]:

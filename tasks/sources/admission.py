@@ -59,6 +59,14 @@ def admit(builder: Builder, stage: AdmissionStage, rows: Rows, groups: Collectio
     return stage(builder, rows, takedowns=listed) if listed else rows
 
 
+def listed_in(home: Path, groups: Collection[str]) -> dict[str, list[str]]:
+    """The argument `takedowns` of a stage that takes it only where something of these groups is taken down in a home;
+    {} if nothing is, so that the recipes of other homes stay. Errors as by `taken_down`.
+    """
+    listed = taken_down(home, groups)
+    return {"takedowns": listed} if listed else {}
+
+
 def without_listed(batch: pa.RecordBatch, ids: Collection[str], columns: Sequence[str]) -> Admitted:
     """First the batch (perhaps empty) without the rows in which one of `columns` equals one of the ids; then a Rejected
     (`filtered`, "taken down", without text) for each of those rows, with the first of `columns` as its key.

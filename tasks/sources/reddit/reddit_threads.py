@@ -14,7 +14,7 @@ more; no posts of bots and moderators, no announcements. The sticky comment for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,17 @@ NEWEST = "seen_at desc nulls last, retrieved_at desc nulls last, votes, length(t
 # ---------------------------------------------------------------- the join
 
 
-def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> Iterator[pa.RecordBatch | Rejected]:
+def threads(
+    paths: list[str], scratch: Path, *, takedowns: Collection[str] = (), memory_limit_mb: int = 512
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of REDDIT_THREADS (submissions, each with the comments that answer it directly) in order of
     (question_hash, question_id), from Parquet files of ITEMS in any order.
 
     A Rejected for each item left out: a repeated id (the item that was read from Reddit last is kept), a reply to a
-    comment, and a comment whose submission is missing. Temporary files are written to `scratch`.
+    comment, and a comment whose submission is missing, or is one of `takedowns`. Temporary files are written to
+    `scratch`.
     """
+    listed = pa.array(sorted(takedowns), pa.string())
     yield from joined(
         paths,
         scratch,
@@ -55,7 +59,8 @@ def threads(paths: list[str], scratch: Path, *, memory_limit_mb: int = 512) -> I
         kind="submission",
         leave_out=_left_out,
         masks=lambda items: {
-            "reply to a comment": pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False)
+            "reply to a comment": pc.fill_null(pc.not_equal(items["parent_id"], items["question_id"]), False),
+            "submission taken down": pc.is_in(items["question_id"], value_set=listed),
         },
         nest=_threads,
         orphan_reason="no submission in these dumps",
@@ -82,14 +87,16 @@ def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndar
 
 
 @stage(REDDIT_THREADS, revision=1)
-def join_reddit(context: StageContext, items: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+def join_reddit(
+    context: StageContext, items: PerGroup, *, takedowns: Collection[str] = ()
+) -> Iterator[pa.RecordBatch | Rejected]:
     """A row for each submission with the comments that answer it directly, in whatever order and file these came; rows
     in order of (question_hash, question_id).
 
     A Rejected for an item whose id repeats, for a reply to a comment, and for a comment whose submission is not among
-    the items, as it is not in the dumps, or was deleted or removed.
+    the items, as it is one of `takedowns`, is not in the dumps, or was deleted or removed.
     """
-    yield from threads(items.paths, context.scratch())
+    yield from threads(items.paths, context.scratch(), takedowns=takedowns)
 
 
 # ---------------------------------------------------------------- selection

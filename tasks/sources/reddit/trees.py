@@ -5,16 +5,16 @@
         reddit/t1_c  replies to t1_b     depth 2   path [t3_a, t1_b, t1_c]
     reddit/t1_e  replies to t1_d, which no dump holds: depth null, path [t1_d, t1_e], missing_id t1_d
 
-Comments whose text was deleted or removed are no rows, but the dump says what they replied to: they stand in the paths
-of their replies, by id alone (`gone_above` counts them). A comment that is missing altogether, as it is in another
-month's dump or was taken down, begins the paths below it. Top-level comments are those of depth 1: `join_reddit` over
+Comments whose text was deleted or removed, or that are taken down, are no rows, but the dump says what they replied to:
+they stand in the paths of their replies, by id alone (`gone_above` counts them). A comment that is missing altogether,
+as it is in another month's dump, begins the paths below it. Top-level comments are those of depth 1: `join_reddit` over
 the rows of this table gives the threads of direct answers.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -26,6 +26,7 @@ import xxhash
 from longform.artifacts.rows import PerGroup, Rejected, Row, Rows, Shard
 from longform.engine.stage import StageContext, stage
 from schemas.sources.reddit import ITEMS, REDDIT_GONE, REDDIT_TREES
+from tasks.sources.admission import without_listed
 from tasks.sources.files.hash_join import Ranges, duplicate_positions, marked, number_of_ranges
 from tasks.sources.reddit.dumps import GROUP, bare_id, dump_lines, gone, is_elsewhere, kind_of, parent_of, record_of
 from tasks.sources.reddit.reddit_threads import NEWEST
@@ -155,11 +156,17 @@ _ORDER = ("question_hash", "question_id", "number", "kind")
 
 
 def trees(
-    paths: list[str], gone_paths: list[str], scratch: Path, *, memory_limit_mb: int = 512
+    paths: list[str],
+    gone_paths: list[str],
+    scratch: Path,
+    *,
+    takedowns: Collection[str] = (),
+    memory_limit_mb: int = 512,
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of REDDIT_TREES in order of (question_hash, question_id) and of the tree, from Parquet files of
     ITEMS and of REDDIT_GONE in any order. A Rejected for a repeated id (the item that was read from Reddit last is
-    kept), and for comments whose parents lead in a circle (a defect).
+    kept), for an item whose id is one of `takedowns` (filtered; of a comment its place stays), and for comments whose
+    parents lead in a circle (a defect).
 
     Memory is bounded as in `hash_join.joined`: rows are split by hash into ranges, and a thread is grown at a time.
     """
@@ -172,10 +179,25 @@ def trees(
         for batch, repeated in marked(path, ITEMS, again[path], BATCH_ROWS):
             for key in batch["post_id"].filter(repeated).to_pylist():
                 yield Rejected(key, "filtered", "duplicate id")
-            ranges.add(batch.filter(pc.invert(repeated)).cast(WIDE))
+            for found in without_listed(batch.filter(pc.invert(repeated)), takedowns, ["post_id"]):
+                if isinstance(found, Rejected):
+                    yield found
+                else:
+                    ranges.add(found.cast(WIDE))
+            ranges.add(_as_items(_taken_down(batch, takedowns)))
     for table in ranges.tables():
         (rows,) = table.sort_by([(name, "ascending") for name in _ORDER]).combine_chunks().to_batches()
         yield from _grown(rows)
+
+
+def _taken_down(items: pa.RecordBatch, takedowns: Collection[str]) -> pa.RecordBatch:
+    """Rows of REDDIT_GONE for the comments among these items whose ids are listed: the ids of comment, thread and
+    parent, nothing else.
+    """
+    listed = pc.is_in(items["post_id"], value_set=pa.array(sorted(takedowns), pa.string()))
+    found = items.filter(pc.and_(listed, pc.equal(items["kind"], "comment")))
+    columns = [found["post_id" if name == "gone_id" else name] for name in REDDIT_GONE.names]
+    return pa.RecordBatch.from_arrays(columns, schema=REDDIT_GONE)
 
 
 def _as_items(gone: pa.RecordBatch) -> pa.RecordBatch:
@@ -240,13 +262,16 @@ def _batch(rows: pa.RecordBatch, nodes: Sequence[tuple[int, Row]]) -> pa.RecordB
 
 
 @stage(REDDIT_TREES, revision=1)
-def grow_trees(context: StageContext, items: PerGroup, gone: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+def grow_trees(
+    context: StageContext, items: PerGroup, gone: PerGroup, *, takedowns: Collection[str] = ()
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Every submission and comment with its depth and path; threads in order of (question_hash, question_id), each
-    depth first, replies by votes. A Rejected for an item whose id repeats, and for a circle of parents.
+    depth first, replies by votes. A Rejected for an item whose id repeats or is one of `takedowns`, and for a circle of
+    parents.
 
     What hangs on a comment that is not in the dumps stays, with `missing_id`; its depth is not known.
     """
-    yield from trees(items.paths, gone.paths, context.scratch())
+    yield from trees(items.paths, gone.paths, context.scratch(), takedowns=takedowns)
 
 
 @stage(REDDIT_TREES, revision=1)

@@ -10,7 +10,7 @@ here: their posts carry a name of their own. Answers may come before their quest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from tasks.sources.stackexchange.tables import open_beside, parse_row, read_rows
 TABLE = "users"
 LEAST_USER = '<row Id="1" DisplayName="a"/>'
 BATCH_ROWS = 10_000
+WITHOUT_QUESTION = "question taken down"
 _COMPARED = ", ".join("left(text, 1000), md5(text)" if name == "text" else name for name in POSTS.names)
 
 
@@ -101,15 +102,21 @@ def _unknown(row: bytes, site: str) -> str:
 
 
 def threads(
-    paths: list[str], scratch: Path, *, users: Sequence[str] = (), memory_limit_mb: int = 512
+    paths: list[str],
+    scratch: Path,
+    *,
+    users: Sequence[str] = (),
+    takedowns: Collection[str] = (),
+    memory_limit_mb: int = 512,
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Record batches of THREADS in order of (question_hash, question_id), from the posts of one site in any order.
 
     The answers to a question are in order of votes, most first, then of number. `paths`: files of POSTS; `users`: files
     of USERS, for the display names of authors that a post names by number. Of posts with one id the first by all
-    columns stays; the others, and answers without a question, become Rejected (defects). What memory does not hold is
-    written to `scratch`.
+    columns stays; the others, and answers without a question, become Rejected (defects), answers to a question that is
+    one of `takedowns` filtered ones without text. What memory does not hold is written to `scratch`.
     """
+    listed = pa.array(sorted(takedowns), pa.string())
     yield from joined(
         paths,
         scratch,
@@ -118,6 +125,7 @@ def threads(
         keep_order=_COMPARED,
         kind="question",
         leave_out=_rejected,
+        masks=lambda posts: {WITHOUT_QUESTION: pc.is_in(posts["question_id"], value_set=listed)},
         complete=lambda posts: named(posts, users, memory_limit_mb) if users else posts,
         nest=_threads,
         orphan_reason="orphan answer",
@@ -126,7 +134,12 @@ def threads(
 
 
 def _rejected(posts: pa.RecordBatch, reason: str) -> Iterator[Rejected]:
-    """A Rejected (a defect) for each of the posts, with the beginning of its text."""
+    """A Rejected for each of the posts: filtered if its question is taken down, else a defect with the beginning of its
+    text.
+    """
+    if reason == WITHOUT_QUESTION:
+        yield from (Rejected(key, "filtered", reason) for key in posts["post_id"].to_pylist())
+        return
     for key, text in zip(posts["post_id"].to_pylist(), posts["text"].to_pylist(), strict=True):
         yield Rejected(key, "defect", reason, raw=text[:RAW_CHARS])
 
@@ -145,9 +158,12 @@ def _threads(questions: pa.RecordBatch, answers: pa.RecordBatch, counts: np.ndar
 
 
 @stage(THREADS, revision=1, at_most=AtMost(rows=lambda of: of["posts"]))
-def join_threads(context: StageContext, posts: PerGroup, users: PerGroup) -> Iterator[pa.RecordBatch | Rejected]:
+def join_threads(
+    context: StageContext, posts: PerGroup, users: PerGroup, *, takedowns: Collection[str] = ()
+) -> Iterator[pa.RecordBatch | Rejected]:
     """Questions with their answers, in whatever order these came, authors with their names if these are known.
 
-    Repeated posts and answers without a question are Rejected (defects).
+    Repeated posts and answers without a question are Rejected (defects); answers to a question that is one of
+    `takedowns` are filtered.
     """
-    yield from threads(posts.paths, context.scratch(), users=users.paths)
+    yield from threads(posts.paths, context.scratch(), users=users.paths, takedowns=takedowns)

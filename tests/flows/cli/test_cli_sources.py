@@ -275,6 +275,7 @@ def test_a_site_is_fetched_and_read(longform: Shell, server: Server) -> None:
     threads = pq.read_table(longform.folder / "out" / "join_threads.parquet")
     assert threads.num_rows == again["stages"][2]["rows"]
     assert sorted(path.name for path in (longform.folder / "out").iterdir()) == [
+        ".longform-read.json",
         "DATASHEET.md",
         *(
             f"{stage}{kind}.parquet"

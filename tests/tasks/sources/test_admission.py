@@ -89,7 +89,9 @@ def test_a_listed_answer_goes_and_every_other_post_stays_as_it_was(built: tuple[
     orphans = {id for id, row in posts.items() if row["question_id"] == question and row["kind"] == "answer"} - {answer}
     threads = next(entry for entry in after.done if entry.stage == "join_threads").artifact
     left = [pq.read_table(after.store.rejected_path(part)).to_pylist() for part in threads.parts if part.rejected]
-    assert orphans <= {row["key"] for rows in left for row in rows if row["reason"] == "orphan answer"}
+    without = [row for rows in left for row in rows if row["reason"] == "question taken down"]
+    assert {row["key"] for row in without} == orphans
+    assert {(row["kind"], row["raw"]) for row in without} == {("filtered", None)}
 
 
 def test_the_old_name_of_a_site_and_todays_mean_the_same_record(tmp_path: Path) -> None:

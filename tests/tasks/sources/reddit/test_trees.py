@@ -17,6 +17,7 @@ from reddit_lines import COMMENT, SUBMISSION, line
 
 from flows.sources.reddit import Read, read
 from longform.artifacts.store import Store
+from longform.artifacts.takedowns import add
 from longform.engine.build import Build
 from longform.engine.runners import ThreadRunner
 from longform.engine.thread_tasks import SequentialStages
@@ -112,6 +113,31 @@ def test_what_was_deleted_is_no_row_but_keeps_the_place_of_its_replies(tmp_path:
     row = rows["t1_c"]
     assert (row["depth"], short(row["path"])) == (3, "t3_1afw2c t1_a t1_b t1_c")
     assert (row["gone_above"], row["missing_id"], rows["t3_1afw2c"]["replies"]) == (2, None, 0)
+
+
+def test_what_is_taken_down_is_no_row_but_keeps_the_place_of_its_replies(tmp_path: Path) -> None:
+    add(tmp_path, [(f"reddit/{own}", "2026-11-21", "asked") for own in ("t1_a", "t1_b", "t3_zz")])
+    rows, rejected = grown(
+        tmp_path,
+        line(SUBMISSION),
+        comment("a", "t3_1afw2c", body="a wish taken back", author="Somebody"),
+        comment("b", "t1_a", body="another"),
+        comment("c", "t1_b"),
+        comment("d", "t1_c"),
+        line(SUBMISSION, id="zz", title="a question taken back"),
+        line(COMMENT, id="z1", link_id="t3_zz", parent_id="t3_zz"),
+    )
+    assert rejected == {("filtered", "taken down"): 3}
+    said = {own: (row["depth"], short(row["path"]), row["gone_above"], row["missing_id"]) for own, row in rows.items()}
+    assert said == {
+        "t3_1afw2c": (0, "t3_1afw2c", 0, None),
+        "t1_c": (3, "t3_1afw2c t1_a t1_b t1_c", 2, None),
+        "t1_d": (4, "t3_1afw2c t1_a t1_b t1_c t1_d", 2, None),
+        "t1_z1": (1, "t3_zz t1_z1", 0, "reddit/t3_zz"),
+    }
+    assert rows["t3_1afw2c"]["replies"] == 0
+    for path in (tmp_path / "stages" / "grow_trees").rglob("*.parquet"):
+        assert "taken back" not in str(pq.read_table(path).to_pylist())
 
 
 def test_parents_in_a_circle_are_rejected_with_what_hangs_on_them(tmp_path: Path) -> None:
