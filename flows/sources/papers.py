@@ -43,6 +43,10 @@ DEFECTS = (
         ("no head found",),
     ),
     Defect(
+        "Some PDFs do not tell the letters of their glyphs.",
+        ("unreadable text", "text unreadable in part"),
+    ),
+    Defect(
         "DOIs that a parser took from a reference or a volume make pairs of papers doubtful.",
         ("doubtful",),
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
@@ -118,12 +119,33 @@ class Read(BaseModel):
     )
     min_score: int | None = Field(None, description="presets: of questions and answers; unset: eli5 2, prompts any")
     min_words: int | None = Field(None, ge=0, description="presets: of answers and stories; unset: eli5 8, prompts 30")
-    first_month: str | None = Field(None, pattern=r"\d{4}-\d{2}", description="eli5: of the questions (paper: 2011-07)")
-    last_month: str | None = Field(None, pattern=r"\d{4}-\d{2}", description="eli5: of the questions (paper: 2018-07)")
+    first_month: str | None = Field(None, description="eli5: of the questions (paper: 2011-07)")
+    last_month: str | None = Field(None, description="eli5: of the questions (paper: 2018-07)")
     tags: list[str] = Field(["WP"], description="writing_prompts: tags of titles, without their brackets")
     trees: bool = Field(False, description="also every comment with its depth and path; threads are made from them")
     states: str | None = Field(None, description="states.jsonl of a check: newer scores, without what was deleted")
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, where no side file says it")
+
+    @field_validator("first_month", "last_month")
+    @classmethod
+    def _month(cls, value: str | None) -> str | None:
+        """The month, as 2023-01; ValueError for any other text."""
+        if value is not None and not re.fullmatch(r"[0-9]{4}-(0[1-9]|1[0-2])", value):
+            raise ValueError("write year and month, from 01 to 12, such as 2023-01")
+        return value
+
+    @model_validator(mode="after")
+    def _months(self) -> Read:
+        """The settings; ValueError for months in the wrong order, and for months that no preset uses."""
+        first, last = self.first_month, self.last_month
+        if first and last and first > last:
+            raise ValueError(f"first_month = {first} is after last_month = {last}: swap them")
+        if (first or last) and self.preset != "eli5":
+            raise ValueError(
+                f"first_month and last_month have no effect with preset = {self.preset}: add preset=eli5, or leave "
+                "them out"
+            )
+        return self
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:

@@ -181,6 +181,21 @@ def _answer_on_own_papers(folder: Path) -> Reader:
     return reader
 
 
+def test_the_answer_on_threads_takes_those_of_the_preset(url: str, tmp_path: Path) -> None:
+    page = (paths.ROOT / "docs" / "recipes" / "eli5-threads.md").read_text()
+    reader = Reader(tmp_path, url)
+    fetch, read, *_ = lines_of(sections(page)["Rehearse it"])[1:]
+    (setting,) = re.findall(r"`(--set first_month[^`]+)`", page)
+    (code,) = [block for language, block in BLOCK.findall(page) if language == "python"]
+    reader.types([fetch, f"{read} {setting}"])
+    assert not (tmp_path / "out" / "join_reddit.parquet").exists()
+    reader.python(code)
+    assert "4 questions, 14 comments, 8 of them top-level answers" in reader.printed
+    reader.types([f"{read} {setting.replace('2023', '2022')}"])
+    reader.python(code)
+    assert "\n0 questions, 0 comments, 0 of them top-level answers" in reader.printed
+
+
 def _takes_down(reader: Reader, lines: list[str]) -> None:
     """Type the commands of the last section; what they name is in no table afterwards."""
     named = [word for line in lines if " takedowns add " in line for word in shlex.split(line)[3:] if "/" in word]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reddit_lines import COMMENT, SUBMISSION, line
 
+from flows.builds.fetching import config_of
 from flows.sources.reddit import Read, read
 from longform.artifacts.rows import Rejected
 from longform.artifacts.store import Store
@@ -19,6 +20,7 @@ from longform.artifacts.takedowns import add
 from longform.engine.build import Build
 from longform.engine.runners import ThreadRunner
 from longform.engine.thread_tasks import SequentialStages
+from longform.errors import UsageError
 from longform.llm.models import Models
 from schemas.sources.reddit import ITEMS, REDDIT_THREADS
 from tasks.sources.reddit.dumps import parse_items
@@ -337,3 +339,25 @@ def test_what_is_taken_down_is_in_no_thread(tmp_path: Path, home: Path) -> None:
     assert told(made, "admit_items")[1] == {"taken down": 3}  # one of them stands in two dumps
     left_out = told(made, "join_reddit")[1]
     assert (left_out["submission taken down"], left_out["no submission in these dumps"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["preset=eli5", "first_month=2023-13"], 'first_month = "2023-13" does not fit: write year and month'),
+        (["preset=eli5", "last_month=2023-00"], 'last_month = "2023-00" does not fit: write year and month'),
+        (["preset=eli5", "last_month=12023-01"], "write year and month"),
+        (["preset=eli5", "first_month=2023-1"], "write year and month"),
+        (["preset=eli5", "first_month=2023-02", "last_month=2023-01"], "2023-02 is after last_month = 2023-01"),
+        (["first_month=2023-01"], "no effect with preset = none: add preset=eli5"),
+        (["last_month=2023-01", "preset=writing_prompts"], "no effect with preset = writing_prompts"),
+    ],
+)
+def test_months_that_select_nothing_are_refused(settings: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        config_of("reddit", "read", settings)
+
+
+def test_one_month_is_first_and_last() -> None:
+    config = config_of("reddit", "read", ["preset=eli5", "first_month=2023-12", "last_month=2023-12"])
+    assert (config.first_month, config.last_month) == ("2023-12", "2023-12")
