@@ -179,8 +179,8 @@ def _later(record: str) -> str:
     """What becomes of a record that comes into the home after its takedown."""
     if record.startswith("author/"):
         return (
-            "papers by this author will be left out when they come; of posts, name the author as author/<site>/<number> "
-            "(Reddit: author/<author_id>) once they are read, or name the posts"
+            "papers by this author will be left out when they come; of posts, name the author as author/<site>/<number>"
+            " (Reddit: author/<author_id>) once they are read, or name the posts"
         )
     return "it will be left out when it comes"
 
