@@ -37,10 +37,11 @@ def add_takedowns(
     requested = effects.wanted(root, records or [], file, reason, date or f"{datetime.now(UTC):%Y-%m-%d}")
     new, listed_before = listed.add(root, requested)
     ids = [record for record, _, _ in requested]
-    holders = effects.holders(root, ids)
+    holders, reached = effects.holders(root, ids), effects.reached(root, ids)
     forgotten = effects.forget_parsed(root, ids)
     if not as_json:
         _say_listed(new, listed_before)
+        print(*reached.sentences(), sep="\n")
         _say_held(holders)
     purged = effects.purge_responses(root, ids)
     if as_json:
@@ -48,6 +49,8 @@ def add_takedowns(
         return print_json(
             {
                 **added,
+                "rows": reached.rows,
+                "other_versions": reached.versions,
                 "versions": [effects.described(entry) for entry in holders],
                 "purged": purged,
                 "parsed": forgotten,

@@ -21,8 +21,10 @@ from longform.settings import responses
 from tasks.sources.papers import parsed
 from tasks.sources.papers.paper_ids import all_ids, ids_named
 from tasks.sources.permalinks import ids_of_address, ids_with_former
+from tasks.sources.reach import other_versions, posts_of_authors, rows_reached
 
 FIELDS = {"id", "date", "reason"}
+SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +47,29 @@ def wanted(
     home: Path, records: list[str], file: Path | None, reason: str | None, day: str
 ) -> list[tuple[str, str, str]]:
     """(id, date, reason) of each record to take down, from the command line (`records`: ids or addresses) and from the
-    JSON lines of `file`. After the ids that a text names stand the other ids of the same papers, as the rows of `home`
-    say.
+    JSON lines of `file`. After the ids that a text names stand those of an author's posts and the other ids of the same
+    papers, as the rows of `home` say.
 
     `reason` and `day` (YYYY-MM-DD) hold for records that do not state their own. UsageError without a record, for a
     text that names none, for a record without a reason, and for an invalid file.
     """
     named = [(text, day, reason or "") for text in records]
     named += [(line["id"], line.get("date", day), line.get("reason") or reason or "") for line in _lines(file)]
-    found = [(name, when, why) for text, when, why in named for name in all_ids(home, ids_named(home, text))]
+    found = [(name, when, why) for text, when, why in named for name in _all_named(home, text)]
     if not found:
         raise UsageError("Name what is taken down: an id, an address, or --file with one JSON object a line.")
     if any(not why.strip() for _, _, why in found):
         raise UsageError("A takedown needs its reason: --reason 'its author asked'.")
     return found
+
+
+def _all_named(home: Path, text: str) -> list[str]:
+    """The ids that a text names: its own, those of the posts of an author, and the other ids of a paper. UsageError if
+    it names none.
+    """
+    ids = ids_named(home, text)
+    posts = [post for of_author in posts_of_authors(home, ids).values() for post in of_author]
+    return all_ids(home, [*ids, *posts])
 
 
 def _lines(file: Path | None) -> Iterator[dict[str, str]]:
@@ -133,6 +144,53 @@ def forget_parsed(home: Path, ids: Collection[str]) -> int:
     """Delete what parsers made of the PDFs among these ids (sha256/…, file/…), and return how many results it were."""
     parts = (name.partition("/") for name in ids)
     return parsed.forget(home, [rest for group, _, rest in parts if group in ("sha256", "file")])
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What takedowns reach in a home: `rows`, id -> how many rows of stages it names (0: none), `all_rows`, how many
+    different ones these are, and `versions`, the ids of other versions of the papers among them.
+    """
+
+    rows: dict[str, int]
+    all_rows: int
+    versions: list[str]
+
+    def sentences(self) -> list[str]:
+        """What is printed of it."""
+        missing = [name for name, count in self.rows.items() if not count]
+        said = (
+            [f"They name {self.all_rows:,} {'row' if self.all_rows == 1 else 'rows'} of this home."]
+            if self.all_rows
+            else []
+        )
+        said += [f"{name} names no row of this home: {_later(name)}." for name in missing[:SHOWN]]
+        if len(missing) > SHOWN:
+            said.append(f"{len(missing) - SHOWN:,} more name no row of this home.")
+        if self.versions:
+            shown = " ".join(self.versions[:SHOWN]) + (" …" if len(self.versions) > SHOWN else "")
+            said.append(
+                f"Also versions of these papers: {shown}; take them down too with: longform takedowns add {shown}"
+            )
+        return said
+
+
+def _later(record: str) -> str:
+    """What becomes of a record that comes into the home after its takedown."""
+    if record.startswith("author/"):
+        return (
+            "papers by this author will be left out when they come; of posts, name the author as author/<site>/<number>"
+            " (Reddit: author/<author_id>) once they are read, or name the posts"
+        )
+    return "it will be left out when it comes"
+
+
+def reached(home: Path, ids: list[str]) -> Reached:
+    """What the takedown of these ids reaches in the rows of a home's stages."""
+    found = rows_reached(home, ids)
+    keys = {key for some in found.values() for key in some}
+    counts = {name: len(some) for name, some in found.items()}
+    return Reached(counts, len(keys), other_versions(home, keys | set(ids)))
 
 
 def described(holder: Holder) -> dict[str, Any]:

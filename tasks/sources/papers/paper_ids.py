@@ -115,6 +115,24 @@ def _same(path: Path, ids: Collection[str]) -> set[str]:
     return found
 
 
+def papers_meant(home: Path, ids: Iterable[str]) -> dict[str, set[str]]:
+    """id -> the keys (paper_id, submission_id) of the rows of a home's stages that it means; ids of other things than
+    papers, and of papers that the home does not have, are left out.
+    """
+    import pyarrow.parquet as pq
+
+    asked, found = [name for name in ids if name.split("/", 1)[0] in PAPER_GROUPS], dict[str, set[str]]()
+    for path in _tables(home) if asked else []:
+        with pq.ParquetFile(path) as file:
+            names = [name for name in file.schema_arrow.names if name in _READ]
+            for batch in file.iter_batches(10_000, columns=names):
+                hit = batch.filter(is_listed(batch, asked))
+                key = next(name for name in KEYS if name in names)
+                for name in asked if len(hit) else []:
+                    found.setdefault(name, set()).update(hit.filter(is_listed(hit, [name]))[key].to_pylist())
+    return {name: keys for name, keys in found.items() if keys}
+
+
 _READ = {*KEYS, *_COLUMNS, "arxiv_id", "file", "authors", "author_ids"}
 
 
