@@ -109,25 +109,31 @@ def list_batches(
     console().print(batches.jobs_table(jobs))
 
 
+Host = Annotated[str, typer.Option("--host", help="address to listen on")]
+Latency = Annotated[float, typer.Option("--latency", metavar="SECONDS", min=0, help="of every answer")]
+Fault = Annotated[
+    list[str] | None, typer.Option("--fault", metavar="NAME=SHARE", help="so many of the requests; see --faults")
+]
+Faults = Annotated[bool, typer.Option("--faults", help="list what can go wrong, and leave")]
+Script = Annotated[Path | None, typer.Option("--script", metavar="FILE", help="a JSON line for each request")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="of the draws of faults")]
+
+
 @standins.callback()
 def standin(
     context: typer.Context,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one")] = 8090,
-    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
-    latency: Annotated[float, typer.Option("--latency", metavar="SECONDS", min=0, help="of every answer")] = 0.0,
+    host: Host = "127.0.0.1",
+    latency: Latency = 0.0,
     rpm: Annotated[float | None, typer.Option("--rpm", metavar="N", min=1, help="requests allowed a minute")] = None,
     tpm: Annotated[float | None, typer.Option("--tpm", metavar="N", min=1, help="tokens allowed a minute")] = None,
     burst: Annotated[
         float | None, typer.Option("--burst", metavar="N", min=1, help="requests allowed at once; else --rpm")
     ] = None,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="send no x-ratelimit headers")] = False,
-    fault: Annotated[
-        list[str] | None, typer.Option("--fault", metavar="NAME=SHARE", help="so many of the requests; see --faults")
-    ] = None,
-    faults: Annotated[bool, typer.Option("--faults", help="list what can go wrong, and leave")] = False,
-    script: Annotated[
-        Path | None, typer.Option("--script", metavar="FILE", help="a JSON line for each request")
-    ] = None,
+    fault: Fault = None,
+    faults: Faults = False,
+    script: Script = None,
     batch_seconds: Annotated[float, typer.Option("--batch-seconds", metavar="S", min=0, help="a batch takes")] = 1.0,
     batch_fault: Annotated[
         list[str] | None, typer.Option("--batch-fault", metavar="expired|failed|cancelled=SHARE", help="of the batches")
@@ -136,7 +142,7 @@ def standin(
         str | None, typer.Option("--model", metavar="NAME", help="the only model served; else any")
     ] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="the only key accepted; else any")] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="of the draws of faults")] = 0,
+    seed: Seed = 0,
     say: Annotated[str | None, typer.Option("--say", metavar="TEXT", help="answer this, instead of by rules")] = None,
 ) -> None:
     """Serve the offline model as an OpenAI-compatible API that fails on request: to rehearse a build."""
@@ -178,12 +184,12 @@ def _refuse_options(context: typer.Context) -> None:
 @standins.command("sources")
 def standin_sources(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one")] = 8091,
-    host: Annotated[str, typer.Option("--host", help="address to listen on")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     folder: Annotated[
         Path | None,
         typer.Option("--folder", metavar="DIR", help="files of yours, in openreview/, papers/, reddit/, s2orc/, …"),
     ] = None,
-    latency: Annotated[float, typer.Option("--latency", metavar="SECONDS", min=0, help="of every answer")] = 0.0,
+    latency: Latency = 0.0,
     requests: Annotated[
         int | None, typer.Option("--requests", metavar="N", min=1, help="each source answers so many, then 429")
     ] = None,
@@ -193,14 +199,10 @@ def standin_sources(
     link_seconds: Annotated[
         float, typer.Option("--link-seconds", metavar="SECONDS", min=0, help="a signed link is good so long")
     ] = 3_600.0,
-    fault: Annotated[
-        list[str] | None, typer.Option("--fault", metavar="NAME=SHARE", help="so many of the requests; see --faults")
-    ] = None,
-    faults: Annotated[bool, typer.Option("--faults", help="list what can go wrong, and leave")] = False,
-    script: Annotated[
-        Path | None, typer.Option("--script", metavar="FILE", help="a JSON line for each request")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="of the draws of faults")] = 0,
+    fault: Fault = None,
+    faults: Faults = False,
+    script: Script = None,
+    seed: Seed = 0,
 ) -> None:
     """Serve samples as OpenReview, Reddit, GROBID, Semantic Scholar and archive.org do: to rehearse fetch and read."""
     from longform.standin.faults import read_script, shares_of

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from longform.llm.offline import MODEL, Rules
 from longform.standin.batches import MAX_FILE_BYTES, Batches, Line
@@ -44,7 +44,7 @@ from longform.standin.faults import (
     with_fault,
 )
 from longform.standin.limits import Limits
-from longform.standin.listening import listening, until_stopped
+from longform.standin.listening import Running, listening, until_stopped
 from longform.standin.questions import (
     CHAT,
     EMBEDDINGS,
@@ -436,37 +436,16 @@ def _limited(name: str, seconds: float) -> web.Response:
 # running it
 
 
-class Server:
-    """A running stand-in in a thread of its own. `url` ends in /v1 and is the base_url for clients."""
-
-    def __init__(self, standin: Standin, url: str, portal: BlockingPortal) -> None:
-        self.url, self._standin, self._portal = url, standin, portal
-
-    def counters(self) -> dict[str, Any]:
-        """The counters, as GET /standin/counters returns them."""
-        return self._portal.call(self._standin.counters)
-
-    def reset(self) -> None:
-        """Set all counters to zero; files and batches are kept."""
-        self._portal.call(self._standin.reset)
-
-    def set_faults(self, shares: Mapping[str, float]) -> None:
-        """Set the shares of requests that get each fault from now on; {} for none. Lines left in a script still apply
-        first. UsageError for an unknown fault, or shares that are not in [0, 1] or add up to more than 1.
-        """
-        self._portal.call(self._standin.faults.set_shares, shares)
+class Server(Running):
+    """A running stand-in in a thread of its own. `url` ends in /v1 and is the base_url for clients. `reset` keeps files
+    and batches; lines left in a script apply before shares.
+    """
 
     def set_batch_faults(self, shares: Mapping[str, float]) -> None:
         """Set the shares of batches, of those created from now on, that end as expired, failed or cancelled.
         UsageError as in `set_faults`.
         """
         self._portal.call(self._standin.faults.set_batch_shares, shares)
-
-    def script(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Append lines to the script, which says what happens to the next requests one by one; faults.py describes
-        them. UsageError for an ill-formed line.
-        """
-        self._portal.call(self._standin.faults.add_script, lines)
 
 
 @contextmanager

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from longform.errors import UsageError
 from longform.standin.faults import Fault, Faults, reset, slow_seconds
-from longform.standin.listening import listening, until_stopped
+from longform.standin.listening import Running, listening, until_stopped
 from longform.standin.sources.calls import Answer, Call, Refused, Source, as_json, ranged
 from longform.standin.sources.faults import FAULTS, LOST, REFUSALS, as_page, retry_seconds, with_fault
 from longform.standin.sources.grobid import Grobid
@@ -238,40 +238,17 @@ async def _call(request: web.Request) -> Call:
 # running it
 
 
-class Server:
-    """A running stand-in in a thread of its own; `url` is its address, without a path."""
-
-    def __init__(self, standin: Standin, url: str, portal: BlockingPortal) -> None:
-        self.url, self._standin, self._portal = url, standin, portal
-
-    def counters(self) -> dict[str, Any]:
-        """The counters, as GET /standin/counters returns them."""
-        return self._portal.call(self._standin.counters)
-
-    def reset(self) -> None:
-        """Set all counters to zero."""
-        self._portal.call(self._standin.reset)
-
-    def set_faults(self, shares: Mapping[str, float]) -> None:
-        """Set the shares of requests that get each fault from now on; {} for none. UsageError as in Faults."""
-        self._portal.call(self._standin.faults.set_shares, shares)
-
-    def script(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Append lines to the script, which says what happens to the next requests one by one."""
-        self._portal.call(self._standin.faults.add_script, lines)
-
-
 @contextmanager
-def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterator[Server]:
-    """Run a stand-in in a thread of this process for the `with` block, which gets the Server. `settings` are the fields
-    of Settings; port 0 takes a free one. UsageError if it cannot listen or a setting does not fit.
+def serve(*, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> Iterator[Running]:
+    """Run a stand-in in a thread of this process for the `with` block, which gets it. `settings` are the fields of
+    Settings; port 0 takes a free one. UsageError if it cannot listen or a setting does not fit.
     """
     standin = Standin(Settings(**settings))
     with (
         start_blocking_portal(name="standin-sources") as portal,
         portal.wrap_async_context_manager(listening(standin.application(), host, port)) as url,
     ):
-        yield Server(standin, url, portal)
+        yield Running(standin, url, portal)
 
 
 def run(settings: Settings, host: str, port: int) -> None:

@@ -30,7 +30,7 @@ class StackExchange:
         sites = [posts.parent for folder in folders for posts in sorted(folder.glob("*.*/Posts.xml"))]
         self._places = {f"{site.name}.7z": site for site in sites}
         self._places |= {path.name: path for folder in folders for path in sorted(folder.glob("*.7z"))}
-        self._made: dict[str, bytes] = {}
+        self._archives: dict[str, bytes] = {}
 
     def routes(self) -> Mapping[str, Answer]:
         """What archive.org answers."""
@@ -64,10 +64,10 @@ class StackExchange:
 
     def _packed(self, name: str) -> bytes:
         """The archive of this name; a folder is packed when it is first asked for."""
-        if name not in self._made:
+        if name not in self._archives:
             place = self._places[name]
-            self._made[name] = place.read_bytes() if place.is_file() else _seven_zip(sorted(place.glob("*.xml")))
-        return self._made[name]
+            self._archives[name] = place.read_bytes() if place.is_file() else _seven_zip(sorted(place.glob("*.xml")))
+        return self._archives[name]
 
 
 def _seven_zip(tables: list[Path]) -> bytes:

@@ -28,10 +28,11 @@ from lxml import etree
 from flows.sources import openreview, stackexchange
 from longform.errors import UsageError
 from longform.net.download import Downloader
+from longform.standin.listening import Running
 from longform.standin.sources.faults import FAULTS
 from longform.standin.sources.papers import Paper, Reference, Section, read_paper
 from longform.standin.sources.pdf import pdf_of
-from longform.standin.sources.server import Server, serve
+from longform.standin.sources.server import serve
 from longform.standin.sources.tei import tei_of
 from tasks.sources.papers.grobid import connect
 from tasks.sources.s2orc.s2_api import DatasetsApi, fetch_release
@@ -51,25 +52,25 @@ class Quiet:
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Server]:
+def shared() -> Iterator[Running]:
     with serve(samples=SAMPLES) as server:
         yield server
 
 
 @pytest.fixture
-def server(shared: Server) -> Iterator[Server]:
+def server(shared: Running) -> Iterator[Running]:
     shared.reset()
     yield shared
     shared.set_faults({})
 
 
-def get(server: Server, path: str, status: int = 200, **headers: str) -> requests.Response:
+def get(server: Running, path: str, status: int = 200, **headers: str) -> requests.Response:
     found = requests.get(server.url + path, headers=headers, timeout=60)
     assert found.status_code == status, found.text
     return found
 
 
-def parsed(server: Server, pdf: bytes) -> requests.Response:
+def parsed(server: Running, pdf: bytes) -> requests.Response:
     return requests.post(server.url + FULLTEXT, files={"input": ("a.pdf", pdf, "application/pdf")}, timeout=60)
 
 
@@ -104,7 +105,7 @@ def test_the_table_of_a_pdf_points_at_its_objects_and_the_bytes_are_always_the_s
         assert pdf[int(place) :].startswith(b"%d 0 obj\n" % number)
 
 
-def test_grobid_knows_the_pdfs_of_the_stand_in(server: Server) -> None:
+def test_grobid_knows_the_pdfs_of_the_stand_in(server: Running) -> None:
     pdf = get(server, "/openreview/pdf?id=Broth24oral").content
     tei = etree.fromstring(parsed(server, pdf).content)
     heads = [(head.get("n"), head.text) for head in tei.iterfind(".//t:body/t:div/t:head", TEI)]
@@ -122,7 +123,7 @@ def test_grobid_knows_the_pdfs_of_the_stand_in(server: Server) -> None:
     )
 
 
-def test_grobid_reads_the_text_of_a_strange_pdf_or_refuses_it(server: Server) -> None:
+def test_grobid_reads_the_text_of_a_strange_pdf_or_refuses_it(server: Running) -> None:
     found = parsed(server, (SAMPLES / "papers" / "walks.pdf").read_bytes())
     assert found.headers["Content-Type"].startswith("application/xml")
     heads = [head.text for head in etree.fromstring(found.content).iterfind(".//t:body/t:div/t:head", TEI)]
@@ -139,7 +140,7 @@ def test_grobid_reads_the_text_of_a_strange_pdf_or_refuses_it(server: Server) ->
     assert connect(server.url + "/grobid").version == "0.8.2-standin standin"
 
 
-def test_the_tei_of_a_pdf_with_control_characters_in_its_text_is_well_formed(server: Server) -> None:
+def test_the_tei_of_a_pdf_with_control_characters_in_its_text_is_well_formed(server: Running) -> None:
     text = "self- " * 60  # pdfium gives a hyphen at the end of a line as U+0002
     pdf = pdf_of(Paper("Hyphens", (), [], [Section("1", "Introduction", [text])], []))
     page = pypdfium2.PdfDocument(pdf)[0].get_textpage().get_text_bounded()
@@ -157,7 +158,7 @@ def test_tei_holds_no_character_that_xml_forbids(character: str) -> None:
 
 
 @pytest.mark.skipif(not PDFS, reason="the PDFs of real papers are not there")
-def test_the_tei_of_real_pdfs_is_well_formed(server: Server) -> None:
+def test_the_tei_of_real_pdfs_is_well_formed(server: Running) -> None:
     for path in PDFS:
         assert etree.fromstring(parsed(server, path.read_bytes()).content).tag.endswith("}TEI"), path.name
 
@@ -165,7 +166,7 @@ def test_the_tei_of_real_pdfs_is_well_formed(server: Server) -> None:
 # ---------------------------------------------------------------- OpenReview
 
 
-def test_a_year_is_fetched_with_decisions_in_their_several_places(server: Server, tmp_path: Path) -> None:
+def test_a_year_is_fetched_with_decisions_in_their_several_places(server: Running, tmp_path: Path) -> None:
     config = openreview.Fetch(
         base_url=server.url + "/openreview", base_url_v1=server.url + "/openreview-v1", pdfs=True, decisions=[]
     )
@@ -183,7 +184,7 @@ def _replies(note: dict[str, Any]) -> list[dict[str, Any]]:
     return note["details"]["directReplies"]
 
 
-def test_notes_come_page_after_page_and_never_without_a_question(server: Server) -> None:
+def test_notes_come_page_after_page_and_never_without_a_question(server: Running) -> None:
     invitation = "/openreview/notes?invitation=ICLR.cc/2024/Conference/-/Submission&sort=id"
     first = get(server, f"{invitation}&limit=4").json()
     rest = get(server, f"{invitation}&limit=100&after={first['notes'][-1]['id']}").json()
@@ -196,7 +197,7 @@ def test_notes_come_page_after_page_and_never_without_a_question(server: Server)
     assert get(server, f"{invitation.replace('openreview', 'openreview-v1')}").json()["notes"] == []
 
 
-def test_pdfs_come_one_by_one_by_their_path_and_as_a_zip_of_fifty_at_most(server: Server) -> None:
+def test_pdfs_come_one_by_one_by_their_path_and_as_a_zip_of_fifty_at_most(server: Running) -> None:
     one = get(server, "/openreview/pdf?id=Broth24rej").content
     note = get(server, "/openreview/notes?id=Broth24rej").json()["notes"][0]
     assert get(server, "/openreview" + note["content"]["pdf"]["value"]).content == one
@@ -240,7 +241,7 @@ def test_a_release_is_fetched_with_a_key_and_links_expire(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["papers", "abstracts", "s2orc", "s2orc_v2"])
-def test_the_older_release_and_the_difference_make_the_newer(server: Server, name: str) -> None:
+def test_the_older_release_and_the_difference_make_the_newer(server: Running, name: str) -> None:
     older, newer = (
         _records(server, f"release/{date}/dataset/{name}", "files") for date in ("2025-01-07", "2025-01-14")
     )
@@ -253,7 +254,7 @@ def test_the_older_release_and_the_difference_make_the_newer(server: Server, nam
     assert {record["corpusid"] for record in older} != made.keys()
 
 
-def _records(server: Server, path: str, field: str) -> list[dict[str, Any]]:
+def _records(server: Running, path: str, field: str) -> list[dict[str, Any]]:
     return _lines(get(server, f"/s2/{path}", **{"x-api-key": "k"}).json()[field])
 
 
@@ -271,7 +272,7 @@ def _lines(links: list[str]) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- Reddit
 
 
-def test_items_are_shown_as_they_are_now_to_apps_with_a_token(server: Server) -> None:
+def test_items_are_shown_as_they_are_now_to_apps_with_a_token(server: Running) -> None:
     get(server, "/reddit/api/info?id=t1_k7b001", 401)
     token = requests.post(f"{server.url}/reddit/api/v1/access_token", auth=("app", "secret"), timeout=60).json()
     asked = "t3_17k101,t1_k7b001,t1_k7b005,t1_k7d001,t3_17k105,t1_k7f001,t1_nobody"
@@ -282,7 +283,7 @@ def test_items_are_shown_as_they_are_now_to_apps_with_a_token(server: Server) ->
     assert [texts[name] for name in ("t1_k7b005", "t1_k7d001", "t1_k7f001")] == ["[deleted]", "[removed]", "[deleted]"]
 
 
-def test_a_tree_and_what_hangs_in_its_more_are_all_comments(server: Server) -> None:
+def test_a_tree_and_what_hangs_in_its_more_are_all_comments(server: Running) -> None:
     post, comments = get(server, "/reddit/comments/17k101?limit=3", **BEARER).json()
     assert post["data"]["children"][0]["data"]["title"].startswith("ELI5: Why does bread")
     shown, more = _walked(comments)
@@ -310,7 +311,7 @@ def _walked(listing: Any) -> tuple[list[str], dict[str, list[str]]]:
     return shown, more
 
 
-def test_dumps_are_packed_with_the_window_of_the_archives(server: Server) -> None:
+def test_dumps_are_packed_with_the_window_of_the_archives(server: Running) -> None:
     packed = get(server, "/reddit/dumps/RC_2023-11.zst").content
     plain = (SAMPLES / "standin" / "reddit" / "RC_2023-11.jsonl").read_bytes()
     assert zstd.decompress(packed, options={zstd.DecompressionParameter.window_log_max: 31}) == plain
@@ -327,7 +328,7 @@ def test_limits_stand_in_headers_of_reddit() -> None:
 # ---------------------------------------------------------------- archive.org
 
 
-def test_a_site_is_listed_and_fetched_as_on_archive_org(server: Server, tmp_path: Path) -> None:
+def test_a_site_is_listed_and_fetched_as_on_archive_org(server: Running, tmp_path: Path) -> None:
     config = stackexchange.Fetch(base_url=server.url + "/stackexchange")
     (file,) = stackexchange.fetch(Downloader(), ["community.example"], tmp_path, config, Quiet())
     listed = get(server, "/stackexchange/metadata/stackexchange").json()["files"]
@@ -344,7 +345,7 @@ def test_a_site_is_listed_and_fetched_as_on_archive_org(server: Server, tmp_path
     assert posts == (SAMPLES / "community.example" / "Posts.xml").read_bytes()
 
 
-def test_ranges_are_answered_where_the_file_is_the_same(server: Server) -> None:
+def test_ranges_are_answered_where_the_file_is_the_same(server: Running) -> None:
     path = "/papers/walks.pdf"
     whole = get(server, path)
     part = get(server, path, 206, Range="bytes=100-199", **{"If-Range": whole.headers["ETag"]})
@@ -359,7 +360,7 @@ def test_ranges_are_answered_where_the_file_is_the_same(server: Server) -> None:
 # ---------------------------------------------------------------- faults, scripts, counters
 
 
-def raw(server: Server, path: str) -> bytes:
+def raw(server: Running, path: str) -> bytes:
     """All bytes of the answer to a GET, until the connection ends or is reset."""
     parts = urlsplit(server.url)
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as connection:
@@ -386,7 +387,7 @@ def raw(server: Server, path: str) -> bytes:
         ("etag", b"200", b'ETag: "changed-'),
     ],
 )
-def test_a_fault_is_what_it_is_called(server: Server, name: str, status: bytes, head: bytes) -> None:
+def test_a_fault_is_what_it_is_called(server: Running, name: str, status: bytes, head: bytes) -> None:
     server.set_faults({name: 1.0})
     found = raw(server, "/stackexchange/download/stackexchange/community.example.7z")
     assert found.split()[1] == status
@@ -395,7 +396,7 @@ def test_a_fault_is_what_it_is_called(server: Server, name: str, status: bytes, 
     assert server.counters()["outcomes"] == {name: 1}
 
 
-def test_bodies_are_lost_in_four_ways(server: Server) -> None:
+def test_bodies_are_lost_in_four_ways(server: Running) -> None:
     path = "/papers/walks.pdf"
     whole = get(server, path)
     size = len(whole.content)
@@ -410,7 +411,7 @@ def test_bodies_are_lost_in_four_ways(server: Server) -> None:
     assert server.counters()["repeated"] == {}, "only the first came whole"
 
 
-def test_a_line_of_a_script_waits_for_its_path_and_what_came_twice_is_told(server: Server) -> None:
+def test_a_line_of_a_script_waits_for_its_path_and_repeats_are_counted(server: Running) -> None:
     server.script([{"fault": "500", "path": f"POST {FULLTEXT}"}])
     get(server, "/grobid/api/isalive")
     pdf = get(server, "/papers/walks.pdf").content
@@ -426,7 +427,7 @@ def test_a_line_of_a_script_waits_for_its_path_and_what_came_twice_is_told(serve
         server.set_faults({"refusal": 0.5})
 
 
-def test_whether_grobid_is_there_is_answered_without_faults_unless_a_script_names_it(server: Server) -> None:
+def test_whether_grobid_is_there_is_answered_without_faults_unless_a_script_names_it(server: Running) -> None:
     server.set_faults({"500": 1.0})
     get(server, "/grobid/api/isalive")
     assert parsed(server, b"%PDF-1.4 x").status_code == 500
@@ -466,7 +467,7 @@ def test_files_of_ones_own_take_the_place_of_the_samples_of_their_kind(tmp_path:
         pass
 
 
-def test_the_lines_that_are_printed_name_every_source(server: Server) -> None:
+def test_the_lines_that_are_printed_name_every_source(server: Running) -> None:
     lines = get(server, "/").text
     for prefix in ("openreview", "openreview-v1", "grobid", "s2", "reddit", "stackexchange", "papers"):
         assert f"{server.url}/{prefix}" in lines
@@ -476,7 +477,7 @@ def command(*words: str) -> list[str]:
     return [str(Path(sys.executable).with_name("longform")), "standin", *words]
 
 
-def test_the_command_prints_its_lines_and_ends_when_it_is_told() -> None:
+def test_the_command_prints_its_lines_and_ends_when_it_is_stopped() -> None:
     with subprocess.Popen(command("sources", "--port", "0"), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         url = process.stdout.readline().split()[2]
@@ -494,7 +495,7 @@ def test_the_command_prints_its_lines_and_ends_when_it_is_told() -> None:
         (["--port", "1", "sources"], "--port is of the stand-in for models"),
     ],
 )
-def test_mistakes_of_the_command_are_said_in_a_sentence(words: list[str], said: str) -> None:
+def test_mistakes_of_the_command_end_with_a_sentence(words: list[str], said: str) -> None:
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr

@@ -94,7 +94,7 @@ def test_notes_behind_a_link_are_not_read(tmp_path: Path) -> None:
     assert [member.retrieved_at for member in read(tmp_path / "a.xml")] == [None]
 
 
-def test_links_in_a_tar_are_said(tmp_path: Path, secret: Path) -> None:
+def test_links_in_a_tar_are_rejected_rows(tmp_path: Path, secret: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for kind, name in ((tarfile.SYMTYPE, "symbolic.xml"), (tarfile.LNKTYPE, "hard.xml")):
             link = tarfile.TarInfo(name)
@@ -111,7 +111,7 @@ def test_links_in_a_tar_are_said(tmp_path: Path, secret: Path) -> None:
     ]
 
 
-def test_a_link_in_a_zip_is_said(tmp_path: Path) -> None:
+def test_a_link_in_a_zip_is_a_rejected_row(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         link = zipfile.ZipInfo("link.xml")
         link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16

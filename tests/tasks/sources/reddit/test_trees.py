@@ -25,7 +25,7 @@ from longform.llm.models import Models
 from schemas.sources.reddit import REDDIT_TREES
 
 SAMPLES = paths.SAMPLES / "reddit"
-REAL = Path("/work/shared/data/reddit")
+REAL = paths.REAL_DATA / "reddit"
 
 
 def build(home: Path, *dumps: Path, **config: Any) -> tuple[list[list[dict[str, Any]]], Build]:
