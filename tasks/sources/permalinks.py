@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from longform.addresses import page_of
 from longform.errors import UsageError
+from tasks.sources.paper_names import canonical, paper_named, papers_in_address
 
 FORMS = (
     "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1, "
@@ -20,19 +21,12 @@ _HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9-]+")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 _BASE36 = re.compile(r"[0-9a-z]{1,13}")
 _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+")
+_ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+", re.IGNORECASE)
 _ACL_ENDING = re.compile(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z")
-_DOI = re.compile(r"10\.[0-9]{4,9}/\S{1,300}")
-_DOI_NAME = re.compile(
-    r"(?:doi:\s?|doi/|(?:https?://)?(?:www\.|dx\.)?doi\.org/)?(10\.[0-9]{4,9}/\S{1,300})", re.IGNORECASE
-)
-_ARXIV = re.compile(r"[0-9]{4}\.[0-9]{4,5}|[a-z-]+(?:\.[A-Z]{2})?/[0-9]{7}")
-_ARXIV_NAME = re.compile(
-    r"(?:arxiv:\s?|arxiv/|(?:https?://)?(?:[a-z]+\.)*arxiv\.org/(?:abs|pdf|html|format|e-print)/)"
-    rf"({_ARXIV.pattern})(?:v[0-9]+)?(?:\.pdf)?/?",
+_GROUP = re.compile(
+    r"(openreview|reddit|s2|acl|file|filename|author|web|msmarco|expertqa|webgpt|wildchat|ultrafeedback|commitpackft)[/:]\s?",
     re.IGNORECASE,
 )
-_ARXIV_DOI = re.compile(r"10\.48550/arxiv\.(.+)", re.IGNORECASE)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LABEL = re.compile(r"[^\x00-\x1f]{1,255}")
 _PRINTABLE = re.compile(r"[!-~]{1,400}")
@@ -46,8 +40,6 @@ _UPSTREAM = {
     "openreview": _NOTE,
     "acl": _ACL,
     "file": re.compile(r"[0-9a-f]{16}"),
-    "doi": _DOI,
-    "arxiv": _ARXIV,
     "sha256": _SHA256,
     "filename": _LABEL,
     "author": _LABEL,
@@ -78,8 +70,10 @@ def record_of(text: str) -> str:
     names no record, or not certainly one: a page of a source's site that is no record's, a comment on a Stack Exchange
     post, a Reddit link that redirects.
     """
-    name = text.strip()
-    found = _of_paper(name) or _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name) or _of_page(name)
+    name = _GROUP.sub(lambda match: f"{match[1].lower()}/", text.strip(), count=1) if _GROUP.match(text.strip()) else text
+    name = name.strip()
+    found = _of_paper(name) or _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name)
+    found = found or _of_address(name.strip("<>").rstrip(".,;/")) or _of_page(name.strip("<>"))
     if found is None:
         raise UsageError(f'"{text}" names no record: give {FORMS}.')
     return found
@@ -123,15 +117,10 @@ def _of_paper(text: str) -> str | None:
     if group == "filename":
         return text if _LABEL.fullmatch(rest) else None
     if group == "author":
-        return f"author/{' '.join(rest.lower().split())}" if _LABEL.fullmatch(rest) and rest.split() else None
+        return canonical(text) if _LABEL.fullmatch(rest) and rest.split() else None
     if match := _SHA256.fullmatch(text.lower().removeprefix("sha256/").removeprefix("sha256:")):
         return f"sha256/{match[0]}"
-    if match := _ARXIV_NAME.fullmatch(text):
-        return f"arxiv/{match[1]}"
-    if match := _DOI_NAME.fullmatch(text):
-        preprint = _ARXIV_DOI.fullmatch(match[1])
-        return f"arxiv/{re.sub(r'v[0-9]+$', '', preprint[1])}" if preprint else f"doi/{match[1].lower()}"
-    return None
+    return paper_named(text)
 
 
 def _of_id(text: str) -> str | None:
@@ -140,9 +129,11 @@ def _of_id(text: str) -> str | None:
     """
     group, _, rest = text.partition("/")
     if group == "web":
-        return page_of(f"https://{rest}")
+        return page_of(f"https://{re.sub(r'^https?:/+', '', rest)}")
+    if group in ("reddit", "file"):
+        text, rest = text.lower(), rest.lower()
     if group in _UPSTREAM:
-        return text if _UPSTREAM[group].fullmatch(rest) else None
+        return canonical(text) if _UPSTREAM[group].fullmatch(rest) else None
     return f"{_host(group)}/{rest}" if _HOST.fullmatch(group.lower()) and _NUMBER.fullmatch(rest) else None
 
 
@@ -150,9 +141,9 @@ def _of_name(text: str) -> str | None:
     """The id for a source's own name of a record, which has no group: s2/7 for CorpusID:7, reddit/t3_1abcd for
     t3_1abcd; None for any other text.
     """
-    if match := re.fullmatch(r"corpus_?id:\s?([0-9]+)", text, re.IGNORECASE):
+    if match := re.fullmatch(r"corpus_?id[:\s]\s?([0-9]+)", text, re.IGNORECASE):
         return _of_id(f"s2/{match[1]}")
-    return _of_id(f"reddit/{text}") if re.fullmatch(r"t[13]_[0-9a-z]+", text) else None
+    return _of_id(f"reddit/{text}") if re.fullmatch(r"t[13]_[0-9a-z]+", text, re.IGNORECASE) else None
 
 
 def _of_address(text: str) -> str | None:
@@ -168,18 +159,18 @@ def _of_address(text: str) -> str | None:
     if url.scheme not in ("http", "https") or not _HOST.fullmatch(host):
         return None
     path = [unquote(piece) for piece in url.path.split("/") if piece]
-    if host in ("doi.org", "dx.doi.org", "arxiv.org", "export.arxiv.org"):
-        return _of_paper(f"https://{host}/{'/'.join(path)}")
+    if host in ("doi.org", "dx.doi.org") or f".{host}".endswith(".arxiv.org"):
+        return paper_named(f"https://{host}/{'/'.join(path)}")
     if host == "redd.it" or host == "reddit.com" or host.endswith(".reddit.com"):
         return _of_reddit(host, path, text)
-    if host == "openreview.net":  # forum?id=N, pdf?id=N, attachment?id=N; with noteId the reply it names
-        query = parse_qs(url.query)
-        return _of_id(f"openreview/{(query.get('noteId') or query.get('id') or [''])[0]}")
+    if host in ("openreview.net", "api.openreview.net", "api2.openreview.net"):
+        query = parse_qs(url.query)  # forum?id=N, pdf?id=N, attachment?id=N; with noteId the reply it names
+        return _of_id(f"openreview/{(query.get('noteId') or query.get('id') or [''])[0].rstrip('/')}")
     if f".{host}".endswith(".semanticscholar.org"):
         return next(filter(None, map(_of_name, path)), None)
     if host in ("aclanthology.org", "aclanthology.info", "aclweb.org"):
         names = (_ACL_ENDING.sub("", piece) for piece in path)
-        return next((f"acl/{name}" for name in names if _ACL.fullmatch(name)), None)
+        return next((canonical(f"acl/{name}") for name in names if _ACL.fullmatch(name)), None)
     return _of_stackexchange(host, path, url.fragment, text)
 
 
@@ -193,11 +184,11 @@ def _of_stackexchange(host: str, path: list[str], fragment: str, text: str) -> s
         raise UsageError(f'"{text}" names a comment, which is no record here: give the address of its post.')
     if len(path) < 2 or not _NUMBER.fullmatch(path[1]):
         return None
-    number = path[1]
-    if path[0] == "questions":
+    kind, number = path[0].lower(), path[1]
+    if kind == "questions":
         answer = re.fullmatch(r"(?:answer[-_]?)?([1-9][0-9]{0,17})", fragment)
         number = answer[1] if answer else path[3] if len(path) > 3 and _NUMBER.fullmatch(path[3]) else number
-    elif path[0] not in ("q", "a", "posts"):
+    elif kind not in ("q", "a", "posts"):
         return None
     return f"{_host(host)}/{number}"
 
