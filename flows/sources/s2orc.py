@@ -102,8 +102,10 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 def papers_and_metadata(builder: Builder, papers: list[Source], metadata: list[Source]) -> tuple[Rows, Rows]:
     """(the newest record of each paper, with values of the metadata where those are better; the metadata of papers),
-    both without papers that are taken down.
+    both without papers that are taken down. Papers are left out after they have the ids and authors of their metadata,
+    as a takedown may name one that only the metadata has.
     """
-    merged = admit(builder, admit_metadata, merge_metadata(builder, read_s2_metadata(builder, metadata)), PAPER_GROUPS)
+    merged = merge_metadata(builder, read_s2_metadata(builder, metadata))
     records = read_s2orc(builder, papers)
-    return admit(builder, admit_papers, newest_papers(builder, records, records, merged), PAPER_GROUPS), merged
+    newest = newest_papers(builder, records, records, merged)
+    return admit(builder, admit_papers, newest, PAPER_GROUPS), admit(builder, admit_metadata, merged, PAPER_GROUPS)

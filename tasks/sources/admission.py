@@ -113,19 +113,19 @@ def admit_items(context: StageContext, items: Rows, *, takedowns: list[str]) -> 
     yield from _admit(items, takedowns, ITEMS)
 
 
-@stage(PAPERS, revision=2, at_most=AtMost(keeps=True))
+@stage(PAPERS, revision=3, at_most=AtMost(keeps=True))
 def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -> Admitted:
     """Papers of any source, with their texts, that are not taken down, and a Rejected for each other one."""
     yield from _admit_papers(papers, takedowns, PAPERS)
 
 
-@stage(METADATA, revision=2, at_most=AtMost(keeps=True))
+@stage(METADATA, revision=3, at_most=AtMost(keeps=True))
 def admit_metadata(context: StageContext, metadata: Rows, *, takedowns: list[str]) -> Admitted:
     """Metadata (title, abstract and the like) of papers that are not taken down, and a Rejected for each other one."""
     yield from _admit_papers(metadata, takedowns, METADATA)
 
 
-@stage(SUBMISSIONS, revision=2, at_most=AtMost(keeps=True))
+@stage(SUBMISSIONS, revision=3, at_most=AtMost(keeps=True))
 def admit_submissions(context: StageContext, submissions: Rows, *, takedowns: list[str]) -> Admitted:
     """Submissions to conferences that are not taken down, and a Rejected for each other one."""
     yield from _admit_papers(submissions, takedowns, SUBMISSIONS)

@@ -24,7 +24,7 @@ _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+", re.IGNORECASE)
 _ACL_ENDING = re.compile(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z")
 _GROUP = re.compile(
-    r"(openreview|reddit|s2|acl|file|filename|author|web|msmarco|expertqa|webgpt|wildchat|ultrafeedback|commitpackft)[/:]\s?",
+    r"(openreview|reddit|s2|acl|file|filename|title|author|web|msmarco|expertqa|webgpt|wildchat|ultrafeedback|commitpackft)[/:]\s?",
     re.IGNORECASE,
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -39,7 +39,7 @@ _UPSTREAM = {
     "s2": _NUMBER,
     "openreview": _NOTE,
     "acl": _ACL,
-    "file": re.compile(r"[0-9a-f]{16}"),
+    **dict.fromkeys(("file", "title"), re.compile(r"[0-9a-f]{16}")),
     "sha256": _SHA256,
     "filename": _LABEL,
     "author": _LABEL,
@@ -130,7 +130,7 @@ def _of_id(text: str) -> str | None:
     group, _, rest = text.partition("/")
     if group == "web":
         return page_of(f"https://{re.sub(r'^https?:/+', '', rest)}")
-    if group in ("reddit", "file"):
+    if group in ("reddit", "file", "title"):
         text, rest = text.lower(), rest.lower()
     if group in _UPSTREAM:
         return canonical(text) if _UPSTREAM[group].fullmatch(rest) else None

@@ -26,6 +26,7 @@ from tasks.sources.files.batches import batched
 from tasks.sources.files.inputs import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import most_bytes, most_records
+from tasks.sources.paper_names import canonical
 from tasks.sources.openreview.submissions import licence_of, names, text, value, year_of
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -33,10 +34,11 @@ LEAST = '{"title":"a"}'
 BATCH_ROWS = 1_000
 
 _PAPER_ID = re.compile(r"(?:openreview|s2|acl|doi|arxiv|file|title)/\S{1,300}")
+_NAMED = {"doi": "doi", "arxiv_id": "arxiv", "acl_id": "acl"}
 _EXTERNAL = {"doi": "DOI", "arxiv_id": "ArXiv", "acl_id": "ACL", "corpus_id": "CorpusId"}
 
 
-@stage(METADATA, revision=1, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
+@stage(METADATA, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_metadata(context: StageContext, files: Shard) -> Iterator[pa.RecordBatch | Rejected]:
     """A row of METADATA for each line that has a title, in order; a Rejected for each other line."""
     when = retrieved_at(files.source)
@@ -88,15 +90,18 @@ def _flat(record: dict[str, Any]) -> Row:
     people, paper_id = record.get("authors"), record.get("paper_id")
     named = [one.get("name") if isinstance(one, dict) else one for one in (people if isinstance(people, list) else [])]
     return {
-        "paper_id": paper_id if isinstance(paper_id, str) and _PAPER_ID.fullmatch(paper_id) else None,
+        "paper_id": canonical(paper_id) if isinstance(paper_id, str) and _PAPER_ID.fullmatch(paper_id) else None,
         **{name: text(record, name) for name in ("title", "abstract", "venue", "licence", "url")},
         "authors": [name.strip() for name in named if isinstance(name, str) and name.strip()],
         "year": record["year"] if type(record.get("year")) is int and 0 < record["year"] < 10_000 else None,
         "corpus_id": int(corpus) if re.fullmatch("[0-9]{1,18}", corpus) else None,
-        "doi": (text(ids, "doi") or "").lower().removeprefix("https://doi.org/") or None,
-        "arxiv_id": re.sub(r"v[0-9]+$", "", text(ids, "arxiv_id") or "") or None,
-        "acl_id": text(ids, "acl_id"),
+        **{name: _in_one_form(group, text(ids, name)) for name, group in _NAMED.items()},
     }
+
+
+def _in_one_form(group: str, name: str | None) -> str | None:
+    """The part behind the group of an id in its one form; None for None."""
+    return canonical(f"{group}/{name.strip()}").partition("/")[2] if name and name.strip() else None
 
 
 def _dict(record: dict[str, Any], *fields: str) -> dict[str, Any]:

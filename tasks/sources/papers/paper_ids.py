@@ -3,10 +3,11 @@
     openreview/hUJGDNCOPA    a note of OpenReview           doi/10.1000/xyz123       in lower case
     s2/13756489              Semantic Scholar's corpus id   arxiv/2101.00001         without version
     acl/2020.acl-main.1      ACL Anthology                  sha256/9f0c…             a file, by its 64 hex digits
-    file/9f0c5d2e71aa3b04    a file without another id      filename/kites.pdf       every file of this name
+    file/9f0c5d2e71aa3b04    a file without another id      title/9f0c5d2e71aa3b04   metadata without another id
+    filename/kites.pdf       every file of this name
     author/ada aloft         every paper with this author   author/~ada_aloft1       the same, by OpenReview's id
 
-The first seven are one paper's own, and a row that has two of them says that both mean the same paper. A file's name
+The first eight are one paper's own, and a row that has two of them says that both mean the same paper. A file's name
 and an author select papers; no further papers are found through them.
 """
 
@@ -22,30 +23,38 @@ import pyarrow.compute as pc
 from longform.artifacts.takedowns import load
 from longform.errors import UsageError
 from tasks.sources.files.inputs import SIDE_FILE, read_notes
+from tasks.sources.paper_names import canonical, in_doi, papers_in_address
 from tasks.sources.permalinks import FORMS, record_of
 
-OWN = ("openreview", "s2", "acl", "doi", "arxiv", "sha256", "file")
+OWN = ("openreview", "s2", "acl", "doi", "arxiv", "sha256", "file", "title")
 SELECTING = ("filename", "author")
 PAPER_GROUPS = (*OWN, *SELECTING)
 KEYS = ("paper_id", "submission_id")
 
-_COLUMNS = {"doi": "doi", "acl_id": "acl", "corpus_id": "s2", "note_id": "openreview", "file_sha256": "sha256"}
-_VERSION = r"v[0-9]+$"
+_COLUMNS = {
+    "doi": "doi",
+    "arxiv_id": "arxiv",
+    "acl_id": "acl",
+    "corpus_id": "s2",
+    "note_id": "openreview",
+    "file_sha256": "sha256",
+}
 
 
 # ---------------------------------------------------------------- a batch of rows
 
 
 def own_ids(batch: pa.RecordBatch) -> list[pa.Array]:
-    """The paper ids that each row has, one array of strings a column, with nulls where a row has none. `batch`: rows
-    of a table of papers, metadata or submissions, with whichever columns it has.
+    """The paper ids that each row has, one array of strings a column, with nulls where a row has none: its key as it is
+    and in its one form, its other ids in their one form, and those that its DOI holds. `batch`: rows of a table of
+    papers, metadata or submissions, with whichever columns it has.
     """
-    found = [batch.column(name).cast(pa.string()) for name in KEYS if name in batch.schema.names]
+    keys = [batch.column(name).cast(pa.string()) for name in KEYS if name in batch.schema.names]
+    found = [*keys, *(_in_one_form(key) for key in keys)]
     for name, group in _COLUMNS.items():
         if name in batch.schema.names:
-            found.append(_named(group, pc.utf8_lower(batch.column(name)) if name == "doi" else batch.column(name)))
-    if "arxiv_id" in batch.schema.names:
-        found.append(_named("arxiv", pc.replace_substring_regex(batch.column("arxiv_id"), _VERSION, "")))
+            found.append(_in_one_form(_named(group, batch.column(name))))
+            found += _in_dois(found[-1]) if name == "doi" else []
     if "file_sha256" in batch.schema.names:
         found.append(_named("file", pc.utf8_slice_codeunits(batch.column("file_sha256"), 0, 16)))
     return found
@@ -56,11 +65,22 @@ def _named(group: str, values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(group, values.cast(pa.string()), "/")
 
 
+def _in_one_form(names: pa.Array) -> pa.Array:
+    """The ids in their one form; null for null."""
+    return pa.array([name and canonical(name) for name in names.to_pylist()], pa.string())
+
+
+def _in_dois(names: pa.Array) -> list[pa.Array]:
+    """The ids of arXiv or the ACL Anthology in these ids of DOIs, as an array in a list; [] if none holds one."""
+    held = [next(iter(in_doi(name)), None) if name else None for name in names.to_pylist()]
+    return [pa.array(held, pa.string())] if any(held) else []
+
+
 def is_listed(batch: pa.RecordBatch, ids: Collection[str]) -> pa.Array:
     """For each row of a table of papers, metadata or submissions, whether one of the ids means it: as its own id, the
     name of its file, or one of its authors.
     """
-    listed = pa.array(sorted(ids), pa.string())
+    listed = pa.array(sorted({*ids, *map(canonical, ids)}), pa.string())
     hit = pa.array([False] * len(batch), pa.bool_())
     for values in [*own_ids(batch), *_file_names(batch)]:
         hit = pc.or_(hit, pc.is_in(values, value_set=listed))
@@ -77,7 +97,8 @@ def _file_names(batch: pa.RecordBatch) -> list[pa.Array]:
 
 def _has_one(authors: pa.Array, listed: pa.Array) -> pa.Array:
     """For each list of authors, whether one is among the `listed` ids author/<name in lower case>."""
-    trimmed = pc.utf8_trim_whitespace(pc.utf8_lower(pc.list_flatten(authors)))
+    composed = pc.utf8_normalize(pc.list_flatten(authors), form="NFC")
+    trimmed = pc.utf8_trim_whitespace(pc.utf8_lower(composed))
     names = _named("author", pc.replace_substring_regex(trimmed, r"\s+", " "))
     rows = pc.list_parent_indices(authors).filter(pc.is_in(names, value_set=listed))
     return pc.is_in(pa.array(range(len(authors)), rows.type), value_set=rows)
@@ -133,7 +154,7 @@ def papers_meant(home: Path, ids: Iterable[str]) -> dict[str, set[str]]:
     return {name: keys for name, keys in found.items() if keys}
 
 
-_READ = {*KEYS, *_COLUMNS, "arxiv_id", "file", "authors", "author_ids"}
+_READ = {*KEYS, *_COLUMNS, "file", "authors", "author_ids"}
 
 
 def _tables(home: Path) -> list[Path]:
@@ -165,11 +186,12 @@ def taken_down_files(home: Path) -> set[str]:
 
 
 def ids_named(home: Path, text: str) -> list[str]:
-    """The ids that a text means: what `record_of` reads in it, else, of a home's papers, those of which it is the note
+    """The ids that a text means: what `record_of` reads in it, with the ids in a DOI or in the address of a page; else, of a home's papers, those of which it is the note
     id, the corpus id, the name of a file, or the name or id of an author. UsageError if it means none.
     """
     try:
-        return [record_of(text)]
+        record = record_of(text)
+        return list(dict.fromkeys([record, *in_doi(record), *papers_in_address(text)]))
     except UsageError:
         flat = " ".join(text.split())
         tables = _tables(home)
