@@ -355,4 +355,4 @@ def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, R
         return own_papers.gathered(builder, paths, own_papers.Read()), known
     reading = acl_ocl.Read(retrieved_at=config.retrieved_at)
     tables, texts = acl_ocl.opened(builder, paths, reading) if paths else ([], [])
-    return acl_ocl.papers(builder, texts), acl_ocl.metadata(builder, tables)
+    return acl_ocl.papers_and_metadata(builder, texts, tables)

@@ -12,7 +12,7 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources.admission import admit, admit_metadata, admit_papers
+from tasks.sources.admission import admit, admit_described_papers, admit_metadata, taken_down
 from tasks.sources.files.bundles import open_bundles
 from tasks.sources.files.hub import HUB, fetch_hub
 from tasks.sources.files.inputs import files_in, open_files
@@ -74,7 +74,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     versions of one paper among them.
     """
     tables, texts = opened(builder, paths, config)
-    found = [*([metadata(builder, tables)] if tables else []), *([papers(builder, texts)] if texts else [])]
+    papers, metadata = papers_and_metadata(builder, texts, tables)
+    found = [*([metadata] if tables else []), *([papers] if texts else [])]
     return [*found, duplicates.find_duplicates_of(builder, *found)]
 
 
@@ -100,11 +101,11 @@ def opened(builder: Builder, paths: list[Path], config: Read) -> tuple[list[Sour
     return tables, texts
 
 
-def metadata(builder: Builder, tables: list[Source]) -> Rows:
-    """The rows of the tables of publications, without papers that are taken down."""
-    return admit(builder, admit_metadata, read_acl_metadata(builder, tables), PAPER_GROUPS)
-
-
-def papers(builder: Builder, texts: list[Source]) -> Rows:
-    """The papers of the JSON files with their texts, without papers that are taken down."""
-    return admit(builder, admit_papers, read_acl_papers(builder, texts), PAPER_GROUPS)
+def papers_and_metadata(builder: Builder, texts: list[Source], tables: list[Source]) -> tuple[Rows, Rows]:
+    """(the papers of the JSON files with their texts, the rows of the tables of publications), both without papers that
+    are taken down: by ids and authors of either.
+    """
+    read, described = read_acl_papers(builder, texts), read_acl_metadata(builder, tables)
+    listed = taken_down(builder.store.home, PAPER_GROUPS)
+    papers = admit_described_papers(builder, read, described, takedowns=listed) if listed else read
+    return papers, admit(builder, admit_metadata, described, PAPER_GROUPS)

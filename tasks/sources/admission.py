@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rejected
 from longform.artifacts.takedowns import load
-from longform.engine.stage import AtMost, Builder, Rows, StageContext, stage
+from longform.engine.stage import AllRows, AtMost, Builder, Rows, StageContext, stage
 from schemas.sources.code import COMMITS
 from schemas.sources.conversations import CONVERSATIONS
 from schemas.sources.msmarco import PASSAGES
@@ -117,6 +117,17 @@ def admit_items(context: StageContext, items: Rows, *, takedowns: list[str]) -> 
 def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -> Admitted:
     """Papers of any source, with their texts, that are not taken down, and a Rejected for each other one."""
     yield from _admit_papers(papers, takedowns, PAPERS)
+
+
+@stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
+def admit_described_papers(
+    context: StageContext, papers: Rows, metadata: AllRows, *, takedowns: list[str]
+) -> Admitted:
+    """As `admit_papers`, also without papers whose `metadata` (a row with the same paper_id, before admission) is taken
+    down: it may have ids and authors that the paper's row lacks.
+    """
+    named = {name for batch in metadata.batches() for name in batch["paper_id"].filter(is_listed(batch, takedowns)).to_pylist()}
+    yield from _admit_papers(papers, sorted({*takedowns, *named}), PAPERS)
 
 
 @stage(METADATA, revision=3, at_most=AtMost(keeps=True))

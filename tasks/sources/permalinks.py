@@ -12,7 +12,8 @@ from tasks.sources.paper_names import canonical, paper_named, papers_in_address
 
 FORMS = (
     "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1, "
-    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, author/<name or id>), or the address of "
+    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, author/<name or id>, u/<Reddit name>), or "
+    "the address of the page of a user of Stack Exchange, Reddit or OpenReview, of "
     "a Stack Exchange post, a Reddit submission or comment, an OpenReview forum, an ACL Anthology page, arXiv, DOI, "
     "or CorpusID:<number>; of any other page its address with https://, and of other pages of those sites "
     "web/<address without https://>"
@@ -30,7 +31,7 @@ _GROUP = re.compile(
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LABEL = re.compile(r"[^\x00-\x1f]{1,255}")
 _PRINTABLE = re.compile(r"[!-~]{1,400}")
-_SITES = re.compile(
+SITES = re.compile(
     r"(?:.+\.)?(?:(?:stackexchange|stackoverflow|superuser|serverfault|askubuntu|stackapps|reddit)\.com|mathoverflow\.net"
     r"|redd\.it|openreview\.net|semanticscholar\.org|aclanthology\.(?:org|info)|aclweb\.org)"
 )
@@ -106,7 +107,7 @@ def _of_page(text: str) -> str | None:
     records (Stack Exchange, Reddit, OpenReview, Semantic Scholar, ACL Anthology), where another id may be meant.
     """
     page = page_of(text)
-    return None if page is None or _SITES.fullmatch(re.split(r"[/?:]", page, maxsplit=2)[1]) else page
+    return None if page is None or SITES.fullmatch(re.split(r"[/?:]", page, maxsplit=2)[1]) else page
 
 
 def _of_paper(text: str) -> str | None:

@@ -43,7 +43,9 @@ def posts_of_authors(home: Path, ids: Iterable[str]) -> dict[str, list[str]]:
     """author id -> ids of the posts of Stack Exchange and Reddit by this author, sorted, as the rows of a home's stages
     say. Ids of other things, and authors of no post, are left out.
     """
-    asked = [name for name in ids if name.startswith(AUTHOR)]
+    asked = {
+        f"{AUTHOR}{name}": author for author in ids if author.startswith(AUTHOR) for name in ids_with_former(author[7:])
+    }
     found: dict[str, set[str]] = {}
     if not asked:
         return {}
@@ -56,7 +58,7 @@ def posts_of_authors(home: Path, ids: Iterable[str]) -> dict[str, list[str]]:
             "JOIN listed ON id = 'author/' || lower(name)"
         )
         for author, post in _select(query, paths, asked):
-            found.setdefault(author, set()).add(post)
+            found.setdefault(asked[author], set()).add(post)
     return {author: sorted(posts) for author, posts in found.items()}
 
 

@@ -18,6 +18,7 @@ from longform.artifacts.versions import datasets
 from longform.errors import BusyError, UsageError
 from longform.llm.responses.store import open_responses
 from longform.settings import responses
+from tasks.sources.author_names import author_named
 from tasks.sources.papers import parsed
 from tasks.sources.papers.paper_ids import all_ids, ids_named
 from tasks.sources.permalinks import ids_of_address, ids_with_former
@@ -67,7 +68,8 @@ def _all_named(home: Path, text: str) -> list[str]:
     """The ids that a text names: its own, those of the posts of an author, and the other ids of a paper. UsageError if
     it names none.
     """
-    ids = ids_named(home, text)
+    author = author_named(home, text)
+    ids = [author] if author else ids_named(home, text)
     posts = [post for of_author in posts_of_authors(home, ids).values() for post in of_author]
     return all_ids(home, [*ids, *posts])
 

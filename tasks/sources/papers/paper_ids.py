@@ -186,8 +186,9 @@ def taken_down_files(home: Path) -> set[str]:
 
 
 def ids_named(home: Path, text: str) -> list[str]:
-    """The ids that a text means: what `record_of` reads in it, with the ids in a DOI or in the address of a page; else, of a home's papers, those of which it is the note
-    id, the corpus id, the name of a file, or the name or id of an author. UsageError if it means none.
+    """The ids that a text means: what `record_of` reads in it, with the ids in a DOI or in the address of a page; else,
+    of a home's papers, those of which it is the note id, the corpus id, the name of a file, or the name or id of an
+    author. UsageError if it means none.
     """
     try:
         record = record_of(text)
