@@ -43,7 +43,7 @@ _QUOTED = re.compile(r"\s*(?:\[\^?\d+\^?\][:\s]*)?(https?://\S+)(.*)", re.DOTALL
 # ---------------------------------------------------------------- rows
 
 
-@stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
+@stage(QUESTIONS, revision=2, at_most=AtMost(keeps=True))
 def admit_questions(context: StageContext, questions: Rows, *, takedowns: list[str]) -> Admitted:
     """The questions, with their released answers, that are not taken down and whose released answers quote no document
     that is; a Rejected for each other question. `takedowns`: ids of questions and records, and addresses.
@@ -52,7 +52,7 @@ def admit_questions(context: StageContext, questions: Rows, *, takedowns: list[s
     yield from _admitted(questions, lambda row: _is_listed(row, _released(row), listed))
 
 
-@stage(ANSWERS, revision=1, at_most=AtMost(keeps=True))
+@stage(ANSWERS, revision=2, at_most=AtMost(keeps=True))
 def admit_commercial(context: StageContext, answers: Rows, *, takedowns: list[str]) -> Admitted:
     """The answers of a commercial system whose question is not taken down, and that quote no document that is; a
     Rejected for each other answer.
@@ -61,13 +61,13 @@ def admit_commercial(context: StageContext, answers: Rows, *, takedowns: list[st
     yield from _admitted(answers, lambda row: _is_listed(row, _quoting_texts(row), listed))
 
 
-@stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
+@stage(DOCUMENTS, revision=2, at_most=AtMost(keeps=True))
 def admit_corpus(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Admitted:
     """The passages of the local corpus whose documents are not taken down; a Rejected for each other passage."""
     yield from _of_addresses(documents, takedowns)
 
 
-@stage(DOCUMENTS, revision=1, at_most=AtMost(keeps=True))
+@stage(DOCUMENTS, revision=2, at_most=AtMost(keeps=True))
 def admit_pages(context: StageContext, documents: Rows, *, takedowns: list[str]) -> Admitted:
     """The passages of pages (in place of a web search) that are not taken down; a Rejected for each other passage."""
     yield from _of_addresses(documents, takedowns)

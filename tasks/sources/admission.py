@@ -120,13 +120,12 @@ def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -
 
 
 @stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
-def admit_described_papers(
-    context: StageContext, papers: Rows, metadata: AllRows, *, takedowns: list[str]
-) -> Admitted:
+def admit_described_papers(context: StageContext, papers: Rows, metadata: AllRows, *, takedowns: list[str]) -> Admitted:
     """As `admit_papers`, also without papers whose `metadata` (a row with the same paper_id, before admission) is taken
     down: it may have ids and authors that the paper's row lacks.
     """
-    named = {name for batch in metadata.batches() for name in batch["paper_id"].filter(is_listed(batch, takedowns)).to_pylist()}
+    batches = (batch["paper_id"].filter(is_listed(batch, takedowns)) for batch in metadata.batches())
+    named = {name for ids in batches for name in ids.to_pylist()}
     yield from _admit_papers(papers, sorted({*takedowns, *named}), PAPERS)
 
 

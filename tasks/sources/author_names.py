@@ -1,8 +1,8 @@
 """Authors of posts and papers as people name them: the id author/… for a profile's address, u/name and the like.
 
-    https://cooking.stackexchange.com/users/1084/ann    author/cooking.stackexchange.com/1084
-    u/some_name, https://www.reddit.com/user/some_name  author/9c0b5e71d2…, the hash of the name under the home's key
-    https://openreview.net/profile?id=~Ada_Aloft1       author/~ada_aloft1
+https://cooking.stackexchange.com/users/1084/ann    author/cooking.stackexchange.com/1084
+u/some_name, https://www.reddit.com/user/some_name  author/9c0b5e71d2…, the hash of the name under the home's key
+https://openreview.net/profile?id=~Ada_Aloft1       author/~ada_aloft1
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _REDDITOR = re.compile(
     r"(?:(?:https?://)?(?:[a-z]{2,3}\.)?(?:[a-z]+\.)?reddit\.com)?/?(?:u|user)/([A-Za-z0-9_-]{2,24})(?:[/?#].*)?",
     re.IGNORECASE,
 )
-_PROFILE = re.compile(r"(?:https?://)?(?:www\.)?openreview\.net/profile\?(?:.*&)?id=([^&#\s]+)(?:[&#].*)?", re.IGNORECASE)
+_PROFILE = re.compile(
+    r"(?:https?://)?(?:www\.)?openreview\.net/profile\?(?:.*&)?id=([^&#\s]+)(?:[&#].*)?", re.IGNORECASE
+)
 _TILDE = re.compile(r"~\w[^\s/]{1,200}[0-9]")
 
 

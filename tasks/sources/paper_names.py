@@ -22,7 +22,8 @@ _DOI_ADDRESS = re.compile(r"(?:https?://)?(?:www\.|dx\.)?doi\.org/", re.IGNORECA
 _DOI_IN_PATH = re.compile(r"/(10\.[0-9]{4,9}/[^?#\s]{1,300})")
 _DOI_IN_QUERY = re.compile(r"(?:^|&)(?:id|doi)=(10\.[0-9]{4,9}/[^&#\s]{1,300})", re.IGNORECASE)
 _AFTER_DOI = re.compile(
-    r"(?:/(?:abstract|full(?:text)?|figures/\d+|tables/\d+|epdf|pdf(?:direct)?|html|summary|meta|references|citations?|download))*"
+    r"(?:/(?:abstract|full(?:text)?|figures/\d+|tables/\d+|epdf|pdf(?:direct)?|html|summary|meta|references|citations?"
+    r"|download))*"
     r"(?:\.(?:full|abstract))?(?:\.(?:pdf|html?))?/?\Z"
 )
 _ARCHIVES = (
@@ -40,6 +41,7 @@ _ARXIV_ID = re.compile(r"(?:arxiv:)?([a-z-]+)?(?:\.[a-z]{2})?(/?[0-9.]+)(?:v[0-9
 _ARXIV_DOI = re.compile(r"10\.48550/(?:arxiv\.)?(.+)", re.IGNORECASE)
 _ACL_DOI = re.compile(r"10\.(?:18653|3115)/v1/(.+)", re.IGNORECASE)
 _ACL = re.compile(r"([A-Z][0-9]{2}-[0-9]{4,5})|([0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+)", re.IGNORECASE)
+_STOPS = (".", ",", ";", ":", "/", '"', "'")
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
@@ -104,6 +106,6 @@ def papers_in_address(url: str) -> list[str]:
 
 def _without_end(doi: str) -> str:
     """A DOI without the punctuation behind it: a full stop, a slash, a bracket that was not opened in it."""
-    while doi and (doi[-1] in ".,;:/\"'" or (doi[-1] in _BRACKETS and doi.count(doi[-1]) > doi.count(_BRACKETS[doi[-1]]))):
+    while doi[-1:] in _BRACKETS and doi.count(doi[-1]) > doi.count(_BRACKETS[doi[-1]]) or doi.endswith(_STOPS):
         doi = doi[:-1]
     return doi

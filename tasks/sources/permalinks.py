@@ -25,7 +25,8 @@ _NOTE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0-9]+", re.IGNORECASE)
 _ACL_ENDING = re.compile(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z")
 _GROUP = re.compile(
-    r"(openreview|reddit|s2|acl|file|filename|title|author|web|msmarco|expertqa|webgpt|wildchat|ultrafeedback|commitpackft)[/:]\s?",
+    r"\A(openreview|reddit|s2|acl|file|filename|title|author|web|msmarco|expertqa|webgpt|wildchat|ultrafeedback"
+    r"|commitpackft)[/:]\s?",
     re.IGNORECASE,
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -71,8 +72,7 @@ def record_of(text: str) -> str:
     names no record, or not certainly one: a page of a source's site that is no record's, a comment on a Stack Exchange
     post, a Reddit link that redirects.
     """
-    name = _GROUP.sub(lambda match: f"{match[1].lower()}/", text.strip(), count=1) if _GROUP.match(text.strip()) else text
-    name = name.strip()
+    name = _GROUP.sub(lambda match: f"{match[1].lower()}/", text.strip(), count=1)
     found = _of_paper(name) or _of_id(name.split("#", 1)[0]) or _of_name(name) or _of_address(name)
     found = found or _of_address(name.strip("<>").rstrip(".,;/")) or _of_page(name.strip("<>"))
     if found is None:
@@ -93,13 +93,13 @@ def ids_with_former(record: str) -> list[str]:
 
 def ids_of_address(url: str) -> list[str]:
     """The ids that a takedown of what an address shows may have: first that of the web page (web/<address>), then that
-    of the record that it shows; each only if there is one.
+    of the record that it shows, and those of the paper that it names by a DOI or an arXiv id; each only if there is one.
     """
     try:
         record = _of_address(url)
     except UsageError:
         record = None
-    return [name for name in (page_of(url), record) if name]
+    return list(dict.fromkeys(name for name in (page_of(url), record, *papers_in_address(url)) if name))
 
 
 def _of_page(text: str) -> str | None:

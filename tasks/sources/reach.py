@@ -17,10 +17,11 @@ import pyarrow as pa
 from longform.artifacts.rows import read_parquet
 from longform.artifacts.takedowns import load
 from tasks.sources.papers.paper_ids import PAPER_GROUPS, papers_meant
-from tasks.sources.permalinks import ids_with_former
+from tasks.sources.permalinks import ids_of_address, ids_with_former
 
 AUTHOR = "author/"
 _STACKEXCHANGE = {"post_id", "site", "author_id", "author"}
+_DOCUMENTS = {"passage_id", "url", "text", "start"}
 _REDDIT = {"post_id", "subreddit", "author_id"}
 _VERSIONS = {"first_id", "second_id", "verdict", "group_id", "found_by"}
 
@@ -36,6 +37,8 @@ def rows_reached(home: Path, ids: Iterable[str]) -> dict[str, list[str]]:
     names = {former: name for name in ids for former in ids_with_former(name)}
     for former in _keys(home, [name for name in names if name.split("/", 1)[0] not in PAPER_GROUPS]):
         found.setdefault(names[former], set()).add(former)
+    for name, passages in _passages(home, ids).items():
+        found.setdefault(name, set()).update(passages)
     return {name: sorted(found.get(name, ())) for name in ids}
 
 
@@ -91,6 +94,15 @@ def _keys(home: Path, ids: Collection[str]) -> set[str]:
     return found
 
 
+def _passages(home: Path, ids: Collection[str]) -> dict[str, set[str]]:
+    """id -> ids of the passages of documents (pages of the web, papers, posts) whose address stands for it."""
+    wanted, found = set(ids), dict[str, set[str]]()
+    for passage, url in _rows_of("SELECT passage_id, url FROM {}", _tables(home, _DOCUMENTS)):
+        for name in wanted.intersection(ids_of_address(url)):
+            found.setdefault(name, set()).add(passage)
+    return found
+
+
 def _rows(home: Path) -> list[Path]:
     """The Parquet files with the rows of a home's stages."""
     return sorted((home / "stages").glob("*/parts/[!.]*/rows.parquet"))
@@ -104,13 +116,19 @@ def _tables(home: Path, columns: Collection[str]) -> list[Path]:
 
 
 def _select(query: str, paths: list[Path], ids: Collection[str]) -> set[tuple[str, ...]]:
+    """As `_rows_of`, with a table of the ids as `listed` in the query; no rows without ids."""
+    return _rows_of(query, paths, pa.table({"id": sorted(ids)}, pa.schema([("id", pa.string())]))) if ids else set()
+
+
+def _rows_of(query: str, paths: list[Path], listed: pa.Table | None = None) -> set[tuple[str, ...]]:
     """The rows of a DuckDB query of each of these Parquet files; in the query {} stands for the file, and `listed` for
-    a table of the ids.
+    this table.
     """
     import duckdb
 
-    if not paths or not ids:
+    if not paths:
         return set()
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
-        database.register("listed", pa.table({"id": sorted(ids)}))
+        if listed is not None:
+            database.register("listed", listed)
         return {row for path in paths for row in database.execute(query.format(read_parquet([path]))).fetchall()}

@@ -111,6 +111,7 @@ _SPELT_MAIL = re.compile(
     + f"(?:{_WORD_DOT % 1}|(?P<point>\\.))"
     + r"(?P<top>[^\W\d_]{2,10})(?:(?:\.|\s{0,2}[\[(]dot[\])]\s{0,2}|\sdot\s)[^\W\d_]{2,10})?(?!\w)"
 )
+_AT_HOST = re.compile(r"\s{1,2}(?:at|AT)\s{1,2}\w[\w-]{0,62}(?:\s{1,2}(?:dot|DOT|Dot)\s{1,2}|\.)\w")
 _PROVIDERS = re.compile(
     r"(?:gmail|googlemail|g mail|yahoo|ymail|hotmail|outlook|live|msn|aol|icloud|me|mac|proton|protonmail|fastmail"
     r"|gmx|web|t-online|yandex|mail|posteo|zoho|qq|rediffmail|comcast|verizon|orange|free|libero)",
@@ -184,7 +185,7 @@ def _spelt_mails(text: str) -> Iterator[Span]:
     With at and dot as bare words, not in brackets, only if something else speaks for an address too. Example domains
     are left out, and a bare at before a host with a real dot (`jo at mail.test`).
     """
-    for match in _SPELT_MAIL.finditer(text):
+    for match in _spelt(text):
         bare_at, bare_dot, point = (match[name] is not None for name in ("plain", "spelt1", "point"))
         if match["sign"] and point:
             continue  # a written address or what looks like one: `_written_mails` decides
@@ -192,6 +193,18 @@ def _spelt_mails(text: str) -> Iterator[Span]:
         counts = not plain_words or (bare_dot and _is_announced(text, match))
         if counts and not _EXAMPLE.fullmatch(f"{match['host']}.{match['top']}"):
             yield match.start(), match.end(), MAIL
+
+
+def _spelt(text: str) -> Iterator[re.Match[str]]:
+    """The matches of what may be a mail address in words, in order. Of two that share words the second counts where its
+    bare at follows: in `me at jo dot doe at mail dot test` the first at is no sign.
+    """
+    start = 0
+    while match := _SPELT_MAIL.search(text, start):
+        later = _AT_HOST.match(text, match.end()) and _SPELT_MAIL.search(text, match.start("host"))
+        match = later if later and later.start() == match.start("host") else match
+        yield match
+        start = match.end()
 
 
 def _is_announced(text: str, match: re.Match[str]) -> bool:
@@ -501,7 +514,7 @@ abstractmethod addtaghelper after afterclass aftereach all all_names app.get app
 array at-root attr attribute auth author autoclosure autowired available bean before beforeclass beforeeach binding
 builder cache cached_property catch channel charset class classmethod column component configuration container
 content contextmanager controller csrf data dataclass debug decorator deprecated directive discardableresult dynamic
-each else end endforeach endif entity env environment environmentobject error error_message escaping everyone
+each else end endforeach endif enduml entity env environment environmentobject error error_message escaping everyone
 example extend finally first fixme fixture flow font-face for foreach forward function functionalinterface
 generatedvalue getmapping getter guest here home hostbinding hostlistener html ibaction ibdesignable iboutlet id
 identity if ifnextchar ignore implementation import inc include inherits inject injectable injectmocks input
@@ -511,7 +524,8 @@ observedobject optional output override overrides page param params parent pathv
 postmapping predestroy private property protected protocol public published pytest pytest.fixture
 pytest.mark.parametrize qualifier repository requestbody requestmapping requestparam required responsebody
 restcontroller return returns rowcount rule runwith safevarargs school screen section see selector self service
-setter since slf4j startsection state staticmethod supports suppresswarnings synthesize table tailwind task tempdata
+setter since slf4j startsection startuml
+state staticmethod supports suppresswarnings synthesize table tailwind task tempdata
 test tests throws todo trancount transactional try type typedef url use using value version version_name viewbag
 viewbuilder viewchild warn while work wraps yield
 """

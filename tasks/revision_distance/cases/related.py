@@ -92,7 +92,7 @@ def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
 # ---------------------------------------------------------------- cases
 
 
-@stage(HARD, revision=4, at_most=AtMost(rows=lambda of: of["related"]))
+@stage(HARD, revision=5, at_most=AtMost(rows=lambda of: of["related"]))
 def find_cited(
     context: StageContext,
     related: AllRows,

@@ -52,7 +52,7 @@ def _rows(rows: Rows, columns: Sequence[str]) -> Iterator[Row]:
 # ---------------------------------------------------------------- conversations
 
 
-@stage(EASY, revision=4, at_most=AtMost(rows=lambda of: of["conversations"]))
+@stage(EASY, revision=5, at_most=AtMost(rows=lambda of: of["conversations"]))
 def select_conversations(
     context: StageContext,
     conversations: Rows,
@@ -182,7 +182,7 @@ def _case(case_id: str, task: str, found: Asked, row: Mapping[str, Any]) -> Row:
 # ---------------------------------------------------------------- preferences
 
 
-@stage(FREE, revision=4, at_most=AtMost(rows=lambda of: of["completions"]))
+@stage(FREE, revision=5, at_most=AtMost(rows=lambda of: of["completions"]))
 def select_preferences(
     context: StageContext, completions: Rows, *, seed: int, least_words: int, most_words: int, regions: list[str]
 ) -> Iterator[Row | Rejected]:

@@ -58,7 +58,7 @@ def open_pairs(paths: Iterable[Path | str], *, digest: Callable[[Path], str]) ->
     ]
 
 
-@stage(STRUCTURE, revision=4, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
+@stage(STRUCTURE, revision=5, at_most=AtMost(bytes=most_bytes("files"), rows=most_records("files", LEAST)))
 def read_structure(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """The pairs of a text and its reordering in a file of JSON lines, in their order, as rows of STRUCTURE.
 

@@ -342,7 +342,7 @@ def read_posts(context: StageContext, dumps: Shard) -> Iterator[pa.RecordBatch |
 # ---------------------------------------------------------------- scrubbing
 
 
-@stage(POSTS, revision=4)
+@stage(POSTS, revision=5)
 def scrub_posts(context: StageContext, posts: Rows, *, regions: list[str]) -> Iterator[pa.RecordBatch]:
     """Every post, with personal data in its title and text replaced by marks.
 

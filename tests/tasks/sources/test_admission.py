@@ -21,7 +21,7 @@ from longform.engine.build import Build
 from longform.errors import UsageError
 from schemas.sources.stackexchange import POSTS
 from tasks.sources.admission import taken_down, without_listed
-from tasks.sources.permalinks import ids_with_former, record_of
+from tasks.sources.permalinks import ids_of_address, ids_with_former, record_of
 
 SITE = "community.example"
 IDS = pa.schema([("post_id", pa.string()), ("parent", pa.string())])
@@ -154,6 +154,27 @@ LINKS = {
     "file/0123456789abcdef": "file/0123456789abcdef",
     "msmarco/p12": "msmarco/p12",
     " https://redd.it/1abcd\n": "reddit/t3_1abcd",
+    "T3_1ABCD": "reddit/t3_1abcd",
+    "OpenReview:Ab-_9": "openreview/Ab-_9",
+    "https://api2.openreview.net/pdf?id=Ab-_9": "openreview/Ab-_9",
+    "S2/13756489": "s2/13756489",
+    "FILE/0123456789ABCDEF": "file/0123456789abcdef",
+    "https://cooking.stackexchange.com/a/4712.": "cooking.stackexchange.com/4712",
+    "web/https://tea.example/steep/": "web/tea.example/steep",
+    "p18-1001": "acl/P18-1001",
+    "DOI: 10.5555/KITES.": "doi/10.5555/kites",
+    "https://doi.org/10.5555/Kites/?utm=1": "doi/10.5555/kites",
+    "https://doi.org/10.5555%2Fkites#sec2": "doi/10.5555/kites",
+    "<http://dx.doi.org/10.5555/kites>": "doi/10.5555/kites",
+    "10.1016/0022-2836(70)90057-4": "doi/10.1016/0022-2836(70)90057-4",
+    "10.48550/arXiv.2101.00001v3": "arxiv/2101.00001",
+    "2101.00001v2": "arxiv/2101.00001",
+    "arXiv:2101.00001v2 [cs.CL]": "arxiv/2101.00001",
+    "https://export.arxiv.org/pdf/2101.00001v2.pdf?x=1": "arxiv/2101.00001",
+    "cs.CL/0101001": "arxiv/cs/0101001",
+    "HEP-TH/9901001v1": "arxiv/hep-th/9901001",
+    "author/E\u0301lodie  Durand": "author/\u00e9lodie durand",
+    "wildchat/1234567": "wildchat/1234567",
 }
 
 
@@ -191,6 +212,25 @@ def test_a_link_is_turned_into_the_id_of_its_record(text: str) -> None:
 def test_what_names_no_record_for_sure_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"names no record|names a comment|leads on"):
         record_of(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "paper"),
+    [
+        ("https://dl.acm.org/doi/pdf/10.5555/Tea.2", "doi/10.5555/tea.2"),
+        ("https://link.springer.com/article/10.1007/s11263-015-0816-y/figures/1", "doi/10.1007/s11263-015-0816-y"),
+        (
+            "https://papers.example/article?id=10.1371/journal.pone.0012345&type=printable",
+            "doi/10.1371/journal.pone.0012345",
+        ),
+        ("https://doi.org/10.48550/arXiv.2101.00003", "arxiv/2101.00003"),
+        ("http://www.arxiv.org/abs/cs.CL/0101001", "arxiv/cs/0101001"),
+        ("https://doi.org/10.18653/v1/2020.acl-main.1", "acl/2020.acl-main.1"),
+    ],
+)
+def test_the_address_of_a_page_names_the_paper_that_it_shows(address: str, paper: str) -> None:
+    assert paper in ids_of_address(address)
+    assert ids_of_address("https://tea.example/v/10.2/steep") == ["web/tea.example/v/10.2/steep"]
 
 
 @given(text=st.text(max_size=40))

@@ -339,3 +339,38 @@ def _seconds(text: str) -> float:
     started = time.process_time()
     scrub(text)
     return time.process_time() - started
+
+
+@pytest.mark.parametrize(
+    ("text", "scrubbed"),
+    [
+        ("write me at jo dot doe at gmail dot com.", "write me at [mail]."),
+        ("I am at jo at gmail dot com now", "I am at [mail] now"),
+        ("mail us at jo99 at firm dot net", "mail us at [mail]"),
+        ("jo dot doe at gmail dot com and ann at yahoo dot com", "[mail] and [mail]"),
+        ("meet at noon dot", "meet at noon dot"),
+        ("at home at example dot com", "at home at example dot com"),
+    ],
+)
+def test_of_two_ats_the_second_is_the_sign_of_the_address(text: str, scrubbed: str) -> None:
+    assert scrub(text).text == scrubbed
+
+
+KEPT = """
+the years 1998-2004 and 2010/2011|ISBN 0-306-40615-2|978-0-306-40615-7|ISSN 0378-5955|version 10.15.7.2021
+Windows 10.0.19041.1234|numpy 1.26.0|arXiv:2101.00001v2|hep-th/9901001|doi:10.1000/182|10.1145/3313831.3376727
+10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-O|C#, F# and J#|C# 9 and F# 6.0|C#1234|issue #1234
+bug#4321 and gh#1234|#1234ab and #123456|page.html#1234|10:15:30 on 2024-01-05|2024-01-05T10:15:30.123456Z
+12.04.2024 14:30|20240105 103000|unix time 1700000000|$1,234,567.89|1.234.567,89 EUR|USD 10 000 000
+52.520008, 13.404954|40.7128° N, 74.0060° W|3.14159265358979|6.02214076e23|2^31 = 2147483648|4294967295 is 2**32-1
+192.168.1.1 and 10.0.0.255|192.168.100.200:8080|2001:0db8:85a3:0000:0000:8a2e:0370:7334|00:1A:2B:3C:4D:5E
+550e8400-e29b-41d4-a716-446655440000|4111 1111 1111 1111|DE89 3704 0044 0532 0130 00|score 21-19 21-17 15-21
+GET /items/0612345678/edit|order 0612345678|serial 0612345678|0.0612345678|(2x+1)(3x-5)/(2021-1999)|CAS 7732-18-5
+RFC 2616 and ISO 8601-1:2019|Boeing 737-800|resistor 100 220 330|410 U.S. 113 (1973)|pages 1023-1045, 2001-2010
+Fig#1234|build#1234|Room#1234|look at example dot com|the dot product at x dot y|npm i @angular/core@17.0.1|@startuml
+""".replace("\n", "|").strip("|").split("|")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_figures_code_and_names_of_things_stay(text: str) -> None:
+    assert scrub(text) == Scrubbed(text)
