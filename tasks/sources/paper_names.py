@@ -1,7 +1,8 @@
 """Names of papers as people and sources write them, and the one form of each that an id has.
 
     doi/10.1000/xyz123        https://doi.org/10.1000/XYZ123, doi:10.1000/xyz123. , <https://doi.org/10.1000/xyz123>
-    arxiv/2101.00001          arXiv:2101.00001v2 [cs.CL], https://arxiv.org/pdf/2101.00001.pdf, 10.48550/arXiv.2101.00001
+    arxiv/2101.00001          arXiv:2101.00001v2 [cs.CL], https://arxiv.org/pdf/2101.00001.pdf,
+                              10.48550/arXiv.2101.00001
     arxiv/cs/0101001          arXiv:cs.CL/0101001: the class of an old id says nothing that its number does not
     acl/P19-1001              p19-1001, https://aclanthology.org/P19-1001.pdf
     acl/2020.acl-main.1       also in its DOI, 10.18653/v1/2020.acl-main.1
@@ -106,6 +107,6 @@ def papers_in_address(url: str) -> list[str]:
 
 def _without_end(doi: str) -> str:
     """A DOI without the punctuation behind it: a full stop, a slash, a bracket that was not opened in it."""
-    while doi[-1:] in _BRACKETS and doi.count(doi[-1]) > doi.count(_BRACKETS[doi[-1]]) or doi.endswith(_STOPS):
+    while (doi[-1:] in _BRACKETS and doi.count(doi[-1]) > doi.count(_BRACKETS[doi[-1]])) or doi.endswith(_STOPS):
         doi = doi[:-1]
     return doi

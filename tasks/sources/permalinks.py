@@ -12,9 +12,9 @@ from tasks.sources.paper_names import canonical, paper_named, papers_in_address
 
 FORMS = (
     "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1, "
-    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, author/<name or id>, u/<Reddit name>), or "
-    "the address of the page of a user of Stack Exchange, Reddit or OpenReview, of "
-    "a Stack Exchange post, a Reddit submission or comment, an OpenReview forum, an ACL Anthology page, arXiv, DOI, "
+    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, author/<name or id>, u/<Reddit "
+    "name>), or the address of a user's page of Stack Exchange, Reddit or OpenReview, of a Stack Exchange post, a "
+    "Reddit submission or comment, an OpenReview forum, an ACL Anthology page, arXiv, DOI, "
     "or CorpusID:<number>; of any other page its address with https://, and of other pages of those sites "
     "web/<address without https://>"
 )
@@ -93,7 +93,7 @@ def ids_with_former(record: str) -> list[str]:
 
 def ids_of_address(url: str) -> list[str]:
     """The ids that a takedown of what an address shows may have: first that of the web page (web/<address>), then that
-    of the record that it shows, and those of the paper that it names by a DOI or an arXiv id; each only if there is one.
+    of the record that it shows, and those of the paper that its DOI or arXiv id names; each only if there is one.
     """
     try:
         record = _of_address(url)

@@ -26,8 +26,8 @@ from tasks.sources.files.batches import batched
 from tasks.sources.files.inputs import raw_text, retrieved_at
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import most_bytes, most_records
-from tasks.sources.paper_names import canonical
 from tasks.sources.openreview.submissions import licence_of, names, text, value, year_of
+from tasks.sources.paper_names import canonical
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 LEAST = '{"title":"a"}'

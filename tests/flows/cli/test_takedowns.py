@@ -149,6 +149,65 @@ def test_an_authors_posts_are_taken_down_one_by_one(longform: Shell) -> None:
     assert "author/nobody at all names no row of this home: papers by this author will be left out" in said
 
 
+def test_the_page_of_a_user_and_the_name_of_a_redditor_name_their_posts(longform: Shell) -> None:
+    with pytest.raises(AssertionError, match="wrote no Reddit post"):
+        longform("takedowns", "add", "u/somebody", *ASKED)
+    longform("read", "reddit", "dumps")
+    longform("read", "stackexchange", paths.SAMPLES / "community.example")
+    name = json.loads(line(COMMENT))["author"]
+    for form in (f"u/{name}", f"/u/{name}/", f"https://old.reddit.com/user/{name}/comments/?sort=new"):
+        assert {"reddit/t1_a", "reddit/t1_b", "reddit/t1_c"} <= ids_of(longform.json("takedowns", "add", form, *ASKED))
+    page = "https://community.example/users/267/ann?tab=answers"
+    found = ids_of(longform.json("takedowns", "add", page, *ASKED))
+    assert {"author/community.example/267", "community.example/2"} <= found
+    assert ids_of(longform.json("takedowns", "add", "https://tea.example/users/267", *ASKED)) == {
+        "web/tea.example/users/267"
+    }
+    with pytest.raises(AssertionError, match="a page of the whole network"):
+        longform("takedowns", "add", "https://stackexchange.com/users/1/ann", *ASKED)
+
+
+def ids_of(document: Any) -> set[str]:
+    """The ids in the answer of `takedowns add`, those listed before too."""
+    return {each["id"] for each in [*document["added"], *document["known"]]}
+
+
+LATER = {
+    "arXiv:2101.00001v2": ("DOI", "10.48550/arXiv.2101.00001"),
+    "acl/2020.acl-main.77": ("DOI", "10.18653/v1/2020.acl-main.77"),
+    "10.5555/sails": ("DOI", "10.5555/SAILS."),
+    "cs/0101001": ("arXiv", "arXiv:cs.CL/0101001v1"),
+    "author/Ada  ALOFT": ("DOI", "10.5555/other"),
+}
+
+
+@pytest.mark.parametrize("given", LATER)
+def test_a_paper_that_comes_after_its_takedown_is_left_out_by_any_spelling(longform: Shell, given: str) -> None:
+    longform("takedowns", "add", given, *ASKED)
+    (longform.folder / "tei").mkdir()
+    kind, number = LATER[given]
+    idno = f'<idno type="{kind}">{number}</idno>'
+    own = TEI.replace("</biblStruct></sourceDesc>", f"{idno}</biblStruct></sourceDesc>")
+    other = TEI.replace("Ada", "Bea").replace("Kites as", "Sleds as").replace("word", "term")
+    (longform.folder / "tei" / "own.tei.xml").write_text(own.format(end=""))
+    (longform.folder / "tei" / "other.tei.xml").write_text(other.format(end=""))
+    longform("read", "papers", "tei", "--to", "out")
+    papers = pq.read_table(longform.folder / "out" / "read_tei.parquet").to_pylist()
+    assert [row["title"] for row in papers] == ["Sleds as a slow means of transport over the sea"]
+    assert files_with(longform.folder / "out", "Ada Aloft") == set()
+
+
+def test_a_paper_that_only_its_metadata_names_is_left_out_with_its_text(longform: Shell) -> None:
+    longform("takedowns", "add", "author/Cy Bo", "s2/1001", "10.5555/sensors.2019.7", *ASKED)
+    for source in ("acl_ocl", "s2orc"):
+        longform("read", source, paths.SAMPLES / source, "--to", source)
+    acl = pq.read_table(longform.folder / "acl_ocl" / "read_acl_papers.parquet")["paper_id"].to_pylist()
+    s2 = pq.read_table(longform.folder / "s2orc" / "newest_papers.parquet")["paper_id"].to_pylist()
+    assert acl == []
+    assert {"s2/1003", "s2/1004"} <= set(s2)
+    assert {"s2/1001", "s2/1002"}.isdisjoint(s2)
+
+
 def test_other_versions_of_a_paper_are_named(longform: Shell) -> None:
     papers = longform.folder / "tei"
     papers.mkdir()
