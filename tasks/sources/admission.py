@@ -120,11 +120,13 @@ def admit_papers(context: StageContext, papers: Rows, *, takedowns: list[str]) -
 
 
 @stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
-def admit_described_papers(context: StageContext, papers: Rows, metadata: AllRows, *, takedowns: list[str]) -> Admitted:
-    """As `admit_papers`, also without papers whose `metadata` (a row with the same paper_id, before admission) is taken
-    down: it may have ids and authors that the paper's row lacks.
+def admit_described_papers(
+    context: StageContext, papers: Rows, publications: AllRows, *, takedowns: list[str]
+) -> Admitted:
+    """As `admit_papers`, also without papers of which `publications` (metadata before admission) has a row
+    that is taken down: it may have ids and authors that the paper's row lacks.
     """
-    batches = (batch["paper_id"].filter(is_listed(batch, takedowns)) for batch in metadata.batches())
+    batches = (batch["paper_id"].filter(is_listed(batch, takedowns)) for batch in publications.batches())
     named = {name for ids in batches for name in ids.to_pylist()}
     yield from _admit_papers(papers, sorted({*takedowns, *named}), PAPERS)
 
