@@ -19,7 +19,7 @@ from tasks.sources.papers import duplicates, tei
 from tasks.sources.papers import grobid as server
 from tasks.sources.papers.metadata import ENDINGS, read_metadata
 from tasks.sources.papers.paper_ids import PAPER_GROUPS
-from tasks.sources.papers.papers import gather_papers, split_paragraphs
+from tasks.sources.papers.papers import admit_once, gather_papers, split_paragraphs
 from tasks.sources.papers.pdf import pdfium
 
 TERMS = Terms(
@@ -69,8 +69,8 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Papers and their paragraphs, from TEI and PDF files, folders or archives, which may hold both; and which of the
-    papers are versions of one.
+    """Papers, each once, and their paragraphs, from TEI and PDF files, folders or archives, which may hold both; and
+    which of the papers are versions of one.
     """
     documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
     prints = [] if config.only == "tei" else _opened(builder, paths, config, pdfium.ENDINGS, pdfium.FILES_PER_BUNDLE)
@@ -82,8 +82,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     found = [tei.read_tei(builder, documents)] if documents else []
     found += [pdfium.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, PAPER_GROUPS) for papers in found]
-    tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
-    return [*tables, duplicates.find_duplicates_of(builder, *admitted)]
+    once = [admit_once(builder, papers, admitted[0], admitted[-1]) for papers in admitted]
+    tables = [rows for papers in once for rows in (papers, split_paragraphs(builder, papers))]
+    return [*tables, duplicates.find_duplicates_of(builder, *once)]
 
 
 def gathered(builder: Builder, paths: list[Path], config: Read) -> Rows:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, takewhile
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_batches, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.sources.papers import CITED, PAPERS, PARAGRAPHS
-from tasks.sources.s2orc.s2_releases import Known, database
+from tasks.sources.s2orc.s2_releases import Known, database, quoted
 from tasks.text.headings import INTRODUCTION, RELATED_WORK
 
 PAPERS_AT_ONCE = 200
 PARAGRAPHS_AT_ONCE = 10_000
 OF_PAPER = ("venue", "note_id", "decision", "file", "licence", "url")
+REPEATED_PAPER = "repeated paper"
+
+_REPEATED = """
+    select file_row_number, kept from (
+        select filename, file_row_number, row_number() over w as place, first(file) over w as kept
+        from {all} semi join (select distinct paper_id from {own}) using (paper_id)
+        window w as (partition by paper_id order by source <> 'tei', parser not like 'grobid%' nulls last,
+            retrieved_at desc nulls last, file_sha256, list_position({files}, filename), file_row_number)
+    ) where filename = {file} and place > 1
+"""
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
@@ -112,6 +122,45 @@ def gather_papers(context: StageContext, documents: AllRows, prints: AllRows) ->
         yield batch.filter(pa.array(first, pa.bool_()))
         repeated = (name for name, new in zip(ids, first, strict=True) if not new)
         yield from (Rejected(name, "filtered", "the same paper from another file") for name in repeated)
+
+
+@stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
+def admit_once(
+    context: StageContext, papers: Rows, read_first: AllRows, read_then: AllRows
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """The rows of one of two tables of papers in which each id is once, over both tables: of a paper that is there
+    several times (from two archives, as two PDFs of one note, as PDF and TEI) the row of a TEI document, then one that
+    GROBID read, then the one fetched last. A Rejected, with the file that is kept, for each other row.
+    """
+    tables = [*dict.fromkeys([*read_first.paths, *read_then.paths])]
+    with database(context.scratch()) as connection:
+        for file in papers.paths:
+            yield from _once(file, dict(connection.execute(_repeated(file, tables)).fetchall()))
+
+
+def _once(file: str, kept: Mapping[int, str | None]) -> Iterator[pa.RecordBatch | Rejected]:
+    """The rows of a Parquet file of papers without those at the positions `kept`, and a Rejected for each of these.
+    `kept`: position, from 0 -> the file that stands for the row.
+    """
+    start = 0
+    for batch in read_batches(file, PAPERS_AT_ONCE):
+        places = range(start, start := start + batch.num_rows)
+        yield batch.filter(pa.array([place not in kept for place in places], pa.bool_()))
+        for place, paper_id in zip(places, batch["paper_id"].to_pylist(), strict=True):
+            if place in kept:
+                yield Rejected(paper_id, "filtered", REPEATED_PAPER, f"{kept[place]} is kept")
+
+
+def _repeated(file: str, files: Sequence[str]) -> str:
+    """SQL for (position, from 0; name of the file that is kept) of each row of `file` whose paper another row of
+    `files`, of which it is one, stands for.
+    """
+    return _REPEATED.format(
+        all=read_parquet(files).removesuffix(")") + ", filename=true, file_row_number=true)",
+        own=read_parquet([file]),
+        files="[" + ", ".join(map(quoted, files)) + "]",
+        file=quoted(file),
+    )
 
 
 @stage(CITED, revision=1)
