@@ -19,7 +19,7 @@ from tasks.sources.papers import duplicates, tei
 from tasks.sources.papers import grobid as server
 from tasks.sources.papers.metadata import ENDINGS, read_metadata
 from tasks.sources.papers.paper_ids import PAPER_GROUPS
-from tasks.sources.papers.papers import admit_once, gather_papers, split_paragraphs
+from tasks.sources.papers.papers import admit_once, find_repeated, gather_papers, split_paragraphs
 from tasks.sources.papers.pdf import pdfium
 
 TERMS = Terms(
@@ -82,7 +82,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     found = [tei.read_tei(builder, documents)] if documents else []
     found += [pdfium.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, PAPER_GROUPS) for papers in found]
-    once = [admit_once(builder, papers, admitted[0], admitted[-1]) for papers in admitted]
+    repeated = find_repeated(builder, admitted[0], admitted[-1])
+    once = [admit_once(builder, papers, repeated) for papers in admitted]
     tables = [rows for papers in once for rows in (papers, split_paragraphs(builder, papers))]
     return [*tables, duplicates.find_duplicates_of(builder, *once)]
 

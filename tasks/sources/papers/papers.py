@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain, dropwhile, takewhile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_batches, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
-from schemas.sources.papers import CITED, PAPERS, PARAGRAPHS
+from schemas.sources.papers import CITED, PAPERS, PARAGRAPHS, REPEATED
 from tasks.sources.s2orc.s2_releases import Known, database, quoted
 from tasks.text.headings import INTRODUCTION, RELATED_WORK
 
@@ -21,12 +22,12 @@ OF_PAPER = ("venue", "note_id", "decision", "file", "licence", "url")
 REPEATED_PAPER = "repeated paper"
 
 _REPEATED = """
-    select file_row_number, kept from (
-        select filename, file_row_number, row_number() over w as place, first(file) over w as kept
-        from {all} semi join (select distinct paper_id from {own}) using (paper_id)
+    select parse_path(filename)[-2] || '#' || file_row_number as row_id, paper_id as kept_id, kept from (
+        select filename, file_row_number, paper_id, row_number() over w as place, first(file) over w as kept
+        from {all}
         window w as (partition by paper_id order by source <> 'tei', parser not like 'grobid%' nulls last,
             retrieved_at desc nulls last, file_sha256, list_position({files}, filename), file_row_number)
-    ) where filename = {file} and place > 1
+    ) where place > 1 order by list_position({files}, filename), file_row_number
 """
 
 
@@ -124,43 +125,42 @@ def gather_papers(context: StageContext, documents: AllRows, prints: AllRows) ->
         yield from (Rejected(name, "filtered", "the same paper from another file") for name in repeated)
 
 
+@stage(REPEATED, revision=1, at_most=AtMost(rows=lambda of: of["papers"] + of["others"]))
+def find_repeated(context: StageContext, papers: AllRows, others: AllRows) -> Iterator[pa.RecordBatch]:
+    """A row for each row of two tables of papers (or of one, given twice) for which another row of its paper stands: of
+    a paper that is there several times (from two archives, as two PDFs of one note, as PDF and TEI) the row of a TEI
+    document stays, else one that GROBID read, else the one fetched last.
+    """
+    if files := [*dict.fromkeys([*papers.paths, *others.paths])]:
+        named = read_parquet(files).removesuffix(")") + ", filename=true, file_row_number=true)"
+        listed = "[" + ", ".join(map(quoted, files)) + "]"
+        with database(context.scratch()) as connection:
+            found = connection.sql(_REPEATED.format(all=named, files=listed)).to_arrow_reader(PARAGRAPHS_AT_ONCE)
+            yield from (batch.cast(REPEATED) for batch in found)
+
+
 @stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
-def admit_once(
-    context: StageContext, papers: Rows, read_first: AllRows, read_then: AllRows
-) -> Iterator[pa.RecordBatch | Rejected]:
-    """The rows of one of two tables of papers in which each id is once, over both tables: of a paper that is there
-    several times (from two archives, as two PDFs of one note, as PDF and TEI) the row of a TEI document, then one that
-    GROBID read, then the one fetched last. A Rejected, with the file that is kept, for each other row.
+def admit_once(context: StageContext, papers: Rows, repeated: AllRows) -> Iterator[pa.RecordBatch | Rejected]:
+    """The papers without the rows in `repeated` (rows of REPEATED); a Rejected, with the file that is kept, for each of
+    these.
     """
-    tables = [*dict.fromkeys([*read_first.paths, *read_then.paths])]
-    with database(context.scratch()) as connection:
-        for file in papers.paths:
-            yield from _once(file, dict(connection.execute(_repeated(file, tables)).fetchall()))
+    kept = {row["row_id"]: row["kept"] for row in repeated.as_dicts("row_id", "kept")}
+    for file in papers.paths:
+        yield from _once(file, kept)
 
 
-def _once(file: str, kept: Mapping[int, str | None]) -> Iterator[pa.RecordBatch | Rejected]:
-    """The rows of a Parquet file of papers without those at the positions `kept`, and a Rejected for each of these.
-    `kept`: position, from 0 -> the file that stands for the row.
+def _once(file: str, kept: Mapping[str, str | None]) -> Iterator[pa.RecordBatch | Rejected]:
+    """The rows of a Parquet file of papers, but a Rejected for each that is in `kept`: row_id -> the file that stands
+    for it.
     """
-    start = 0
+    part, start = Path(file).parent.name, 0
     for batch in read_batches(file, PAPERS_AT_ONCE):
-        places = range(start, start := start + batch.num_rows)
-        yield batch.filter(pa.array([place not in kept for place in places], pa.bool_()))
-        for place, paper_id in zip(places, batch["paper_id"].to_pylist(), strict=True):
-            if place in kept:
-                yield Rejected(paper_id, "filtered", REPEATED_PAPER, f"{kept[place]} is kept")
-
-
-def _repeated(file: str, files: Sequence[str]) -> str:
-    """SQL for (position, from 0; name of the file that is kept) of each row of `file` whose paper another row of
-    `files`, of which it is one, stands for.
-    """
-    return _REPEATED.format(
-        all=read_parquet(files).removesuffix(")") + ", filename=true, file_row_number=true)",
-        own=read_parquet([file]),
-        files="[" + ", ".join(map(quoted, files)) + "]",
-        file=quoted(file),
-    )
+        row_ids = [f"{part}#{place}" for place in range(start, start + batch.num_rows)]
+        start += batch.num_rows
+        yield batch.filter(pa.array([row_id not in kept for row_id in row_ids], pa.bool_()))
+        for row_id, paper_id in zip(row_ids, batch["paper_id"].to_pylist(), strict=True):
+            if row_id in kept:
+                yield Rejected(paper_id, "filtered", REPEATED_PAPER, f"{kept[row_id]} is kept")
 
 
 @stage(CITED, revision=1)
