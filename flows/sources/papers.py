@@ -47,6 +47,10 @@ DEFECTS = (
         ("unreadable text", "text unreadable in part"),
     ),
     Defect(
+        "A paper may be there several times: in two archives, as two PDFs of one note, as PDF and TEI. One row stays.",
+        ("repeated paper",),
+    ),
+    Defect(
         "DOIs that a parser took from a reference or a volume make pairs of papers doubtful.",
         ("doubtful",),
     ),
