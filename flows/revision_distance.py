@@ -219,8 +219,9 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     )
     free = select_preferences(builder, completions, seed=config.seed, regions=list(REGIONS), **lengths)
     related = related_paragraphs(builder, papers)
-    cited = find_cited(builder, related, papers, metadata, least_cited=config.least_cited, **lengths)
-    hard = keep_one_version(builder, cited, duplicates.find_duplicates_of(builder, papers))
+    versions = duplicates.find_duplicates_of(builder, papers)
+    cited = find_cited(builder, related, papers, metadata, versions, least_cited=config.least_cited, **lengths)
+    hard = keep_one_version(builder, cited, versions)
     structure = read_structure(builder, opened(builder, open_pairs, config.structure))
 
     spare = config.spare if config.check else 1.0  # requests for each case that is wanted: 1 if no check declines any

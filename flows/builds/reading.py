@@ -128,8 +128,8 @@ def export_duplicates(files: list[Path], place: Path) -> dict[str, int]:
 
 
 def _admitted_from(rows: Rows, entries: list[StageRun]) -> list[StageRun]:
-    """The stage of a table and, if that is one that leaves out what was taken down (`admit_…`), the stage that it
-    reads first, and so on; empty if the table's stage is not among `entries`.
+    """The stage of a table and, if that is one that leaves rows out (`admit_…`: what was taken down or is there twice),
+    the stage of its first input, and so on; empty if the table's stage is not among `entries`.
     """
     by_fingerprint = {entry.artifact.fingerprint: entry for entry in entries}
     found = [by_fingerprint[rows.fingerprint]] if rows.fingerprint in by_fingerprint else []

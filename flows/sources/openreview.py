@@ -77,7 +77,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
             notes = [file for file in files if not file.name.endswith(REPLIES)]
             replies = Replies({str(file): "" for file in files if file.name.endswith(REPLIES)})
             chosen = papers(notes, replies, frozenset(config.decisions))
-            found += fetch_pdfs(apis[query.version if query else 2], chosen, folder, progress)
+            found += fetch_pdfs(apis[query.version if query else 2], chosen, folder, progress, refresh=config.refresh)
     return found
 
 

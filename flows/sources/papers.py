@@ -19,7 +19,7 @@ from tasks.sources.papers import duplicates, tei
 from tasks.sources.papers import grobid as server
 from tasks.sources.papers.metadata import ENDINGS, read_metadata
 from tasks.sources.papers.paper_ids import PAPER_GROUPS
-from tasks.sources.papers.papers import gather_papers, split_paragraphs
+from tasks.sources.papers.papers import admit_once, find_repeated, gather_papers, split_paragraphs
 from tasks.sources.papers.pdf import pdfium
 
 TERMS = Terms(
@@ -47,6 +47,10 @@ DEFECTS = (
         ("unreadable text", "text unreadable in part"),
     ),
     Defect(
+        "A paper may be there several times: in two archives, as two PDFs of one note, as PDF and TEI. One row stays.",
+        ("repeated paper",),
+    ),
+    Defect(
         "DOIs that a parser took from a reference or a volume make pairs of papers doubtful.",
         ("doubtful",),
     ),
@@ -69,8 +73,8 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Papers and their paragraphs, from TEI and PDF files, folders or archives, which may hold both; and which of the
-    papers are versions of one.
+    """Papers, each once, and their paragraphs, from TEI and PDF files, folders or archives, which may hold both; and
+    which of the papers are versions of one.
     """
     documents = [] if config.only == "pdf" else _opened(builder, paths, config, tei.ENDINGS, tei.FILES_PER_BUNDLE)
     prints = [] if config.only == "tei" else _opened(builder, paths, config, pdfium.ENDINGS, pdfium.FILES_PER_BUNDLE)
@@ -82,8 +86,10 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     found = [tei.read_tei(builder, documents)] if documents else []
     found += [pdfium.read_pdfs(builder, prints, parser=parser_of(config))] if prints else []
     admitted = [admit(builder, admit_papers, papers, PAPER_GROUPS) for papers in found]
-    tables = [rows for papers in admitted for rows in (papers, split_paragraphs(builder, papers))]
-    return [*tables, duplicates.find_duplicates_of(builder, *admitted)]
+    repeated = find_repeated(builder, admitted[0], admitted[-1])
+    once = [admit_once(builder, papers, repeated) for papers in admitted]
+    tables = [rows for papers in once for rows in (papers, split_paragraphs(builder, papers))]
+    return [*tables, duplicates.find_duplicates_of(builder, *once)]
 
 
 def gathered(builder: Builder, paths: list[Path], config: Read) -> Rows:

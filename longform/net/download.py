@@ -576,14 +576,15 @@ class _Download:
                 self._check_kind(response)
                 self._receive(response)
         except Dropped as failure:
+            self.refused = False  # the link held until now, and may expire while this waits
             self.tries.wait(failure, self.where)
         except Changed as change:
             self._restart(str(change), CHANGES)
 
     def _open_reply(self) -> requests.Response:
         """A reply with the status 416 or one below 400, its body not yet read. If a link was refused as expired
-        (EXPIRED) and `url` is callable, it is called for a new one, but only once until further bytes arrive; else
-        HttpError. Dropped if another attempt may help.
+        (EXPIRED) and `url` is callable, it is called for a new one, but only once until further bytes arrive or an
+        attempt fails otherwise; else HttpError. Dropped if another attempt may help.
         """
         while True:
             self.link = self.link or (self.url() if callable(self.url) else self.url)

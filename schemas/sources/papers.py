@@ -127,6 +127,15 @@ METADATA = table(
     key="paper_id",
 )
 
+REPEATED = table(
+    "repeated",
+    column("row_id", pa.string(), "<part>#<position>: the row of papers for which another row of its paper stands"),
+    column("kept_id", pa.string(), "paper_id of both rows"),
+    column("kept", pa.string(), "name of the file of the row that stays", null=True),
+    key="row_id",
+    cut="kept_id",
+)
+
 CITED = table(
     "cited",
     column("paragraph_id", pa.string(), "parent: paragraphs.paragraph_id"),

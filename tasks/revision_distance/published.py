@@ -115,7 +115,7 @@ def _joined(context: StageContext, query: str, tables: dict[str, Rows]) -> Itera
 # ---------------------------------------------------------------- sources
 
 
-@stage(ORIGINS, revision=1)
+@stage(ORIGINS, revision=2)
 def name_sources(context: StageContext, cases: Rows, papers: AllRows, metadata: AllRows) -> Iterator[Row]:
     """Rows of ORIGINS: the source record of each case, and each cited paper whose title or abstract a model read.
 
@@ -142,6 +142,7 @@ def origins(case: Row, known: dict[str, Row]) -> Iterator[Row]:
     for paper in _cited_with_texts(case):
         cited = known.get(paper["paper_id"], {})
         columns = {name: cited.get(name) for name in (*_ORIGIN, *OF_SUBMISSION)}
+        columns["note_id"] = columns["note_id"] or _note_of(paper["paper_id"])
         yield _origin(case["case_id"], "cited", paper["paper_id"], paper["title"], cited, columns)
 
 
@@ -168,6 +169,12 @@ def names_authors(licence: str | None) -> bool:
     No for None.
     """
     return bool(licence and _NAMES_AUTHORS.search(licence))
+
+
+def _note_of(paper_id: str) -> str | None:
+    """The note's id in the id of a submission to OpenReview, of which perhaps only metadata is there; else None."""
+    group, _, own = paper_id.partition("/")
+    return own if group == "openreview" else None
 
 
 def paper_of(related_id: str) -> str:

@@ -3,7 +3,9 @@
 A reference of a bibliography is resolved to a paper by its link, if the source has one, else by its title. Titles are
 compared without case, punctuation and white space; years may differ by one (preprints), an unknown year matches any.
 Records with the same Anthology or corpus id are one paper; a title shared by more than one paper within these years is
-not resolved. If the linked record has no abstract, a record with this title that has one is taken instead.
+not resolved, unless these are versions of one paper (preprint and camera-ready, two submissions, as
+tasks.sources.papers.duplicates finds them): then to the one with the smallest id, of those with an abstract. If the
+linked record has no abstract, a record with this title that has one is taken instead.
 
 Papers and metadata may hold millions of records: they are read once, by columns, and only records that may be cited are
 kept. An abstract of more than LONGEST_ABSTRACT characters counts as missing. Titles are joined by hash after grouping
@@ -98,24 +100,26 @@ def find_cited(
     related: AllRows,
     papers: AllRows,
     metadata: AllRows,
+    duplicates: AllRows,
     *,
     least_cited: int,
     least_words: int,
     most_words: int,
 ) -> Iterator[Row | Rejected]:
-    """Cases made of related-work paragraphs, with the cited papers that were found in `papers` and `metadata`.
+    """Cases made of related-work paragraphs, with the cited papers that were found in `papers` and `metadata`, of which
+    `duplicates` (rows of DUPLICATES) says which are versions of one paper.
 
     At least `least_cited` of these must have an abstract, and the paragraph must have `least_words` to `most_words`
     words; the other conditions are those of `hard_case`. A missing title or abstract of the paragraph's own paper is
     looked up, too. A Rejected, with the reason, for every paragraph that is no case.
     """
     with database(context.scratch()) as connection:
-        found = Cited(connection, related, [papers, metadata])
+        found = Cited(connection, related, [papers, metadata], duplicates)
         for batch in related.batches(size=PARAGRAPHS_AT_ONCE):
             cited, own = found.cited_by(batch["related_id"]), found.own_texts(batch["paper_id"])
             for row in batch.to_pylist():
                 itself = own.get(row["paper_id"], {})
-                row |= {name: row[name] or itself.get(name) for name in ("title", "abstract")}
+                row |= {name: row.get(name) or itself.get(name) for name in ("title", "abstract", "version")}
                 case = hard_case(row, cited.get(row["related_id"], []), least_cited, least_words, most_words)
                 if isinstance(case, str):
                     yield Rejected(row["related_id"], "filtered", case)
@@ -176,11 +180,14 @@ def _scrubbed(cited: Row) -> tuple[Row, int]:
 
 
 def names_itself(paragraph: Mapping[str, Any], cited: Sequence[Row]) -> bool:
-    """Whether a paragraph cites its own paper or names its full title, and so depends on the rest of the paper.
+    """Whether a paragraph cites its own paper, or a version of it, or names its full title, and so depends on the rest
+    of the paper.
 
-    A title of fewer than LEAST_OWN_TITLE words is not looked for. `cited`: rows of CITED.
+    A title of fewer than LEAST_OWN_TITLE words is not looked for. `cited`: rows of CITED; `version`, there and in the
+    paragraph, is the id that versions of one paper share.
     """
-    if any(one["paper_id"] == paragraph["paper_id"] for one in cited):
+    own = {paragraph["paper_id"], paragraph.get("version")} - {None}
+    if any(own & {one["paper_id"], one.get("version")} for one in cited):
         return True
     title = title_words(paragraph["title"] or "")
     return len(title.split()) >= LEAST_OWN_TITLE and f" {title} " in f" {title_words(paragraph['text'])} "
@@ -207,22 +214,33 @@ _ASKED = f"""
 """
 _KNOWN = f"""
     create temp table known as
-    select *, coalesce('acl/' || acl_id, 's2/' || corpus_id, paper_id) as same
+    select *, coalesce('acl/' || acl_id, 's2/' || corpus_id, paper_id) as same, same as version
     from (select *, {_FOLDED} as folded from ({{rows}}))
     where folded in (select distinct folded from asked where folded is not null)
         or paper_id in (select distinct link from asked where link is not null)
         or 's2/' || corpus_id in (select distinct link from asked where link is not null)
         or paper_id in (select distinct paper_id from {{related}})
 """
+_VERSIONS = """
+    update known set version = groups.group_id
+    from (
+        select same, min(group_id) as group_id
+        from known join (
+            select first_id as paper_id, group_id from {duplicates} union select second_id, group_id from {duplicates}
+        ) using (paper_id)
+        where group_id is not null group by same
+    ) groups
+    where known.same = groups.same
+"""
 # one row a paper, with the rows of `known` that hold its title and abstract; records that have an abstract come first.
 # Sorting is by beginnings and digests, since whole texts to be sorted would have to fit into memory.
 _PAPERS = """
     create temp table details as
-    select same, bool_and(bare) as bare, first(paper_id order by bare, paper_id) as paper_id,
+    select same, min(version) as version, bool_and(bare) as bare, first(paper_id order by bare, paper_id) as paper_id,
         first(place order by untitled, bare, paper_id, heading, title_digest) as title_place,
         first(place order by bare, paper_id, opening, digest) as abstract_place
     from (
-        select same, paper_id, rowid as place, title is null as untitled, left(title, 100) as heading,
+        select same, version, paper_id, rowid as place, title is null as untitled, left(title, 100) as heading,
             md5(title) as title_digest, abstract is null as bare, left(abstract, 100) as opening,
             md5(abstract) as digest
         from known)
@@ -235,13 +253,15 @@ _LINKED = """
     ) where link is not null group by link
 """
 _TITLED = """
-    -- asked titles that fit exactly one known paper, years at most one apart
+    -- asked titles that fit exactly one known paper or its versions, years at most one apart
     create temp table titled as
     with years as (
-        select folded, year, min(same) as first, max(same) as last from known where folded is not null
+        select folded, year, min(version) as first, max(version) as last,
+            min({'bare': abstract is null, 'same': same}) as best
+        from known where folded is not null
         group by folded, year
     ), wanted as (select distinct folded, year from asked where folded is not null)
-    select wanted.folded, wanted.year, min(first) as same
+    select wanted.folded, wanted.year, min(best).same as same
     from wanted join years on wanted.folded = years.folded
         and (wanted.year is null or years.year is null or abs(wanted.year - years.year) <= 1)
     group by wanted.folded, wanted.year having min(first) = max(last)
@@ -271,12 +291,15 @@ class Cited:
     """Looks up, with DuckDB, the papers that paragraphs cite (`cited_by`) and the papers' own texts (`own_texts`).
 
     `related`: rows of RELATED. `tables`: where papers are looked up: rows of PAPERS, METADATA or both; without any,
-    nothing is found. All references are resolved when the object is made, in temporary tables that it creates in
-    `connection`: by link; by a title that only one paper has (years at most one apart) if the link leads to no paper,
-    or to one without an abstract while the title leads to one with it.
+    nothing is found. `duplicates`: rows of DUPLICATES, which say what are versions of one paper. All references are
+    resolved when the object is made, in temporary tables that it creates in `connection`: by link; by a title that only
+    one paper has (years at most one apart) if the link leads to no paper, or to one without an abstract while the title
+    leads to one with it.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows]) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, related: Rows, tables: Sequence[Rows], duplicates: Rows
+    ) -> None:
         self.connection = connection
         files = [read_parquet(table.paths) for table in tables if table.paths]
         self.empty = not files or not related.paths
@@ -286,6 +309,8 @@ class Cited:
         connection.execute(_ASKED.format(related=paragraphs))
         rows = " union all ".join(_ROWS.format(files=one) for one in files)
         connection.execute(_KNOWN.format(rows=rows, related=paragraphs))
+        if duplicates.paths:
+            connection.execute(_VERSIONS.format(duplicates=read_parquet(duplicates.paths)))
         for query in (_PAPERS, _LINKED, _TITLED, _RESOLVED):
             connection.execute(query)
 
@@ -310,28 +335,30 @@ class Cited:
         return {related_id: list(rows.values()) for related_id, rows in found.items()}
 
     def own_texts(self, paper_ids: pa.Array) -> dict[str, Row]:
-        """paper_id -> {"title", "abstract"} of the papers with these ids; a text is None if no record has it.
+        """paper_id -> {"title", "abstract", "version"} of the papers with these ids; a text is None if no record has
+        it; `version` is the id that versions of a paper share.
 
         `paper_ids`: ids of papers that paragraphs of `related` are from. If records of a paper differ, the
         alphabetically first text is taken. Papers without a record are left out.
         """
         query = """
-            select paper_id, min(title), min(abstract) from known semi join wanted using (paper_id) group by paper_id
+            select paper_id, min(title), min(abstract), min(version)
+            from known semi join wanted using (paper_id) group by paper_id
         """
         rows = self._rows_of(query, "paper_id", paper_ids)
-        return {paper_id: {"title": title, "abstract": abstract} for paper_id, title, abstract in rows}
+        return {paper_id: dict(zip(("title", "abstract", "version"), found, strict=True)) for paper_id, *found in rows}
 
     def _papers(self, same: pa.Array) -> dict[str, Row]:
-        """The id that all records of a paper share -> {"paper_id", "title", "abstract"} of that paper.
+        """The id that all records of a paper share -> {"paper_id", "title", "abstract", "version"} of that paper.
 
         `same`: the shared ids that are looked up.
         """
-        query = "select same, paper_id, title_place, abstract_place from details semi join wanted using (same)"
+        query = "select same, version, paper_id, title_place, abstract_place from details semi join wanted using (same)"
         rows = self._rows_of(query, "same", same)
-        texts = self._texts([place for _, _, *places in rows for place in places])
+        texts = self._texts([place for _, _, _, *places in rows for place in places])
         return {
-            same: {"paper_id": paper_id, "title": texts[title][0], "abstract": texts[abstract][1]}
-            for same, paper_id, title, abstract in rows
+            same: {"paper_id": paper_id, "title": texts[title][0], "abstract": texts[abstract][1], "version": version}
+            for same, version, paper_id, title, abstract in rows
         }
 
     def _texts(self, places: list[int]) -> dict[int, Texts]:

@@ -5,7 +5,8 @@
 
 In 2026 the server gave out some 36 attachments an hour, so many PDFs are asked for in one request where the server can
 do that. Names in the zip never become paths: they are matched to submissions by number or note id. A file that starts
-as a PDF is kept as <folder>/pdfs/<id>.pdf; submissions without a PDF are listed in pdfs/without_pdf.json.
+as a PDF is kept as <folder>/pdfs/<id>.pdf; submissions without a PDF are listed in pdfs/without_pdf.json. A PDF has its
+hash in its path on the site (/pdf/9f….pdf), so a note that names another path than before has another PDF.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ MAX_PDF_BYTES = 200 << 20
 MAX_ZIP_BYTES = 4 << 30
 MAX_MEMBERS = 500
 REFUSED_IN_A_ROW = 20
+NO_PATH = "its note names no PDF"
+END_WITHIN = 4_096
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMBER = re.compile(r"(\d{1,9})(?:_.*)?\.pdf", re.IGNORECASE | re.DOTALL)
@@ -107,14 +110,21 @@ def about(note: dict[str, Any], decision: str) -> dict[str, Any]:
 
 
 def fetch_pdfs(
-    api: Api, wanted: Iterable[Paper], folder: Path, progress: Progress, *, max_pdf_bytes: int = MAX_PDF_BYTES
+    api: Api,
+    wanted: Iterable[Paper],
+    folder: Path,
+    progress: Progress,
+    *,
+    refresh: bool = False,
+    max_pdf_bytes: int = MAX_PDF_BYTES,
 ) -> list[Path]:
-    """Download the PDFs of these submissions that are not in `folder`/pdfs yet; return the files of all that are there
-    then, in the order of `wanted`. Submissions without a PDF are listed in pdfs/without_pdf.json and not asked
-    for again. SourceError at the end if the server refused some, or sent more than `max_pdf_bytes` bytes for them, or
-    if it has none of several: the next run asks for these again.
+    """Download the PDFs of these submissions that are not in `folder`/pdfs yet, or of which the notes name another one
+    since; return the files of all that are there then, in the order of `wanted`. Submissions without a PDF are listed
+    in pdfs/without_pdf.json and, but with `refresh`, not asked for again until their notes name one. SourceError at the
+    end if the server refused some, or sent more than `max_pdf_bytes` bytes for them, or if it has none of several: the
+    next run asks for these again.
     """
-    fetch = _Fetch(api, folder / PDFS, progress, max_pdf_bytes)
+    fetch = _Fetch(api, folder / PDFS, progress, refresh, max_pdf_bytes)
     asked = list(dict.fromkeys(wanted))
     for paper in asked:
         if fetch.place(paper).exists():
@@ -126,13 +136,15 @@ def fetch_pdfs(
 class _Fetch:
     """Downloads the PDFs of one call of `fetch_pdfs` into `folder`: `all` fetches, `is_open` says whether a paper is
     still to be asked for, `place` where its PDF is. `without`: note id -> why it has no PDF, as in without_pdf.json;
+    `replaced`: the ids of notes that name another PDF than the one that is there, which stays until the other came;
     `batches_failed`: how many zips in a row brought no PDF.
     """
 
-    def __init__(self, api: Api, folder: Path, progress: Progress, max_pdf_bytes: int) -> None:
+    def __init__(self, api: Api, folder: Path, progress: Progress, refresh: bool, max_pdf_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.api, self.folder, self.progress, self.max_pdf_bytes = api, folder, progress, max_pdf_bytes
-        self.without = read_notes(folder / WITHOUT)
+        self.refresh, self.without = refresh, read_notes(folder / WITHOUT)
+        self.replaced: set[str] = set()
         self.batches_failed = 0
 
     def place(self, paper: Paper) -> Path:
@@ -146,7 +158,8 @@ class _Fetch:
 
     def renew(self, paper: Paper) -> None:
         """Bring a PDF that was fetched before up to date: remove it if it was changed since, so that it is fetched
-        again; write what the note says now beside it, if that is missing or says something else.
+        again; write what the note says now beside it, if that is missing or says something else; but the path stays
+        that of the PDF that is there, until the one that the note names now has come.
         """
         place = self.place(paper)
         side = side_file(place)
@@ -156,20 +169,32 @@ class _Fetch:
         elif not notes.get("sha256"):
             known = {"sha256": sha256_of(place)}
             note_fetch(place, f"{self.api.base_url}/pdf", place.stat().st_size, known, self._facts(paper))
-        elif paper.about and notes.get("facts") != self._facts(paper):
-            write_json(side, {**notes, "facts": self._facts(paper)})
+        elif paper.about:
+            facts, path = self._facts(paper), _site_path(notes)
+            if path and paper.path and path != paper.path:
+                self.replaced.add(paper.id)
+                facts["site_path"] = path
+            if notes.get("facts") != facts:
+                write_json(side, {**notes, "facts": facts})
 
     def _incoming(self, paper: Paper) -> Path:
         """Where the paper's file is downloaded to, before it is checked."""
         return self.folder / f".{paper.id}.incoming"
 
     def is_open(self, paper: Paper) -> bool:
-        """Whether the paper's PDF has still to be asked for: it is not there, and the paper not listed in
-        without_pdf.json. A paper whose note names no PDF is added to that list.
+        """Whether the paper's PDF has still to be asked for: it is missing (`is_missing`), and the paper not listed in
+        without_pdf.json. A paper whose note names no PDF is added to that list; one whose note names one by now, and
+        with `refresh` any that has one, is taken from it.
         """
         if paper.path is None and paper.id not in self.without:
-            self._note_without(paper, "its note names no PDF")
-        return paper.id not in self.without and not self.place(paper).exists()
+            self._note_without(paper, NO_PATH)
+        if paper.path and (self.refresh or self.without.get(paper.id) == NO_PATH):
+            self._note_with(paper)
+        return paper.id not in self.without and self.is_missing(paper)
+
+    def is_missing(self, paper: Paper) -> bool:
+        """Whether the paper's PDF is not there, or another one than its note names."""
+        return paper.id in self.replaced or not self.place(paper).exists()
 
     def all(self, todo: list[Paper]) -> None:
         """Download the PDFs of these papers: those of a batch as one zip, until two zips in a row bring none; what is
@@ -181,7 +206,7 @@ class _Fetch:
         for batch in batches(todo):
             if len(batch) > 1 and self.batches_failed < 2:
                 self.batches_failed = 0 if self._batch(batch) else self.batches_failed + 1
-            refused += [paper.id for paper in batch if not self.place(paper).exists() and not self._single(paper)]
+            refused += [paper.id for paper in batch if self.is_missing(paper) and not self._single(paper)]
             if len(refused) >= REFUSED_IN_A_ROW and not any(self.place(paper).exists() for paper in batch):
                 break
         for left in self.folder.glob(".*.zip.part*"):
@@ -236,12 +261,17 @@ class _Fetch:
     # ------------------------------------------------------------ one
 
     def _single(self, paper: Paper) -> bool:
-        """Ask for one PDF, by the note's id and then by its path. False if the server refuses it; True if it came, or
-        if there is none or what comes is no PDF, which is then noted in without_pdf.json.
+        """Ask for one PDF, by the note's id and then by its path; once more where what comes is no PDF, or one that is
+        cut off. False if the server refuses it; True if it came, or if there is none or what comes is no PDF, which is
+        then noted in without_pdf.json.
         """
         incoming = self._incoming(paper)
         for address in (f"/pdf?id={paper.id}", paper.path or ""):
-            if (status := self._asked(address, incoming)) in REFUSED:
+            status = self._asked(address, incoming)
+            if status is None and not _is_whole(incoming):
+                _remove(incoming)
+                status = self._asked(address, incoming)
+            if status in REFUSED:
                 return False
             if status is None:
                 if not self._admitted(paper, incoming, address):
@@ -279,6 +309,7 @@ class _Fetch:
         note_fetch(place, url, size, {"sha256": sha256_of(incoming)}, self._facts(paper))
         incoming.replace(place)
         _remove(incoming)
+        self.replaced.discard(paper.id)
         return True
 
     def _download(self, address: str, place: Path, max_bytes: int) -> None:
@@ -299,9 +330,30 @@ class _Fetch:
         self.api.asked(ask)
 
     def _note_without(self, paper: Paper, reason: str) -> None:
-        """List the paper in without_pdf.json, with the reason why it has no PDF."""
-        self.without[paper.id] = reason
-        write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
+        """List the paper in without_pdf.json, with the reason why it has no PDF; not if an earlier one is there."""
+        if not self.place(paper).exists():
+            self.without[paper.id] = reason
+            write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
+
+    def _note_with(self, paper: Paper) -> None:
+        """Take the paper from the list in without_pdf.json, if it is there."""
+        if self.without.pop(paper.id, None):
+            write_json(self.folder / WITHOUT, dict(sorted(self.without.items())))
+
+
+def _site_path(notes: Mapping[str, Any]) -> str | None:
+    """The path on the site of the PDF that a side file is on; None if it has none."""
+    facts = notes.get("facts")
+    found = facts.get("site_path") if isinstance(facts, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a file begins and ends as a PDF does, as far as its first and last END_WITHIN bytes tell."""
+    with file.open("rb") as stream:
+        start = stream.read(END_WITHIN)
+        stream.seek(max(0, file.stat().st_size - END_WITHIN))
+        return b"%PDF-" in start and b"%%EOF" in stream.read()
 
 
 def _is_changed(place: Path, side: Path, notes: Mapping[str, Any]) -> bool:

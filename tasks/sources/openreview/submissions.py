@@ -16,7 +16,9 @@ recommendation of the meta-review, .../-/Paper7/Meta_Review. 2020-2023: a note .
 in 2023 ("Accept: notable-top-5%"). From 2022 the venue says it too ("ICLR 2022 Submitted" was not accepted). In API
 v1 the venueid says nothing: rejected papers have the conference's as well. In API v2 it decides: the conference's own
 is accepted, .../Rejected_Submission rejected, .../Submission still under review. Withdrawn and desk-rejected papers
-have invitations of their own. Where none of this can be read, the decision is `unknown`. Authors are strings, or
+have invitations of their own; in API v2 these stay when a paper is brought back, and decision notes stay when an
+accepted paper is withdrawn, so there the venueid counts before both. A decision note may say "Accept" only, and the
+venue which kind. Where none of this can be read, the decision is `unknown`. Authors are strings, or
 since 2026 objects; a submission under review has "Anonymous". Ratings are "8: accept" or 8, under `rating`, in 2022
 and 2023 under `recommendation`. Times are milliseconds. `pdf` may be "".
 """
@@ -202,18 +204,20 @@ def _rated(content: Any) -> int | None:
 
 
 def decide(note: Note, kinds: Mapping[str, list[Note]]) -> Decision:
-    """The decision on a submission, from the first of these that gives one: decision note, meta-review (2019 only),
-    invitation, venueid, venue; else `unknown`.
+    """The decision on a submission, from the first of these that gives one: a venueid of API v2 that says withdrawn or
+    desk-rejected, decision note (`_exactly`), meta-review (2019 only), invitation, venueid, venue; else `unknown`. In
+    API v2 invitations count after the venueid, as they say what once was.
 
     `kinds`: its replies, as `by_kind` groups them. A text in which no decision is recognised is passed over; if nothing
     else gives a decision, the first such text is `raw` of the `unknown` one. A venueid that says "under review" ends
     the search with `unknown`, and so do texts of one source that name different decisions.
     """
     unread: list[Decision] = []
-    for rule in (_by_note, _by_meta_review, _by_invitation, _by_venueid, _by_venue):
+    states = (_by_venueid, _by_invitation) if is_v2(note) else (_by_invitation, _by_venueid)
+    for rule in (_by_last_state, _by_note, _by_meta_review, *states, _by_venue):
         if found := rule(note, kinds):
             if found.decision != "unknown" or found.source in ("venueid", "disagreement"):
-                return found
+                return _exactly(found, note)
             unread.append(found)
     return unread[0] if unread else UNKNOWN
 
@@ -268,6 +272,25 @@ _BY_LAST_PART = {
     "Desk_Rejected_Submission": "desk_rejected",
     "Desk_Reject_Submission": "desk_rejected",
 }
+
+
+def _by_last_state(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
+    """Withdrawn or desk-rejected, if the venueid says so in API v2, where it is the last state of a submission: one
+    that was withdrawn after its acceptance keeps its decision note. None for any other.
+    """
+    found = _by_venueid(note, kinds) if is_v2(note) else None
+    return found if found and found.decision in ("withdrawn", "desk_rejected") else None
+
+
+def _exactly(found: Decision, note: Note) -> Decision:
+    """The decision; if it is `accept` alone and the venue says which kind (oral, spotlight, poster), that one, with
+    both texts as `raw`.
+    """
+    venue = text(note.get("content"), "venue") if found.decision == "accept" else None
+    kind = read_venue(venue) if venue else ""
+    if not kind.startswith("accept_"):
+        return found
+    return Decision(kind, " | ".join(dict.fromkeys(one for one in (found.raw, venue) if one)), "venue")
 
 
 def _by_note(note: Note, kinds: Mapping[str, list[Note]]) -> Decision | None:
@@ -460,7 +483,7 @@ def _whole(found: Any, largest: int = _LARGEST) -> int | None:
 # ---------------------------------------------------------------- stage
 
 
-@stage(SUBMISSIONS, revision=2)
+@stage(SUBMISSIONS, revision=3)
 def read_submissions(context: StageContext, files: Shard, *, replies: Replies) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions with their decisions and ratings, in the order of the file, from its lines and `replies`. A Rejected
     for each line that is no submission, is a reply, or repeats an id.

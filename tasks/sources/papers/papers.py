@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, dropwhile, takewhile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_parquet
+from longform.artifacts.rows import AllRows, Rejected, Row, Rows, read_batches, read_parquet
 from longform.engine.stage import AtMost, StageContext, stage
-from schemas.sources.papers import CITED, PAPERS, PARAGRAPHS
-from tasks.sources.s2orc.s2_releases import Known, database
+from schemas.sources.papers import CITED, PAPERS, PARAGRAPHS, REPEATED
+from tasks.sources.s2orc.s2_releases import Known, database, quoted
 from tasks.text.headings import INTRODUCTION, RELATED_WORK
 
 PAPERS_AT_ONCE = 200
 PARAGRAPHS_AT_ONCE = 10_000
 OF_PAPER = ("venue", "note_id", "decision", "file", "licence", "url")
+REPEATED_PAPER = "repeated paper"
+
+_REPEATED = """
+    select parse_path(filename)[-2] || '#' || file_row_number as row_id, paper_id as kept_id, kept from (
+        select filename, file_row_number, paper_id, row_number() over w as place, first(file) over w as kept
+        from {all}
+        window w as (partition by paper_id order by source <> 'tei', parser not like 'grobid%' nulls last,
+            retrieved_at desc nulls last, file_sha256, list_position({files}, filename), file_row_number)
+    ) where place > 1 order by list_position({files}, filename), file_row_number
+"""
 
 
 def paragraphs_of(paper: Mapping[str, Any]) -> list[Row]:
@@ -112,6 +123,44 @@ def gather_papers(context: StageContext, documents: AllRows, prints: AllRows) ->
         yield batch.filter(pa.array(first, pa.bool_()))
         repeated = (name for name, new in zip(ids, first, strict=True) if not new)
         yield from (Rejected(name, "filtered", "the same paper from another file") for name in repeated)
+
+
+@stage(REPEATED, revision=1, at_most=AtMost(rows=lambda of: of["papers"] + of["others"]))
+def find_repeated(context: StageContext, papers: AllRows, others: AllRows) -> Iterator[pa.RecordBatch]:
+    """A row for each row of two tables of papers (or of one, given twice) for which another row of its paper stands: of
+    a paper that is there several times (from two archives, as two PDFs of one note, as PDF and TEI) the row of a TEI
+    document stays, else one that GROBID read, else the one fetched last.
+    """
+    if files := [*dict.fromkeys([*papers.paths, *others.paths])]:
+        named = read_parquet(files).removesuffix(")") + ", filename=true, file_row_number=true)"
+        listed = "[" + ", ".join(map(quoted, files)) + "]"
+        with database(context.scratch()) as connection:
+            found = connection.sql(_REPEATED.format(all=named, files=listed)).to_arrow_reader(PARAGRAPHS_AT_ONCE)
+            yield from (batch.cast(REPEATED) for batch in found)
+
+
+@stage(PAPERS, revision=1, at_most=AtMost(keeps=True))
+def admit_once(context: StageContext, papers: Rows, repeated: AllRows) -> Iterator[pa.RecordBatch | Rejected]:
+    """The papers without the rows in `repeated` (rows of REPEATED); a Rejected, with the file that is kept, for each of
+    these.
+    """
+    kept = {row["row_id"]: row["kept"] for row in repeated.as_dicts("row_id", "kept")}
+    for file in papers.paths:
+        yield from _once(file, kept)
+
+
+def _once(file: str, kept: Mapping[str, str | None]) -> Iterator[pa.RecordBatch | Rejected]:
+    """The rows of a Parquet file of papers, but a Rejected for each that is in `kept`: row_id -> the file that stands
+    for it.
+    """
+    part, start = Path(file).parent.name, 0
+    for batch in read_batches(file, PAPERS_AT_ONCE):
+        row_ids = [f"{part}#{place}" for place in range(start, start + batch.num_rows)]
+        start += batch.num_rows
+        yield batch.filter(pa.array([row_id not in kept for row_id in row_ids], pa.bool_()))
+        for row_id, paper_id in zip(row_ids, batch["paper_id"].to_pylist(), strict=True):
+            if row_id in kept:
+                yield Rejected(paper_id, "filtered", REPEATED_PAPER, f"{kept[row_id]} is kept")
 
 
 @stage(CITED, revision=1)

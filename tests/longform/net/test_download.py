@@ -392,6 +392,19 @@ def test_a_link_that_expired_is_replaced(server: Server, place: Path) -> None:
     assert "s3cret" not in place.with_name("a.7z.fetch.json").read_text()
 
 
+def test_a_new_link_that_expires_while_the_server_is_busy_is_replaced_as_well(server: Server, place: Path) -> None:
+    replies = iter([Answer(403), Answer(503), Answer(403), Answer(503), Answer(403), FILE])
+    given: list[str] = []
+
+    def link() -> str:
+        given.append(f"{server.url}/signed?sig={len(given)}")
+        return given[-1]
+
+    server.on("/signed", lambda asked: next(replies))
+    whole(client().download(link, place))
+    assert len(given) == 4
+
+
 def test_a_link_that_is_always_refused_has_an_end(server: Server, place: Path) -> None:
     server.on("/signed", Answer(403))
     with pytest.raises(HttpError, match="403"):

@@ -222,6 +222,17 @@ def test_every_record_is_named_and_authors_where_their_licence_asks_for_it(tmp_p
     assert len({row["origin_id"] for row in rows}) == len(rows)
 
 
+def test_a_cited_submission_of_which_only_metadata_is_there_has_its_note(tmp_path: Path) -> None:
+    home, cited = (
+        Home(tmp_path),
+        {"paper_id": "openreview/nOte-1", "title": "On kites", "abstract": None, "by": "title"},
+    )
+    case = {**HARD, "cited": [cited]}
+    known = home.table(METADATA, [paper(METADATA, "openreview/nOte-1", licence="CC BY 4.0")])
+    rows = list(home.run(name_sources, home.table(CASES, [filled(CASES, **case)]), sources(home)[0], known))
+    assert [(row["kind"], row["note_id"], row["licence"]) for row in rows][1:] == [("cited", "nOte-1", "CC BY 4.0")]
+
+
 @pytest.mark.parametrize(
     ("licence", "named"),
     [

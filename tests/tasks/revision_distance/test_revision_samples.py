@@ -85,11 +85,11 @@ def test_instructions_that_make_no_case(builder: Build) -> None:
 
 
 def test_related_work_leads_to_the_abstracts_of_what_it_cites(builder: Build) -> None:
-    papers, _ = acl_ocl.read(builder, [SAMPLES / "acl_ocl"], acl_ocl.Read())
+    papers, versions = acl_ocl.read(builder, [SAMPLES / "acl_ocl"], acl_ocl.Read())
     assert papers.count == 15
     none = Rows(builder.store, METADATA, "none", "0" * 16, [])
     related = related_paragraphs(builder, papers)
-    hard = find_cited(builder, related, papers, none, least_cited=2, **LENGTHS)
+    hard = find_cited(builder, related, papers, none, versions, least_cited=2, **LENGTHS)
     assert {row["paper_id"].rsplit(".", 1)[1] for row in hard} == {"9201", "9202", "9203", "9204", "9205", "9206"}
     for row in hard:
         written = json.loads(next(SAMPLES.rglob(f"{row['paper_id'].removeprefix('acl/')}.json")).read_text())

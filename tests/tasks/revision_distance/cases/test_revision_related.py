@@ -17,7 +17,7 @@ from longform.artifacts.rows import Row, Rows, Shard
 from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
 from schemas.revision_distance import RELATED
-from schemas.sources.papers import METADATA, PAPERS
+from schemas.sources.papers import DUPLICATES, METADATA, PAPERS
 from tasks.revision_distance.cases.related import find_cited, paragraphs_of, related_paragraphs
 
 ABSTRACT = "We study boats in harbours and say how many there are."
@@ -55,21 +55,33 @@ def make_metadata(context: StageContext, files: Shard, *, rows: list[Row]) -> It
     yield from rows
 
 
+@stage(DUPLICATES, revision=1)
+def make_duplicates(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
+    yield from rows
+
+
 @stage(RELATED, revision=1)
 def make_related(context: StageContext, files: Shard, *, rows: list[Row]) -> Iterator[Row]:
     yield from rows
 
 
 def found_in(
-    builder: Build, folder: Path, related: list[Row], papers: list[Row], metadata: list[Row], **bounds: int
+    builder: Build,
+    folder: Path,
+    related: list[Row],
+    papers: list[Row],
+    metadata: list[Row],
+    duplicates: list[Row] | None = None,
+    **bounds: int,
 ) -> Rows:
     sources = [toy_source(folder)]
     tables = make_papers(builder, sources, rows=papers), make_metadata(builder, sources, rows=metadata)
+    tables = *tables, make_duplicates(builder, sources, rows=duplicates or [])
     return find_cited(builder, make_related(builder, sources, rows=related), *tables, **{**BOUNDS, **bounds})
 
 
 def found(
-    folder: Path, related: list[Row], papers: list[Row], metadata: list[Row] | None = None, **bounds: int
+    folder: Path, related: list[Row], papers: list[Row], metadata: list[Row] | None = None, **bounds: Any
 ) -> tuple[dict[str, Row], dict[str, str]]:
     """related_id -> case, related_id -> why it is none."""
     with building(folder / "home") as run:
@@ -295,7 +307,7 @@ def test_fifty_thousand_records_of_one_title_cost_no_more_than_others(tmp_path: 
         related = many_paragraphs(run, sources, number=10_000)
         empty = make_papers(run, sources, rows=[])
         before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-        cases = find_cited(run, related, empty, metadata, **BOUNDS)
+        cases = find_cited(run, related, empty, metadata, make_duplicates(run, sources, rows=[]), **BOUNDS)
         assert time.process_time() - started < 120
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000 * 1_024
         assert cases.count == 10_000
@@ -316,8 +328,43 @@ def test_a_paragraph_that_cites_few_long_abstracts_again_and_again_fits_into_mem
         sources = [toy_source(tmp_path)]
         metadata = long_abstracts(run, sources, number=50)
         related = make_related(run, sources, rows=[cites(f"x{n}", *entries) for n in range(20)])
-        cases = find_cited(run, related, make_papers(run, sources, rows=[]), metadata, **BOUNDS)
+        tables = make_papers(run, sources, rows=[]), metadata, make_duplicates(run, sources, rows=[])
+        cases = find_cited(run, related, *tables, **BOUNDS)
         assert [len(case["cited"]) for case in cases] == [50] * 20
+
+
+def versions(first: str, second: str, group: str | None) -> Row:
+    pair = {"pair_id": f"{first}={second}", "first_id": first, "second_id": second, "group_id": group}
+    return filled(DUPLICATES, **{**pair, "verdict": "same" if group else "doubtful"})
+
+
+def test_a_title_that_two_versions_of_a_paper_have_leads_to_the_one_with_the_smallest_id(tmp_path: Path) -> None:
+    papers = [paper("p1", title="On Tides", year=2023), paper("p2", title="On tides", year=2024), paper("q")]
+    row = cites("x", entry("b0", title="On Tides", year=2024), entry("b1", paper_id="acl/q"))
+    two = versions("acl/p1", "acl/p2", "acl/p1")
+    for name, said, expected in (
+        ("same", [two], [("acl/p1", "title"), ("acl/q", "link")]),
+        ("doubtful", [versions("acl/p1", "acl/p2", None)], [("acl/q", "link")]),
+        ("nothing", [], [("acl/q", "link")]),
+    ):
+        cases, _ = found(tmp_path / name, [row], papers, duplicates=said, least_cited=1)
+        assert [links(case) for case in cases.values()] == [expected], name
+
+
+def test_of_versions_with_one_title_one_with_an_abstract_is_taken_and_links_stay(tmp_path: Path) -> None:
+    papers = [paper("p1", title="On Tides", abstract=None), *(paper(name, title="On Tides") for name in ("p2", "p3"))]
+    said = [versions("acl/p1", "acl/p2", "acl/p1"), versions("acl/p2", "acl/p3", "acl/p1")]
+    row = cites("x", entry("b0", title="On Tides", year=None), entry("b1", paper_id="acl/p3"))
+    cases, _ = found(tmp_path, [row], papers, duplicates=said, least_cited=1)
+    assert [links(case) for case in cases.values()] == [[("acl/p2", "title"), ("acl/p3", "link")]]
+
+
+def test_a_paragraph_that_cites_a_version_of_its_own_paper_names_itself(tmp_path: Path) -> None:
+    papers = [paper("p1", title="On Tides"), paper("p2", title="Tides, Again"), paper("q"), paper("r")]
+    row = cites("p2", *(entry(name, paper_id=f"acl/{name}") for name in ("p1", "q", "r")), title="Tides, Again")
+    assert found(tmp_path / "a", [row], papers)[1] == {}
+    _, reasons = found(tmp_path / "b", [row], papers, duplicates=[versions("acl/p1", "acl/p2", "acl/p1")])
+    assert reasons == {"acl/p2#3": "names its own paper"}
 
 
 def test_what_is_too_long_for_an_abstract_is_none(tmp_path: Path) -> None:

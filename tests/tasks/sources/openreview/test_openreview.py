@@ -181,6 +181,29 @@ def test_the_decision_note_comes_first():
     )
 
 
+def test_what_was_withdrawn_or_desk_rejected_after_its_acceptance_is_not_accepted():
+    for last, decision in (("Withdrawn_Submission", "withdrawn"), ("Desk_Rejected_Submission", "desk_rejected")):
+        note = v2(venueid=f"{conference(2024)}/{last}", venue="ICLR 2024 Conference Withdrawn Submission")
+        accepted = reply(note, "Decision", decision="Accept (poster)")
+        assert decided(note, [accepted]) == (decision, f"{conference(2024)}/{last}", "venueid")
+
+
+def test_a_desk_rejection_that_was_taken_back_does_not_count():
+    note = v2(venueid=conference(2024), venue="ICLR 2024 poster")
+    note["invitations"] = [*note["invitations"], f"{conference(2024)}/-/Desk_Rejected_Submission"]
+    assert decided(note)[0] == "accept_poster"
+    note["content"]["venueid"]["value"] += "/Submission"
+    assert decided(note)[0] == "unknown"
+
+
+def test_the_venue_says_which_kind_of_acceptance_a_bare_accept_is():
+    note = v2(venueid=conference(2024), venue="ICLR 2024 oral")
+    accepted = reply(note, "Decision", decision="Accept")
+    assert decided(note, [accepted]) == ("accept_oral", "Accept | ICLR 2024 oral", "venue")
+    bare = v2(venueid=conference(2024), venue="ICLR 2024")
+    assert decided(bare, [reply(bare, "Decision", decision="Accept")]) == ("accept", "Accept", "decision_note")
+
+
 def test_a_decision_on_something_else_in_the_forum_does_not_count():
     note = v1()
     other = {**reply(note, "Decision", decision="Reject"), "replyto": "someReview"}

@@ -24,7 +24,7 @@ from longform.net.download import Downloader
 from tasks.sources.openreview.openreview_api import Api, years
 from tasks.sources.openreview.openreview_pdfs import Paper, batches, fetch_pdfs
 
-PDF = b"%PDF-1.4\n%of a test\n" + b"x" * 2_000
+PDF = b"%PDF-1.4\n%of a test\n" + b"x" * 2_000 + b"\n%%EOF\n"
 
 
 class Quiet:
@@ -580,6 +580,61 @@ def test_decisions_are_asked_for_again_where_this_is_wanted(one, two, http, tmp_
         assert (found == "accept_oral") == (decision is not None)
         two.notes = [v2(2024, "a", 1)]
         two.notes[0]["content"]["venue"] = {"value": "ICLR 2024 oral"}
+
+
+def test_a_pdf_that_comes_to_a_note_later_is_fetched(two, http, tmp_path):
+    api, asked = Api(http, two.url, 2), tmp_path / "pdfs" / "without_pdf.json"
+    two.pdfs = {"a": PDF, "b": PDF}
+    fetch_pdfs(api, [Paper("a", 1, None), Paper("b", 2, "/pdf/b.pdf")], tmp_path, Quiet())
+    assert json.loads(asked.read_text()) == {"a": "its note names no PDF"}
+    fetch_pdfs(api, [Paper("a", 1, "/pdf/a.pdf"), Paper("b", 2, "/pdf/b.pdf")], tmp_path, Quiet())
+    assert held(tmp_path) == two.pdfs
+    assert json.loads(asked.read_text()) == {}
+
+
+def test_a_pdf_that_the_server_did_not_have_is_asked_for_again_where_this_is_wanted(two, http, tmp_path):
+    api, wanted = Api(http, two.url, 2), [Paper("a", 1, "/pdf/a.pdf"), Paper("b", 2, "/pdf/b.pdf")]
+    two.pdfs = {"b": PDF}
+    fetch_pdfs(api, wanted, tmp_path, Quiet())
+    two.pdfs["a"] = PDF
+    for refresh, ids in (False, ["b"]), (True, ["a", "b"]):
+        fetch_pdfs(api, wanted, tmp_path, Quiet(), refresh=refresh)
+        assert sorted(held(tmp_path)) == ids
+
+
+def test_a_note_that_names_another_pdf_gets_it_and_keeps_the_earlier_one_until_then(two, http, tmp_path):
+    api, about = Api(http, two.url, 2), {"decision": "accept"}
+    side = tmp_path / "pdfs" / "a.pdf.fetch.json"
+    two.pdfs = {"a": PDF}
+    fetch_pdfs(api, [Paper("a", 1, "/pdf/1.pdf", {"decision": "unknown"})], tmp_path, Quiet())
+    final = [Paper("a", 1, "/pdf/2.pdf", about)]
+    two.faults = [(403, b"{}", {})]
+    with pytest.raises(SourceError, match="refuses the PDFs of 1 submissions"):
+        fetch_pdfs(api, final, tmp_path, Quiet())
+    facts = json.loads(side.read_text())["facts"]
+    assert (held(tmp_path), facts["site_path"], facts["decision"]) == ({"a": PDF}, "/pdf/1.pdf", "accept")
+    two.pdfs = {"a": PDF.replace(b"test", b"camera-ready")}
+    fetch_pdfs(api, final, tmp_path, Quiet())
+    assert held(tmp_path) == two.pdfs
+    assert json.loads(side.read_text())["facts"]["site_path"] == "/pdf/2.pdf"
+    two.asked.clear()
+    fetch_pdfs(api, final, tmp_path, Quiet())
+    assert two.asked == []
+
+
+@pytest.mark.parametrize("first", [PDF[:900], b""])
+def test_a_pdf_that_was_cut_off_is_asked_for_once_more(first: bytes, two, http, tmp_path):
+    two.pdfs = {"a": PDF}
+    two.faults = [(200, first, {"Content-Type": "application/pdf"})]
+    fetch_pdfs(Api(http, two.url, 2), [Paper("a", 1, "/pdf/a.pdf")], tmp_path, Quiet())
+    assert held(tmp_path) == two.pdfs
+
+
+def test_a_pdf_without_an_ending_is_taken_as_it_came_twice(two, http, tmp_path):
+    two.pdfs = {"a": PDF[:900]}
+    fetch_pdfs(Api(http, two.url, 2), [Paper("a", 1, "/pdf/a.pdf")], tmp_path, Quiet())
+    assert held(tmp_path) == two.pdfs
+    assert two.paths() == {"/pdf": 2}
 
 
 def test_refused_pdfs_are_an_error_in_the_end_and_stay_open(two, http, tmp_path):
