@@ -33,6 +33,8 @@ _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"[=<>{}|\\~^]|\w\(|\$\w|::|^[R>+#]+\s|\w_\w")
 _TABLE_OF_CONTENTS = re.compile(r"(?:\. ?){4,}|…{2,}|\.{4,}")
 _SENTENCES = re.compile(r"[a-z]{3}[)\]]?[.!?] [A-Z][a-z]* ")
+_CHAPTER = re.compile(r"(?:chapter|appendix)\s+(?:\d{1,2}|[A-Z])", re.IGNORECASE)
+_DIMENSIONS = re.compile(r"[1-4]-?D\b")
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|does|did|do|will|would|can|could|should|may|not)\b")
 _CELLS = re.compile(r"(?:\s[\d.,:%±–-]*\d%?){2,}$")
 FIGURE = re.compile(r"(?:figure|fig\.)\s*[A-Z]?\d", re.IGNORECASE)
@@ -189,11 +191,20 @@ def _end(lines: Sequence[Line], start: int, body: Body) -> int:
     not the body's; else one line.
     """
     first, end = lines[start], start + 1
+    if _CHAPTER.fullmatch(first.text) and end < len(lines) and _titled(first, lines[end], body):
+        return _end(lines, end, body)
     if not body.distinct(first) and not first.text.isupper():
         return end
     while end < len(lines) and _same(lines[end - 1], lines[end], body):
         end += 1
     return end
+
+
+def _titled(number: Line, line: Line, body: Body) -> bool:
+    """Whether a line below "Chapter 2" alone is the title of that chapter: in its style or larger."""
+    below = 0 < number.last_top - line.top < 4 * max(number.size, body.size) and number.page == line.page
+    styled = body.styled(number) and body.styled(line) and line.size > number.size - LARGER
+    return below and (styled or (number.text.isupper() and line.text.isupper()))
 
 
 def _same(before: Line, line: Line, body: Body) -> bool:
@@ -348,7 +359,7 @@ def number_of(text: str) -> tuple[tuple[str, tuple[int, ...]] | None, str | None
     if not _LETTER.match(rest.lstrip("“\"'‘(")) and not rest[0].isdigit():
         return None, None, text
     if printed[0].isdigit():
-        if rest[0].isdigit() and not match["mark"]:
+        if rest[0].isdigit() and not match["mark"] and not _DIMENSIONS.match(rest):
             return None, None, text
         return ("1", tuple(map(int, printed.split(".")))), printed, rest
     if not printed[0].isupper() or (not rest[0].isupper() and not rest[0].isdigit()):
@@ -497,7 +508,7 @@ def _lettered_below(chain: Sequence[_Block], letters: Sequence[_Block]) -> list[
             continue
         first = _as_letter(block)
         due = first in ((last + 1,) if len(block.number[1] if block.number else ()) == 1 else (last, last + 1))
-        own = block.distinct if roman else block.look[:2] in looks and block.start > chain[-1].start
+        own = (block.distinct or block.capitals) if roman else block.look[:2] in looks and block.start > chain[-1].start
         if due and block.apart and own:
             found.append(block)
             last = first
