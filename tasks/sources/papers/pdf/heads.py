@@ -178,7 +178,7 @@ def _contents(lines: Sequence[Line]) -> set[int]:
             inside, missed = True, 0
             found.add(n)
         elif inside:
-            listed = n in found or bool(_ENDS_IN_PAGE.search(line.text))
+            listed = n in found or bool(_ENDS_IN_PAGE.search(line.text) and not _CHAPTER.fullmatch(line.text))
             missed = 0 if listed else missed + 1
             inside = missed < 3
             if listed:

@@ -25,7 +25,9 @@ _SHORT_WORDS = frozenset(("o\x1b", "\x1ct", "\x1cx"))
 _UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\u2700-\u27bf]|(?<=\w)[\u2600-\u26ff]")
 _BROKEN = re.compile(r"(\w+)\ufffe\s*(\w+)")
 _WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
-_CHAPTER_NUMBER = re.compile(r"^(?:chapter|appendix|section)\s+[\dA-Z]+\b\.?|^[A-Z](?:\.\d+)+", re.IGNORECASE)
+_CHAPTER_NUMBER = re.compile(
+    r"^(?:\d+ )?(?:(?:chapter|appendix|section)\s+[\dA-Z]+\b\.?|[A-Z](?:\.\d+)*\.? (?=[A-Z]))", re.IGNORECASE
+)
 _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# of #", "Page # of #", "#/#")
 
 

@@ -36,7 +36,7 @@ NAME_BYTES = 128
 MAX_BOOKMARKS = 1_000
 MAYBE_MARK = re.compile(r"(?<=[^\W\d_])[a-h](?![^\W\d_])")
 LINE_NUMBER = re.compile(r"^(?P<left>\d{1,4})(?: +|$)| +(?P<right>\d{1,4}) *$")
-MIN_LINE_NUMBERS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 0.5, 12
+MIN_LINE_NUMBERS, MIN_FIFTHS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 4, 0.5, 12
 SUPERSCRIPTS = dict(zip("abcdefgh", "ᵃᵇᶜᵈᵉᶠᵍʰ", strict=True))
 
 Line = tuple[str, float, bool, float, float, float, str, float]
@@ -185,7 +185,7 @@ def _numbered_edges(document: Any) -> frozenset[Edge]:
 
 def line_number_edges(numbers: list[LineNumber], rows: int) -> set[Edge]:
     """The edges, and those a point beside them, at which the numbers of a page of `rows` printed lines count its lines:
-    MIN_LINE_NUMBERS or more, beside a third of the lines (or of each fifth), each as much higher than the one above as
+    MIN_LINE_NUMBERS or more (MIN_FIFTHS of each fifth line), beside a third of the lines, each as much higher than the one above as
     the others, and mostly as far below it.
     """
     held = defaultdict[Edge, list[LineNumber]](list)
@@ -193,7 +193,7 @@ def line_number_edges(numbers: list[LineNumber], rows: int) -> set[Edge]:
         for side, x in number.edges:
             for near in (x - 1, x, x + 1):
                 held[side, near].append(number)
-    return {edge for edge, column in held.items() if len(column) >= MIN_LINE_NUMBERS and _counts(column, rows)}
+    return {edge for edge, column in held.items() if len(column) >= MIN_FIFTHS and _counts(column, rows)}
 
 
 def _counts(column: list[LineNumber], rows: int) -> bool:
@@ -202,6 +202,8 @@ def _counts(column: list[LineNumber], rows: int) -> bool:
     step, often = Counter(value for value, _ in steps).most_common(1)[0]
     usual = median(gap for _, gap in steps)
     level = sum(abs(gap - usual) < 0.15 * usual for _, gap in steps)
+    if len(column) < (MIN_LINE_NUMBERS if step < 5 else MIN_FIFTHS):
+        return False
     return 0 < step <= 10 and often >= 0.8 * len(steps) and level >= 0.6 * len(steps) and len(column) * step * 3 >= rows
 
 

@@ -150,7 +150,9 @@ class _Layout:
         start = self._front(lines, heads)
         last = next((head for head in reversed(heads) if REFERENCES.fullmatch(plain(head.text))), None)
         end = last.start if last else len(lines)
-        after = next((h.start for h in heads if last and h.start > end and _ends_references(h)), len(lines))
+        after = next(
+            (h.start for h in heads if last and h.start > end and _ends_references(h, last, lines)), len(lines)
+        )
         self.body, self.appendix = lines[start:end], lines[after:]
         self.references = lines[last.end : after] if last else []
 
@@ -305,9 +307,16 @@ def _whole(sections: Sequence[Section]) -> list[Section]:
     return found
 
 
-def _ends_references(head: Head) -> bool:
-    """Whether the head begins an appendix: by its name, or by a letter as number."""
-    return bool(APPENDIX.fullmatch(plain(head.text))) or bool(head.number and head.number[0].isalpha())
+def _ends_references(head: Head, references: Head, lines: Sequence[Line]) -> bool:
+    """Whether the head begins an appendix: by its name, by a letter as number, or as it looks like the head of the
+    references and is styled.
+    """
+    one, other = lines[head.start], lines[references.start]
+    alike = (
+        one.font == other.font and abs(one.size - other.size) < 0.1 and head.text.isupper() == references.text.isupper()
+    )
+    named = bool(APPENDIX.fullmatch(plain(head.text))) or bool(head.number and head.number[0].isalpha())
+    return named or (alike and one.bold)
 
 
 def _is_abstract(head: Head) -> bool:
