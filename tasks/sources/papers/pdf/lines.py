@@ -36,7 +36,7 @@ NAME_BYTES = 128
 MAX_BOOKMARKS = 1_000
 MAYBE_MARK = re.compile(r"(?<=[^\W\d_])[a-h](?![^\W\d_])")
 LINE_NUMBER = re.compile(r"^(?P<left>\d{1,4})(?: +|$)| +(?P<right>\d{1,4}) *$")
-MIN_LINE_NUMBERS, MIN_FIFTHS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 4, 0.5, 12
+MIN_LINE_NUMBERS, MIN_FIFTHS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 4, 0.5, 6
 SUPERSCRIPTS = dict(zip("abcdefgh", "ᵃᵇᶜᵈᵉᶠᵍʰ", strict=True))
 
 Line = tuple[str, float, bool, float, float, float, str, float]
@@ -185,8 +185,8 @@ def _numbered_edges(document: Any) -> frozenset[Edge]:
 
 def line_number_edges(numbers: list[LineNumber], rows: int) -> set[Edge]:
     """The edges, and those a point beside them, at which the numbers of a page of `rows` printed lines count its lines:
-    MIN_LINE_NUMBERS or more (MIN_FIFTHS of each fifth line), beside a third of the lines, each as much higher than the one above as
-    the others, and mostly as far below it.
+    MIN_LINE_NUMBERS or more (of each fifth line MIN_FIFTHS), beside a third of the lines, each as much higher than the
+    one above as the others, and mostly as far below it.
     """
     held = defaultdict[Edge, list[LineNumber]](list)
     for number in numbers:
