@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 
 from tasks.sources.papers.pdf.layout import Body, Line
 from tasks.text.headings import plain
@@ -39,10 +39,20 @@ def title_of(lines: Sequence[Line], body: Body) -> tuple[str, list[Line]]:
     if largest < body.size + TITLE_LARGER:
         return "", []
     start = next(n for n, line in enumerate(lines) if line.size >= largest - 0.1)
-    run = next(list(run) for _, run in groupby(lines[start:], key=lambda line: line.size >= largest - 0.1))
+    run = [lines[start]]
+    for line in lines[start + 1 :]:
+        if line.size < largest - 0.1 and not _small_capitals(run[-1], line, largest):
+            break
+        run.append(line)
     if any(line.unreadable for line in run) or plain(run[0].text) in ("contents", "table of contents"):
         return "", []
     return body.joined(run), list(lines[start + len(run) :])
+
+
+def _small_capitals(before: Line, line: Line, largest: float) -> bool:
+    """Whether a line goes on with the title in small capitals: its first letter may be one, so it looks smaller."""
+    alike = before.text.isupper() and line.text.isupper() and line.font == before.font and line.size > 0.7 * largest
+    return alike and 0 < before.last_top - line.top < 1.6 * largest
 
 
 def authors_of(lines: Sequence[Line], body: Body) -> list[str]:

@@ -34,6 +34,7 @@ _CODE = re.compile(r"[=<>{}|\\~^]|\w\(|\$\w|::|^[R>+#]+\s|\w_\w")
 _TABLE_OF_CONTENTS = re.compile(r"(?:\. ?){4,}|…{2,}|\.{4,}")
 _SENTENCES = re.compile(r"[a-z]{3}[)\]]?[.!?] [A-Z][a-z]* ")
 _CHAPTER = re.compile(r"(?:chapter|appendix)\s+(?:\d{1,2}|[A-Z])", re.IGNORECASE)
+_IN_SENTENCE = re.compile(r"(?:appendix|appendices|section|chapter)\s+[\dA-Z][\d.]*\s+(?-i:[a-z])", re.IGNORECASE)
 _DIMENSIONS = re.compile(r"[1-4]-?D\b")
 _VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|does|did|do|will|would|can|could|should|may|not)\b")
 _CELLS = re.compile(r"(?:\s[\d.,:%±–-]*\d%?){2,}$")
@@ -266,7 +267,7 @@ def _may_be_head(text: str, numbered: bool, known: bool) -> bool:
     """
     if _SENTENCES.search(text) or (text[-1] == "." and (_VERB.search(text) or len(text.split()) > MAX_WORDS_WITH_DOT)):
         return False
-    if not numbered and (_DATE.fullmatch(text) or _CELLS.search(text)):
+    if not numbered and (_IN_SENTENCE.match(text) or _DATE.fullmatch(text) or _CELLS.search(text)):
         return False
     if CAPTION.match(text) or is_noise(text) or _TABLE_OF_CONTENTS.search(text) or _FRONT.fullmatch(plain(text)):
         return False

@@ -391,6 +391,21 @@ def test_ligatures_of_tex_are_letters_only_in_words(text: str, expected: str):
     assert with_ligatures(text) == expected
 
 
+def test_a_title_in_small_capitals_over_two_lines_names_no_author():
+    title = [
+        Line("ON KITES", 17.2, False, 72, 300, 700, 0),
+        Line("UNDER PARTIAL EVIDENCE", 13.8, False, 72, 300, 676, 0),
+    ]
+    body = [replace(line, top=line.top - 100) for line in page(("Abstract", 12, True, 72), BODY, LAST)]
+    row = paper_of([*title, Line("Anonymous authors", 10, True, 72, 200, 640, 0), *body])
+    assert (row["title"], row["authors"]) == ("ON KITES UNDER PARTIAL EVIDENCE", [])
+
+
+def test_a_sentence_that_names_an_appendix_is_no_head():
+    line = ("Appendix A provides more such templates.", 10, True, 72)
+    assert names(paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, line, BODY, LAST))) == ["Introduction"]
+
+
 def printed(*texts: str) -> list[Line]:
     return lines_of([[text, 10.0, False, 72.0, 300.0, 700.0 - 12 * n, "F", None] for n, text in enumerate(texts)], 0)
 
