@@ -36,7 +36,7 @@ NAME_BYTES = 128
 MAX_BOOKMARKS = 1_000
 MAYBE_MARK = re.compile(r"(?<=[^\W\d_])[a-h](?![^\W\d_])")
 LINE_NUMBER = re.compile(r"^(?P<left>\d{1,4})(?: +|$)| +(?P<right>\d{1,4}) *$")
-MIN_LINE_NUMBERS, MIN_FIFTHS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 4, 0.5, 6
+MIN_LINE_NUMBERS, MIN_FIFTHS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 4, 0.5, 8
 SUPERSCRIPTS = dict(zip("abcdefgh", "ᵃᵇᶜᵈᵉᶠᵍʰ", strict=True))
 
 Line = tuple[str, float, bool, float, float, float, str, float]
@@ -172,7 +172,7 @@ def _read(document: Any, index: int) -> Iterator[tuple[Any, str]]:
 
 def _numbered_edges(document: Any) -> frozenset[Edge]:
     """The edges at which the document has line numbers; none unless half of the pages that are looked at have them."""
-    step = max(1, -(-len(document) // PAGES_LOOKED_AT))
+    step = max(1, -(-len(document) // PAGES_LOOKED_AT)) | 1  # odd: left and right pages may differ
     found, pages = list[set[Edge]](), 0
     for index in range(0, len(document), step):
         with _read(document, index) as (raw_page, text):

@@ -482,9 +482,9 @@ def test_raised_letters_behind_names_are_superscripts(reader: Reader):
 KITES = "The wind blew over the field all day and we flew the kites"
 
 
-def numbered_copy(step: int = 1, right: bool = False, listed: bool = False) -> bytes:
-    """Two pages of 40 lines, beside which their numbers stand; `listed`: only eight lines of the first page have one,
-    as in a table of ranks.
+def numbered_copy(step: int = 1, right: bool = False, listed: bool = False, pages: int = 2) -> bytes:
+    """Pages of 40 lines, beside which their numbers stand, on every second page on the other side if there are more
+    than two; `listed`: only eight lines of the first page have one, as in a table of ranks.
     """
     from io import BytesIO
 
@@ -492,7 +492,8 @@ def numbered_copy(step: int = 1, right: bool = False, listed: bool = False) -> b
 
     out = BytesIO()
     canvas, number = Canvas(out), 0
-    for _ in range(2):
+    for page_number in range(pages):
+        on_right = right != (pages > 2 and page_number % 2 == 1)
         for row in range(40):
             y, number = 780 - 18 * row, number + 1
             canvas.setFont("Helvetica", 10)
@@ -505,7 +506,7 @@ def numbered_copy(step: int = 1, right: bool = False, listed: bool = False) -> b
             )
             canvas.setFont("Helvetica", 6)
             if number % step == 0 and (not listed or 10 < number < 19):
-                canvas.drawString(480, y, str(number)) if right else canvas.drawRightString(60, y, str(number))
+                canvas.drawString(480, y, str(number)) if on_right else canvas.drawRightString(60, y, str(number))
         canvas.showPage()
     canvas.save()
     return out.getvalue()
@@ -516,6 +517,11 @@ def test_numbers_beside_the_lines_of_review_copies_are_left_out(reader: Reader, 
     row = read(reader, numbered_copy(step, right))
     assert words(row["text"])["kites"] == 79
     assert re.findall(r"\d+", row["text"]) == ["1"], "the number of the head stays"
+
+
+def test_numbers_that_change_sides_from_page_to_page_are_left_out(reader: Reader):
+    row = read(reader, numbered_copy(pages=17))
+    assert re.findall(r"\d+", row["text"]) == ["1"]
 
 
 def test_numbers_beside_a_few_lines_are_text(reader: Reader):
