@@ -111,7 +111,7 @@ def read_source(
     from flows.builds.console import Bars, Lines, console
     from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
-    from tasks.sources.files.inputs import links_in
+    from tasks.sources.files.inputs import links_in, repeated_in
 
     source = CONFERENCES.get(source, source)
     if not paths:
@@ -124,16 +124,21 @@ def read_source(
     removed = earlier_reads.remove_earlier(source, to, written) if to else []
     written += [datasheet.write_markdown(source, root, to)] if to else []
     links = [link for path in paths for link in links_in(path)]
+    repeated = repeated_in(paths)
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
         listed = [str(link) for link in links]
+        again = [{"file": str(file), "same_as": str(other)} for file, other in repeated]
         files = {"written": [str(path) for path in written], "removed": [str(path) for path in removed]}
-        return print_json({"source": source, "stages": stages, **files, "links": listed})
+        return print_json({"source": source, "stages": stages, **files, "links": listed, "repeated": again})
     _print_stages(stages, written)
     if removed:
         print(f"Removed from {to}, written by an earlier read: {', '.join(path.name for path in removed)}.")
     if links:
         print(f"{len(links):,} symbolic links are not followed, e.g. {links[0]}: name the files that are meant.")
+    if repeated:
+        one, other = repeated[0]
+        print(f"{len(repeated):,} files have the content of another and are read once, e.g. {one} is {other}.")
 
 
 @app.command("duplicates")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 
 from longform.artifacts.rows import Source
 from longform.errors import SourceError, UsageError
+from longform.files import sha256_of
 
 WHOLE = (0, -1)
 SIDE_FILE = ".fetch.json"
@@ -74,6 +76,18 @@ def links_in(path: Path) -> list[Path]:
     followed: whoever packed the folder could point them at any file of this machine. One that a user names is.
     """
     return [entry for entry in _entries(path) if entry.is_symlink()] if path.is_dir() else []
+
+
+def repeated_in(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """(file, the first with the same bytes) of the files in `paths` whose content another has that comes before it."""
+    by_size, found = defaultdict[int, list[Path]](list), list[tuple[Path, Path]]()
+    for file in dict.fromkeys(file for path in paths for file in files_in(path)):
+        by_size[file.stat().st_size].append(file)
+    for files in (files for files in by_size.values() if len(files) > 1):
+        first = dict[str, Path]()
+        digests = [(file, sha256_of(file)) for file in files]
+        found += [(file, first[sha256]) for file, sha256 in digests if first.setdefault(sha256, file) != file]
+    return found
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -34,11 +34,12 @@ from longform.engine.stage import StageContext, stage
 from longform.pseudonyms import Pseudonyms
 from schemas.sources.reddit import ITEMS
 from tasks.sources.files.batches import batch_of, batched
-from tasks.sources.files.inputs import RAW_CHARS, open_files, raw_text, retrieved_at, text_or_none
+from tasks.sources.files.inputs import RAW_CHARS, files_in, open_files, raw_text, retrieved_at, text_or_none
 from tasks.sources.files.lines import block_rows, read_lines
 
 GROUP = "reddit"
 ENDINGS = (".zst", ".zst_blocks", ".bz2", ".xz", ".gz", ".jsonl", ".ndjson")
+_UNPACKED = re.compile(r"R[CS]_\d{4}-\d{2}|[\w-]+_(?:comments|submissions)")
 LICENCE = "Reddit User Agreement"
 PIECE_BYTES = 64 << 20
 BATCH_ROWS = 2_000
@@ -76,13 +77,24 @@ def open_dumps(
     paths: Iterable[Path | str], digest: Callable[[Path], str], retrieved_at: str | None = None
 ) -> list[Source]:
     """The dumps as sources of the group `reddit`: each file that `paths` names, and each in a folder of `paths` with
-    one of ENDINGS; a plain file in pieces of PIECE_BYTES. `digest`: the SHA-256 of a file. `retrieved_at`: ISO 8601,
+    one of ENDINGS or, unpacked, named as dumps are (RC_2024-01, askscience_comments); a plain file in pieces of
+    PIECE_BYTES. `digest`: the SHA-256 of a file. `retrieved_at`: ISO 8601,
     for files without a record of their fetch beside them. SourceError for a file that is missing, empty or unreadable,
     and for a folder without dumps; UsageError if `paths` is empty, or a time is no ISO 8601 date.
     """
+    files = [file for path in map(Path, paths) for file in _dumps_in(path)]
     return open_files(
-        paths, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
+        files, group=GROUP, endings=ENDINGS, digest=digest, retrieved_at=retrieved_at, piece_bytes=PIECE_BYTES
     )
+
+
+def _dumps_in(path: Path) -> list[Path]:
+    """The dumps in a folder, by their names; `path` itself if it is a file, or a folder without dumps."""
+    if not path.is_dir():
+        return [path]
+    return [
+        file for file in files_in(path) if file.name.lower().endswith(ENDINGS) or _UNPACKED.fullmatch(file.name)
+    ] or [path]
 
 
 # ---------------------------------------------------------------- lines

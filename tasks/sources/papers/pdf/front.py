@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 
 from tasks.sources.papers.pdf.layout import Body, Line
+from tasks.text.headings import plain
 
 MAX_AUTHORS = 200
 TITLE_LARGER = 0.8
@@ -32,16 +33,26 @@ _PLACE = re.compile(
 
 def title_of(lines: Sequence[Line], body: Body) -> tuple[str, list[Line]]:
     """(title, the lines below it): the first run of lines in the largest font size; ("", []) if that is not at least
-    TITLE_LARGER points above the body's, or unreadable.
+    TITLE_LARGER points above the body's, is unreadable, or is the word Contents.
     """
     largest = max((line.size for line in lines), default=0.0)
     if largest < body.size + TITLE_LARGER:
         return "", []
     start = next(n for n, line in enumerate(lines) if line.size >= largest - 0.1)
-    run = next(list(run) for _, run in groupby(lines[start:], key=lambda line: line.size >= largest - 0.1))
-    if any(line.unreadable for line in run):
+    run = [lines[start]]
+    for line in lines[start + 1 :]:
+        if line.size < largest - 0.1 and not _small_capitals(run[-1], line, largest):
+            break
+        run.append(line)
+    if any(line.unreadable for line in run) or plain(run[0].text) in ("contents", "table of contents"):
         return "", []
     return body.joined(run), list(lines[start + len(run) :])
+
+
+def _small_capitals(before: Line, line: Line, largest: float) -> bool:
+    """Whether a line goes on with the title in small capitals: its first letter may be one, so it looks smaller."""
+    alike = before.text.isupper() and line.text.isupper() and line.font == before.font and line.size > 0.7 * largest
+    return alike and 0 < before.last_top - line.top < 1.6 * largest
 
 
 def authors_of(lines: Sequence[Line], body: Body) -> list[str]:

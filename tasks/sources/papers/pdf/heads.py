@@ -20,6 +20,8 @@ from tasks.sources.papers.pdf.layout import LARGER, Body, Line, unreadable_share
 from tasks.text.headings import is_noise, plain, role_of, split_number
 
 MAX_CHARS, MAX_WORDS, MAX_LINES = 180, 26, 3
+MAX_WORDS_WITH_DOT = 8
+MAX_LINES_OF_FIGURE = 30
 MIN_CHAIN = 3
 MAX_CANDIDATES = 600
 MAX_UNREADABLE = 0.2
@@ -31,6 +33,12 @@ _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"[=<>{}|\\~^]|\w\(|\$\w|::|^[R>+#]+\s|\w_\w")
 _TABLE_OF_CONTENTS = re.compile(r"(?:\. ?){4,}|…{2,}|\.{4,}")
 _SENTENCES = re.compile(r"[a-z]{3}[)\]]?[.!?] [A-Z][a-z]* ")
+_CHAPTER = re.compile(r"(?:chapter|appendix)\s+(?:\d{1,2}|[A-Z])", re.IGNORECASE)
+_IN_SENTENCE = re.compile(r"(?:appendix|appendices|section|chapter)\s+[\dA-Z][\d.]*\s+(?-i:[a-z])", re.IGNORECASE)
+_DIMENSIONS = re.compile(r"[1-4]-?D\b")
+_VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|does|did|do|will|would|can|could|should|may|not)\b")
+_CELLS = re.compile(r"(?:\s[\d.,:%±–-]*\d%?){2,}$")
+FIGURE = re.compile(r"(?:figure|fig\.)\s*[A-Z]?\d", re.IGNORECASE)
 _DATE = re.compile(r".{0,10}\b(?:19|20)\d\d\b.{0,12}")
 _ENDS_IN_PAGE = re.compile(r"\s\d{1,3}$")
 CAPTION = re.compile(
@@ -171,7 +179,7 @@ def _contents(lines: Sequence[Line]) -> set[int]:
             inside, missed = True, 0
             found.add(n)
         elif inside:
-            listed = n in found or bool(_ENDS_IN_PAGE.search(line.text))
+            listed = n in found or bool(_ENDS_IN_PAGE.search(line.text) and not _CHAPTER.fullmatch(line.text))
             missed = 0 if listed else missed + 1
             inside = missed < 3
             if listed:
@@ -184,11 +192,20 @@ def _end(lines: Sequence[Line], start: int, body: Body) -> int:
     not the body's; else one line.
     """
     first, end = lines[start], start + 1
+    if _CHAPTER.fullmatch(first.text) and end < len(lines) and _titled(first, lines[end], body):
+        return _end(lines, end, body)
     if not body.distinct(first) and not first.text.isupper():
         return end
     while end < len(lines) and _same(lines[end - 1], lines[end], body):
         end += 1
     return end
+
+
+def _titled(number: Line, line: Line, body: Body) -> bool:
+    """Whether a line below "Chapter 2" alone is the title of that chapter: in its style or larger."""
+    below = 0 < number.last_top - line.top < 4 * max(number.size, body.size) and number.page == line.page
+    styled = body.styled(number) and body.styled(line) and line.size > number.size - LARGER
+    return below and (styled or (number.text.isupper() and line.text.isupper()))
 
 
 def _same(before: Line, line: Line, body: Body) -> bool:
@@ -216,7 +233,7 @@ def _block(lines: Sequence[Line], start: int, end: int, body: Body) -> _Block | 
     if not _may_be_head(rest, number is not None, is_known(name) or body.large(first)) or _runs_in(lines, end, body):
         return None
     follows = _following(lines, end, body)
-    if follows is not None and _goes_on_below(follows):
+    if (follows is not None and _goes_on_below(follows)) or (number is None and _in_figure(lines, end, body)):
         return None
     look = (first.font, round(first.size, 1), rest.isupper())
     apart, ends = _apart(lines, start, body), _ends_before(lines, start, body)
@@ -248,7 +265,9 @@ def _may_be_head(text: str, numbered: bool, known: bool) -> bool:
     digit or letter; does not end as a sentence does, or hold the end of one; is no caption and no code. `known`: a
     usual head or in large print.
     """
-    if _SENTENCES.search(text) or (_DATE.fullmatch(text) and not numbered):
+    if _SENTENCES.search(text) or (text[-1] == "." and (_VERB.search(text) or len(text.split()) > MAX_WORDS_WITH_DOT)):
+        return False
+    if not numbered and (_IN_SENTENCE.match(text) or _DATE.fullmatch(text) or _CELLS.search(text)):
         return False
     if CAPTION.match(text) or is_noise(text) or _TABLE_OF_CONTENTS.search(text) or _FRONT.fullmatch(plain(text)):
         return False
@@ -273,6 +292,18 @@ def _following(lines: Sequence[Line], start: int, body: Body) -> Line | None:
         if abs(line.size - body.size) < 0.6 and len(line.text) >= 20 and not CAPTION.match(line.text):
             return line
     return None
+
+
+def _in_figure(lines: Sequence[Line], start: int, body: Body) -> bool:
+    """Whether the caption of a figure comes below before any line of running text: then what is above it is lettering
+    of the figure.
+    """
+    for line in lines[start : start + MAX_LINES_OF_FIGURE]:
+        if line.page != lines[start - 1].page or (not body.small(line) and len(line.text) >= 40):
+            return FIGURE.match(line.text) is not None and line.page == lines[start - 1].page
+        if FIGURE.match(line.text) and CAPTION.match(line.text):
+            return True
+    return False
 
 
 def _text_below(lines: Sequence[Line], end: int, body: Body) -> bool:
@@ -329,7 +360,7 @@ def number_of(text: str) -> tuple[tuple[str, tuple[int, ...]] | None, str | None
     if not _LETTER.match(rest.lstrip("“\"'‘(")) and not rest[0].isdigit():
         return None, None, text
     if printed[0].isdigit():
-        if rest[0].isdigit() and not match["mark"]:
+        if rest[0].isdigit() and not match["mark"] and not _DIMENSIONS.match(rest):
             return None, None, text
         return ("1", tuple(map(int, printed.split(".")))), printed, rest
     if not printed[0].isupper() or (not rest[0].isupper() and not rest[0].isdigit()):
@@ -478,7 +509,7 @@ def _lettered_below(chain: Sequence[_Block], letters: Sequence[_Block]) -> list[
             continue
         first = _as_letter(block)
         due = first in ((last + 1,) if len(block.number[1] if block.number else ()) == 1 else (last, last + 1))
-        own = block.distinct if roman else block.look[:2] in looks and block.start > chain[-1].start
+        own = (block.distinct or block.capitals) if roman else block.look[:2] in looks and block.start > chain[-1].start
         if due and block.apart and own:
             found.append(block)
             last = first

@@ -25,6 +25,9 @@ _SHORT_WORDS = frozenset(("o\x1b", "\x1ct", "\x1cx"))
 _UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\u2700-\u27bf]|(?<=\w)[\u2600-\u26ff]")
 _BROKEN = re.compile(r"(\w+)\ufffe\s*(\w+)")
 _WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_CHAPTER_NUMBER = re.compile(
+    r"^(?:\d+ )?(?:(?:chapter|appendix|section)\s+[\dA-Z]+\b\.?|[A-Z](?:\.\d+)*\.? (?=[A-Z]))", re.IGNORECASE
+)
 _BARE_NUMBERS = ("#", "– # –", "- # -", "— # —", "Page #", "page #", "# of #", "Page # of #", "#/#")
 
 
@@ -182,13 +185,30 @@ def _by_column(band: list[Line], gutter: float) -> list[Line]:
 def without_running_heads(lines: Sequence[Line]) -> list[Line]:
     """The lines without page numbers and running heads. Both are looked for only among the two highest and the two
     lowest lines of each page; a running head is a text that is there three times or more in all, whatever its digits,
-    if it is not larger than the text: then only with the same digits.
+    if it is not larger than the text: then only with the same digits; or the head of a section in larger print, on top
+    of a page again in plain print.
     """
     ends = {id(line) for _, page in groupby(lines, key=attrgetter("page")) for line in _ends(list(page))}
     seen, size = Counter(_pattern(line.text) for line in lines if id(line) in ends), _usual_size(lines)
     same = Counter(line.text for line in lines if id(line) in ends and line.size > size + LARGER)
     large = {text for text, number in same.items() if number < 3}
-    return [line for line in lines if line.text and not (id(line) in ends and _is_running(line.text, seen, large))]
+    printed = {_bare_head(line.text) for line in lines if line.size > size + LARGER}
+    again = {
+        id(line)
+        for line in lines
+        if id(line) in ends and line.size <= size + LARGER and not line.bold and _bare_head(line.text) in printed
+    }
+    return [
+        line
+        for line in lines
+        if line.text and id(line) not in again and not (id(line) in ends and _is_running(line.text, seen, large))
+    ]
+
+
+def _bare_head(text: str) -> str:
+    """The letters of a head without its number, casefolded; the whole text if these are fewer than four."""
+    letters = "".join(filter(str.isalpha, _CHAPTER_NUMBER.sub("", text))).casefold()
+    return letters if len(letters) > 3 else text
 
 
 def _usual_size(lines: Sequence[Line]) -> float:

@@ -7,7 +7,8 @@ last, `size` the larger font size of its first and its middle one, `font` the na
 outline are the bookmarks. On the first page a small raised letter behind a name (Moss with a raised a) is the Unicode
 superscript of that letter.
 PDFium writes U+FFFE for the hyphen of a word broken at a line's end and goes on, so a line may be several printed
-ones. The script imports nothing of this project.
+ones. The numbers that review copies print beside each line, which PDFium takes for words of it, are left out. The
+script imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import re
 import resource
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import islice
-from typing import IO, Any
+from contextlib import contextmanager
+from itertools import islice, pairwise
+from statistics import median
+from typing import IO, Any, NamedTuple
 
 MEMORY_BYTES = 1 << 30
 MAX_CHARS = 8_000_000
@@ -31,10 +35,26 @@ PLAIN_NAME = re.compile(r"roma|regu|regular|book|ital|oblique|^cm|^sf|lmroman|ti
 NAME_BYTES = 128
 MAX_BOOKMARKS = 1_000
 MAYBE_MARK = re.compile(r"(?<=[^\W\d_])[a-h](?![^\W\d_])")
+LINE_NUMBER = re.compile(r"^(?P<left>\d{1,4})(?: +|$)| +(?P<right>\d{1,4}) *$")
+MIN_LINE_NUMBERS, MIN_FIFTHS, NUMBERED_PAGES, PAGES_LOOKED_AT = 8, 4, 0.5, 8
 SUPERSCRIPTS = dict(zip("abcdefgh", "ᵃᵇᶜᵈᵉᶠᵍʰ", strict=True))
 
 Line = tuple[str, float, bool, float, float, float, str, float]
+Edge = tuple[str, int]
 Names = dict[bytes, tuple[str, bool | None]]
+
+
+class LineNumber(NamedTuple):
+    """A number that a printed line begins or ends with: its value; `edges`, where numbers of its side line up: ("left",
+    x of its right end), or ("right", x of its left end) and ("end", x of its right end), in whole points; `y`, its base
+    line; `at` and `end`, its place in the page's text.
+    """
+
+    value: int
+    edges: tuple[Edge, ...]
+    y: float
+    at: int
+    end: int
 
 
 class FaultError(Exception):
@@ -92,10 +112,12 @@ def _opened(path: str, most: int) -> Any:
 
 
 def _pages(document: Any) -> Iterator[list[Line]]:
-    """The lines of each page of the PDF, in order. FaultError if it has more than MAX_CHARS characters."""
-    chars, names = 0, Names()
+    """The lines of each page of the PDF, in order, without line numbers. FaultError if it has more than MAX_CHARS
+    characters.
+    """
+    chars, names, numbered = 0, Names(), _numbered_edges(document)
     for index in range(len(document)):
-        lines = list(_lines(document, index, names))
+        lines = list(_lines(document, index, names, numbered))
         chars += sum(len(line[0]) for line in lines)
         if chars > MAX_CHARS:
             raise FaultError("too much text", f"more than {MAX_CHARS:,} characters")
@@ -116,26 +138,89 @@ def _outline(document: Any) -> Iterator[tuple[str, int]]:
         return
 
 
-def _lines(document: Any, index: int, names: Names) -> Iterator[Line]:
+def _lines(document: Any, index: int, names: Names, numbered: frozenset[Edge]) -> Iterator[Line]:
     """The lines of the page at `index` that are not blank, in the order of the file; none if the page cannot be read.
-    `names`: of the
-    fonts met so far in the document, which grows.
+    `names`: of the fonts met so far in the document, which grows. `numbered`: the edges at which line numbers stand.
     """
+    with _read(document, index) as (raw_page, text):
+        measure = _Measure(raw_page, names)
+        numbers = [n for n in measure.line_numbers(text) if not numbered.isdisjoint(n.edges)] if numbered else []
+        for place, end, line in _without(text, numbers):
+            if line.strip():
+                whole = len(line) == end - place
+                yield measure.marked(line, place) if index == 0 and whole else line, *measure.line(place, end - place)
+
+
+@contextmanager
+def _read(document: Any, index: int) -> Iterator[tuple[Any, str]]:
+    """(PDFium's handle of the page's text, the text) of the page at `index`; (None, "") if the page cannot be read."""
     import pypdfium2
 
     try:
         page = document[index]
         text_page = page.get_textpage()
     except pypdfium2.PdfiumError:
+        yield None, ""
         return
-    measure, place = _Measure(text_page.raw, names), 0
-    for line in text_page.get_text_range(errors="ignore").split("\r\n"):
-        if line.strip():
-            text = measure.marked(line, place) if index == 0 else line
-            yield text, *measure.line(place, len(line))
-        place += len(line) + 2
+    yield text_page.raw, text_page.get_text_range(errors="ignore")
     text_page.close()
     page.close()
+
+
+# ---------------------------------------------------------------- line numbers
+
+
+def _numbered_edges(document: Any) -> frozenset[Edge]:
+    """The edges at which the document has line numbers; none unless half of the pages that are looked at have them."""
+    step = max(1, -(-len(document) // PAGES_LOOKED_AT)) | 1  # odd: left and right pages may differ
+    found, pages = list[set[Edge]](), 0
+    for index in range(0, len(document), step):
+        with _read(document, index) as (raw_page, text):
+            rows = text.count("\r\n") + text.count("\ufffe") + 1
+            pages += rows >= MIN_LINE_NUMBERS
+            found.append(line_number_edges(_Measure(raw_page, {}).line_numbers(text), rows))
+    own = {edge for edges in found for edge in edges}
+    return frozenset(own) if sum(map(bool, found)) >= max(1, NUMBERED_PAGES * pages) else frozenset()
+
+
+def line_number_edges(numbers: list[LineNumber], rows: int) -> set[Edge]:
+    """The edges, and those a point beside them, at which the numbers of a page of `rows` printed lines count its lines:
+    MIN_LINE_NUMBERS or more (of each fifth line MIN_FIFTHS), beside a third of the lines, each as much higher than the
+    one above as the others, and mostly as far below it.
+    """
+    held = defaultdict[Edge, list[LineNumber]](list)
+    for number in numbers:
+        for side, x in number.edges:
+            for near in (x - 1, x, x + 1):
+                held[side, near].append(number)
+    return {edge for edge, column in held.items() if len(column) >= MIN_FIFTHS and _counts(column, rows)}
+
+
+def _counts(column: list[LineNumber], rows: int) -> bool:
+    """Whether numbers that stand above one another count lines."""
+    steps = [(b.value - a.value, a.y - b.y) for a, b in pairwise(sorted(column, key=lambda number: -number.y))]
+    step, often = Counter(value for value, _ in steps).most_common(1)[0]
+    usual = median(gap for _, gap in steps)
+    level = sum(abs(gap - usual) < 0.15 * usual for _, gap in steps)
+    if len(column) < (MIN_LINE_NUMBERS if step < 5 else MIN_FIFTHS):
+        return False
+    return 0 < step <= 10 and often >= 0.8 * len(steps) and level >= 0.6 * len(steps) and len(column) * step * 3 >= rows
+
+
+def _without(text: str, numbers: list[LineNumber]) -> Iterator[tuple[int, int, str]]:
+    """(start, end, text) of the lines of a page's text without these numbers: start and end are places in the text."""
+    place = 0
+    for line in text.split("\r\n"):
+        start, end = place, place + len(line)
+        place = end + 2
+        inside = [number for number in numbers if start <= number.at and number.end <= end]
+        for number in reversed(inside):
+            line = line[: number.at - start] + line[number.end - start :]
+        if inside and inside[0].at == start:
+            start = inside[0].end
+        if inside and inside[-1].end == end and inside[-1].at >= start:
+            end = inside[-1].at
+        yield start, end, line
 
 
 class _Measure:
@@ -176,6 +261,31 @@ class _Measure:
             font,
             round(self.box.top, 1),
         )
+
+    def line_numbers(self, text: str) -> list[LineNumber]:
+        """The numbers that the printed lines of the page's text begin or end with, in its order."""
+        found, place = list[LineNumber](), 0
+        for line in text.split("\r\n"):
+            for piece in line.split("\ufffe"):
+                found += [self._line_number(match, place) for match in LINE_NUMBER.finditer(piece)]
+                place += len(piece) + 1
+            place += 1
+        return found
+
+    def _line_number(self, match: re.Match[str], place: int) -> LineNumber:
+        """The number that was found in the printed line which begins at index `place`."""
+        side = "left" if match["left"] else "right"
+        first, last = (place + at for at in match.span(side))
+        index_of, y = self.raw.FPDFText_GetCharIndexFromTextIndex, ctypes.c_double()
+        index = index_of(self.page, last - 1)
+        self.raw.FPDFText_GetCharOrigin(self.page, index, ctypes.c_double(), y)
+        self.raw.FPDFText_GetLooseCharBox(self.page, index, self.box)
+        end = round(self.box.right)
+        self.raw.FPDFText_GetLooseCharBox(self.page, index_of(self.page, first), self.box)
+        begin, alone = round(self.box.left), match[0] == match.string
+        right = (("right", begin), ("end", end)) if alone or side == "right" else ()
+        left = (("left", end),) if alone or side == "left" else ()
+        return LineNumber(int(match[side]), (*left, *right), y.value, place + match.start(), place + match.end())
 
     def marked(self, text: str, place: int) -> str:
         """The text, which begins at index `place` of the page's, with raised letters a to h at the ends of words as

@@ -28,6 +28,8 @@ MAX_RELATED_SHARE, MAX_INTRODUCTION_SHARE = 1 / 3, 0.5
 SHORT_TEXT_CHARS = 4_000
 UNREADABLE, UNREADABLE_IN_PART = 0.5, 0.02
 
+Look = tuple[float, str, bool]
+
 _QUOTES, _ENDS = '"”’)', frozenset(".!?:")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _MID_SENTENCE = re.compile(r"[a-z]+,? [a-z]+\b(?![.(_\[])")
@@ -60,7 +62,11 @@ def paper_of(lines: Sequence[Line], bookmarks: Sequence[tuple[str, int]] = ()) -
         "year": None,
         "venue": None,
         "abstract": text.words.joined(text.abstract) or None,
-        **with_certain_roles(laid_out(sections, back, text.outside)),
+        **with_certain_roles(
+            without_equal_heads(
+                laid_out(sections, back, text.outside), [text.looks.get(id(section)) for section in (*sections, *back)]
+            )
+        ),
         "bibliography": bibliography,
         "corpus_id": None,
         "doi": None,
@@ -84,6 +90,21 @@ def _cite(sections: Sequence[Section], outside: Sequence[Paragraph], bibliograph
     """Give each paragraph its citations."""
     for paragraph in [*(p for section in sections for p in section.paragraphs), *outside]:
         paragraph.citations = bibliography.citations(paragraph.text)
+
+
+def without_equal_heads(columns: Row, looks: Sequence[Look | None]) -> Row:
+    """The columns of `laid_out`, in which a section without number has the role of one before it only if its head is
+    below that one's by its look: not larger, and not the same. What follows a head that is not, without a role of its
+    own or a number, has none either. `looks`: of each section's head, None without one.
+    """
+    found, above, ended = list[Row](), None, False
+    for row, look in zip(columns["sections"], looks, strict=True):
+        if row["role"] and role_of(row["head"]):
+            above, ended = look, False
+        elif row["role"] and row["number"] is None and look and above:
+            ended = ended or look == above or look[0] > above[0] + LARGER
+        found.append({**row, "role": None} if ended and row["number"] is None else row)
+    return {**columns, "sections": found}
 
 
 def with_certain_roles(columns: Row) -> Row:
@@ -115,11 +136,13 @@ class _Layout:
     begin below the last head of that name and end at a head Appendix or the like, where the appendix begins.
 
     `outside`: captions and small print, which `sections` collects. `words`: the measures of the body's text. `heads`:
-    id of the first Line of a head -> Head; `of_heads`: ids of all their lines.
+    id of the first Line of a head -> Head; `of_heads`: ids of all their lines. `looks`: id of a Section that `sections`
+    returned -> size, font and capitals of its head.
     """
 
     def __init__(self, lines: list[Line], bookmarks: Sequence[tuple[str, int]]) -> None:
         self.outside: list[Paragraph] = []
+        self.looks: dict[int, Look] = {}
         self.words = Body(lines)
         heads = _without_title(heads_of(lines, self.words, bookmarks), lines)
         self.heads = {id(lines[head.start]): head for head in heads}
@@ -127,7 +150,9 @@ class _Layout:
         start = self._front(lines, heads)
         last = next((head for head in reversed(heads) if REFERENCES.fullmatch(plain(head.text))), None)
         end = last.start if last else len(lines)
-        after = next((h.start for h in heads if last and h.start > end and _ends_references(h)), len(lines))
+        after = next(
+            (h.start for h in heads if last and h.start > end and _ends_references(h, last, lines)), len(lines)
+        )
         self.body, self.appendix = lines[start:end], lines[after:]
         self.references = lines[last.end : after] if last else []
 
@@ -174,6 +199,7 @@ class _Layout:
                 self._end(found[-1].paragraphs, held)
                 if head is not None:
                     found.append(Section(*_numbered(head)))
+                    self.looks[id(found[-1])] = (line.size, line.font, head.text.isupper())
             elif caption or self.words.small(line):
                 if begins or not goes_on:
                     self._end(self.outside, small)
@@ -281,9 +307,16 @@ def _whole(sections: Sequence[Section]) -> list[Section]:
     return found
 
 
-def _ends_references(head: Head) -> bool:
-    """Whether the head begins an appendix: by its name, or by a letter as number."""
-    return bool(APPENDIX.fullmatch(plain(head.text))) or bool(head.number and head.number[0].isalpha())
+def _ends_references(head: Head, references: Head, lines: Sequence[Line]) -> bool:
+    """Whether the head begins an appendix: by its name, by a letter as number, or as it looks like the head of the
+    references and is styled.
+    """
+    one, other = lines[head.start], lines[references.start]
+    alike = (
+        one.font == other.font and abs(one.size - other.size) < 0.1 and head.text.isupper() == references.text.isupper()
+    )
+    named = bool(APPENDIX.fullmatch(plain(head.text))) or bool(head.number and head.number[0].isalpha())
+    return named or (alike and one.bold)
 
 
 def _is_abstract(head: Head) -> bool:

@@ -37,7 +37,7 @@ PAGES = 200
 SECONDS = 60.0
 MAX_REPLY_BYTES = 256 << 20
 MAGIC_WITHIN = 1_024
-RULES = 3
+RULES = 4
 
 
 # ---------------------------------------------------------------- the stage

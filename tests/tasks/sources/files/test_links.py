@@ -165,3 +165,17 @@ def test_longform_read_counts_links_and_copies(folder: Path, tmp_path: Path) -> 
     assert len(answer["links"]) == 5
     assert SECRET.decode() not in json.dumps(answer)
     assert "5 symbolic links are not followed" in CliRunner().invoke(app, words[:-1]).stdout
+
+
+def test_equal_dumps_are_read_once_and_said(tmp_path: Path) -> None:
+    comment = {"id": "b", "link_id": "t3_a", "parent_id": "t3_a", "subreddit": "kites", "body": "High.", "score": 1}
+    line = json.dumps({**comment, "created_utc": 1_600_000_000}) + "\n"
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for name in ("kites_comments", "RC_2020-09.jsonl", "RC_2020-10"):
+        (folder / name).write_text(line.replace("High", "Deep") if name == "RC_2020-10" else line)
+    arguments = ["read", "reddit", str(folder), "--home", str(tmp_path / "home"), "--json"]
+    answer = json.loads(CliRunner().invoke(app, arguments).stdout)
+    first, second = sorted(map(str, [folder / "RC_2020-09.jsonl", folder / "kites_comments"]))
+    assert answer["repeated"] == [{"file": second, "same_as": first}]
+    assert answer["stages"][0]["rows"] == 2, "the unpacked dumps of a month and of a subreddit, by their names"

@@ -9,8 +9,9 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tasks.sources.files.bundles import Member
 from tasks.sources.paper_body import UnreadableError
 from tasks.sources.papers.pdf import lines as pdf_lines
 from tasks.sources.papers.pdf.citations import Bibliography, entry_of
-from tasks.sources.papers.pdf.layout import Line, lines_of, with_ligatures
+from tasks.sources.papers.pdf.layout import Line, lines_of, with_ligatures, without_running_heads
 from tasks.sources.papers.pdf.paper import paper_of
 from tasks.sources.papers.pdf.pdfium import Pdfium, Reader
 from tasks.sources.papers.tei import paper_of as paper_of_tei
@@ -141,6 +142,14 @@ def page(*lines: tuple[str, float, bool, float], number: int = 0, size: float = 
     ]
 
 
+def by_page(*pages: Sequence[tuple[str, float, bool, float]]) -> list[Line]:
+    """Lines of these pages; those that are there more than twice differ by a letter, or they were running heads."""
+    lines = [line for number, lines in enumerate(pages) for line in page(*lines, number=number)]
+    return [
+        replace(line, text=re.sub(r"(?<=the )(?=field|kites)", f"{'abcdefg'[line.page]} ", line.text)) for line in lines
+    ]
+
+
 BODY = ("The wind blew over the field all day and we flew", 10.0, False, 72.0)
 LAST = ("the kites until it was dark.", 10.0, False, 72.0)
 
@@ -242,6 +251,54 @@ def test_numbered_lists_in_bold_are_no_heads():
     assert names(row) == ["Introduction", "Kites", "Conclusion"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("Related work is a column of our table.", 10, False, 72),
+        ("1. Related work is compared by its yield.", 10, False, 82),
+        ("Related Work 30.1 4", 10, True, 120),
+    ],
+)
+def test_sentences_and_cells_are_no_related_work(line: tuple[str, float, bool, float]):
+    gap = (" ", 4.0, False, 72.0)
+    row = paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, gap, line, gap, BODY, LAST))
+    assert {role for _, _, role in heads(row)} == {"introduction"}
+
+
+def test_lettering_of_a_figure_is_no_head():
+    figure = [
+        ("Related Work", 10, True, 120),
+        ("Kite, Line, Hand", 10, False, 120),
+        ("Figure 1: Parts.", 10, False, 90),
+    ]
+    row = paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, *figure, BODY, LAST))
+    assert names(row) == ["Introduction"]
+
+
+def test_heads_that_look_like_related_work_end_it_and_smaller_ones_do_not():
+    found = [("Introduction", 12), ("Related Work", 12), ("Old kites", 11), ("Kites as Sails", 12), ("Wings", 11)]
+    row = paper_of(by_page(*(((head, size, True, 72), BODY, BODY, LAST) for head, size in found)))
+    assert [role for _, _, role in heads(row)] == ["introduction", "related_work", "related_work", None, None]
+
+
+def test_a_title_stands_below_the_number_of_its_chapter():
+    first = (("Chapter 1", 20, True, 72), ("Introduction", 24, True, 72), BODY, BODY, LAST)
+    row = paper_of(by_page(first, (("Chapter 2", 20, True, 72), ("Related Work", 24, True, 72), BODY, BODY, LAST)))
+    assert heads(row) == [("1", "Introduction", "introduction"), ("2", "Related Work", "related_work")]
+
+
+def test_a_head_that_runs_on_over_the_next_page_is_dropped():
+    first = page(("3 Kites and Method", 14, True, 72), BODY, LAST)
+    second = page(("12 CHAPTER 3. KITES AND METHOD", 10, False, 90), BODY, LAST, number=1)
+    assert [line.page for line in without_running_heads([*first, *second])] == [0, 0, 0, 1, 1]
+
+
+def test_an_appendix_that_looks_like_the_references_follows_them():
+    heads_of_it = ("Introduction", "References", "Proofs of Flight")
+    row = paper_of(by_page(*(((head, 12, True, 72), BODY, BODY, LAST) for head in heads_of_it)))
+    assert names(row) == ["Introduction", "Proofs of Flight"]
+
+
 def test_a_head_over_two_lines_is_one():
     two = [("2 Kites in the Wind and What", 12, True, 72), ("Becomes of Them", 12, True, 72)]
     row = paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, *two, BODY, LAST))
@@ -334,6 +391,21 @@ def test_ligatures_of_tex_are_letters_only_in_words(text: str, expected: str):
     assert with_ligatures(text) == expected
 
 
+def test_a_title_in_small_capitals_over_two_lines_names_no_author():
+    title = [
+        Line("ON KITES", 17.2, False, 72, 300, 700, 0),
+        Line("UNDER PARTIAL EVIDENCE", 13.8, False, 72, 300, 676, 0),
+    ]
+    body = [replace(line, top=line.top - 100) for line in page(("Abstract", 12, True, 72), BODY, LAST)]
+    row = paper_of([*title, Line("Anonymous authors", 10, True, 72, 200, 640, 0), *body])
+    assert (row["title"], row["authors"]) == ("ON KITES UNDER PARTIAL EVIDENCE", [])
+
+
+def test_a_sentence_that_names_an_appendix_is_no_head():
+    line = ("Appendix A provides more such templates.", 10, True, 72)
+    assert names(paper_of(page(("1 Introduction", 12, True, 72), BODY, LAST, line, BODY, LAST))) == ["Introduction"]
+
+
 def printed(*texts: str) -> list[Line]:
     return lines_of([[text, 10.0, False, 72.0, 300.0, 700.0 - 12 * n, "F", None] for n, text in enumerate(texts)], 0)
 
@@ -405,6 +477,55 @@ def test_a_page_as_large_as_a_country_is_read(reader: Reader):
 def test_raised_letters_behind_names_are_superscripts(reader: Reader):
     raised = b"BT /F 12 Tf 72 700 Td (Ann Moss) Tj /F 7 Tf 5 Ts (a) Tj /F 12 Tf 0 Ts (, Eva Vale) Tj ET"
     assert read(reader, with_stream(raised))["text"] == "Ann Mossᵃ, Eva Vale"
+
+
+KITES = "The wind blew over the field all day and we flew the kites"
+
+
+def numbered_copy(step: int = 1, right: bool = False, listed: bool = False, pages: int = 2) -> bytes:
+    """Pages of 40 lines, beside which their numbers stand, on every second page on the other side if there are more
+    than two; `listed`: only eight lines of the first page have one, as in a table of ranks.
+    """
+    from io import BytesIO
+
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = BytesIO()
+    canvas, number = Canvas(out), 0
+    for page_number in range(pages):
+        on_right = right != (pages > 2 and page_number % 2 == 1)
+        for row in range(40):
+            y, number = 780 - 18 * row, number + 1
+            canvas.setFont("Helvetica", 10)
+            canvas.drawString(
+                72,
+                y,
+                f"{number // 10} Introduction"
+                if row == 9 and number < 40
+                else f"{KITES} {chr(97 + number // 26)}{chr(97 + number % 26)}",
+            )
+            canvas.setFont("Helvetica", 6)
+            if number % step == 0 and (not listed or 10 < number < 19):
+                canvas.drawString(480, y, str(number)) if on_right else canvas.drawRightString(60, y, str(number))
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("step", "right"), [(1, False), (1, True), (5, False), (5, True)])
+def test_numbers_beside_the_lines_of_review_copies_are_left_out(reader: Reader, step: int, right: bool):
+    row = read(reader, numbered_copy(step, right))
+    assert words(row["text"])["kites"] == 79
+    assert re.findall(r"\d+", row["text"]) == ["1"], "the number of the head stays"
+
+
+def test_numbers_that_change_sides_from_page_to_page_are_left_out(reader: Reader):
+    row = read(reader, numbered_copy(pages=17))
+    assert re.findall(r"\d+", row["text"]) == ["1"]
+
+
+def test_numbers_beside_a_few_lines_are_text(reader: Reader):
+    assert set(map(str, range(11, 19))) <= set(re.findall(r"\d+", read(reader, numbered_copy(listed=True))["text"]))
 
 
 LOOP = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R 2 0 R]/Count 1000000>>"]
