@@ -262,7 +262,7 @@ def _check_certificates(verify: object) -> None:
 
 def _certificate_words(error: BaseException) -> str:
     """What OpenSSL has against a certificate, as "self-signed certificate"; "TLS failed" if it does not say."""
-    found = re.search(r"certificate verify failed: ([^()\"]+?)[.']* *\(", str(error))
+    found = re.search(r"certificate verify failed: ([^()\"]+?)\.? \(_ssl", str(error))
     return found[1] if found else "TLS failed"
 
 
