@@ -47,7 +47,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     places = {url: folder / (file_name(config.name) if config.name else name_of(url)) for url in what}
     if len(set(places.values())) < len(places):
         raise UsageError("Two of these addresses end in the same name: fetch them one by one, each with its own --to.")
-    for url, place in places.items():
+    for url, place in () if config.sha256 or config.md5 else places.items():
         _check_same_address(url, place)
     return [
         http.download(url, place, size=config.size, sha256=config.sha256, md5=config.md5, progress=progress).path

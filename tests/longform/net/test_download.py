@@ -672,7 +672,7 @@ def test_a_disk_that_is_full_keeps_what_is_there(server: Server, place: Path) ->
 def test_a_device_without_space_is_reported_as_full(tmp_path: Path) -> None:
     if not os.access("/dev/full", os.W_OK):
         pytest.skip("no /dev/full here")
-    with pytest.raises(OSError) as refused, open("/dev/full", "wb", buffering=0) as device:
+    with pytest.raises(OSError, match="No space") as refused, open("/dev/full", "wb", buffering=0) as device:
         device.write(b"x")
     assert re.search("full.*run the same command again", str(unwritable(tmp_path, refused.value)))
 
