@@ -164,7 +164,7 @@ def test_a_file_of_another_address_with_the_same_name_is_not_taken_for_it(server
     server.on("/y/a.bin", Answer(body=b"another"))
     for path in ("/x/a.bin", "/x/a.bin"):
         fetch("url", [server.url + path], url.Fetch(), tmp_path, accepted=True, progress=TransferLines())
-    with pytest.raises(UsageError, match="was fetched from .*/x/a.bin, not from .*/y/a.bin: give another --to"):
+    with pytest.raises(UsageError, match=r"was fetched from .*/x/a\.bin, not from .*/y/a\.bin: give another --to"):
         fetch("url", [server.url + "/y/a.bin"], url.Fetch(), tmp_path, accepted=True, progress=TransferLines())
     same = url.Fetch(sha256=hashlib.sha256(b"the one").hexdigest())
     (file,) = fetch("url", [server.url + "/y/a.bin"], same, tmp_path, accepted=True, progress=TransferLines())
