@@ -13,6 +13,7 @@ from flows.sources import Defect, Terms
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
+from longform.files import unwritable
 from longform.net.download import Downloader, Progress
 from longform.pseudonyms import Pseudonyms
 from longform.settings import reddit_client
@@ -68,6 +69,14 @@ DEFECTS = (
 )
 
 
+_USED = {  # setting -> the presets that use it
+    "min_score": ("eli5", "writing_prompts"),
+    "min_words": ("eli5", "writing_prompts"),
+    "tags": ("writing_prompts",),
+}
+_SUBREDDIT = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,49}")
+
+
 class Fetch(BaseModel, extra="forbid"):
     """Asks for the current state of items, named by id, permalink, or a file of them (Parquet of posts or threads, JSON
     lines, or one id on each line). Dumps are not fetched: their archives distribute them by BitTorrent.
@@ -101,8 +110,10 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
         account=config.account,
         requests_a_minute=config.requests_a_minute,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    progress.begin(STATES_FILE, len(names), 0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
     max_age = timedelta(hours=config.max_age_hours)
     states = refresh_states(
         api.states, names, folder / STATES_FILE, max_age=max_age, now=lambda: datetime.now(UTC), progress=progress
@@ -126,6 +137,15 @@ class Read(BaseModel):
     states: str | None = Field(None, description="states.jsonl of a check: newer scores, without what was deleted")
     retrieved_at: str | None = Field(None, description="when the dumps were fetched, where no side file says it")
 
+    @field_validator("subreddits")
+    @classmethod
+    def _names(cls, values: list[str] | None) -> list[str] | None:
+        """The names in lower case without `r/` and slashes; ValueError for none, and for what can be no name."""
+        names = None if values is None else [value.strip().strip("/").removeprefix("r/").lower() for value in values]
+        if names is not None and not (names and all(map(_SUBREDDIT.fullmatch, names))):
+            raise ValueError("write names of subreddits such as askscience,explainlikeimfive; none reads all")
+        return names
+
     @field_validator("first_month", "last_month")
     @classmethod
     def _month(cls, value: str | None) -> str | None:
@@ -145,6 +165,12 @@ class Read(BaseModel):
                 f"first_month and last_month have no effect with preset = {self.preset}: add preset=eli5, or leave "
                 "them out"
             )
+        if idle := sorted(
+            self.model_fields_set & _USED.keys() - {name for name in _USED if self.preset in _USED[name]}
+        ):
+            raise ValueError(
+                f"{', '.join(idle)} has no effect with preset = {self.preset}: add a preset, or leave it out"
+            )
         return self
 
 
@@ -152,10 +178,10 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Submissions and comments, and threads of direct answers, from dumps a month (RC_2024-01.zst, RS_2024-01.zst) or a
     subreddit (askscience_comments.zst, askscience_submissions.zst), mixed as you like; with `trees` whole trees too.
     """
+    states = States(Path(config.states), builder.digests) if config.states else None
     dumps, authors = open_dumps(paths, builder.digests, config.retrieved_at), Pseudonyms(builder.store.home)
     items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
     admitted = admit(builder, admit_items, items, [GROUP])
-    states = States(Path(config.states), builder.digests) if config.states else None
     listed = listed_in(builder.store.home, [GROUP])
     if config.trees:
         gone = read_gone(builder, dumps, subreddits=_subreddits(config))
@@ -168,12 +194,12 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
 
 
 def _subreddits(config: Read) -> list[str]:
-    """The names of the subreddits to read, in lower case without `r/`, sorted: those of the settings, else those of
+    """The names of the subreddits to read, in lower case, sorted: those of the settings, else those of
     the preset; empty for all.
     """
     of_preset = {"none": [], "eli5": ELI5_SUBREDDITS, "writing_prompts": PROMPT_SUBREDDITS}[config.preset]
     chosen = of_preset if config.subreddits is None else config.subreddits
-    return sorted({name.removeprefix("/").removeprefix("r/").lower() for name in chosen})
+    return sorted({name.lower() for name in chosen})
 
 
 def _selected(builder: Builder, threads: Rows, config: Read) -> Rows:

@@ -22,6 +22,7 @@ from tasks.sources.stackexchange.threads import join_threads, open_users, read_u
 BASE_URL = "https://archive.org"
 ITEM = "stackexchange"
 TABLES = ("badges", "comments", "posthistory", "postlinks", "tags", "users", "votes")
+_MD5 = re.compile(r"[0-9a-fA-F]{32}")
 _HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 
 AGREEMENT = (
@@ -83,7 +84,7 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
             f"{base_url}/download/{config.item}/{name}",
             folder / name,
             size=int(size) if (size := str(known.get(name, {}).get("size", ""))).isdecimal() else None,
-            md5=known.get(name, {}).get("md5"),
+            md5=md5 if _MD5.fullmatch(md5 := str(known.get(name, {}).get("md5"))) else None,
             facts=facts,
             progress=progress,
         ).path

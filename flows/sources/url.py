@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from flows.sources import Defect, Terms
 from longform.addresses import shown
 from longform.errors import UsageError
-from longform.net.download import Downloader, Progress
+from longform.files import read_json
+from longform.net.download import Downloader, Progress, side_file
 
 LONGEST_NAME = 200
 KEPT_ENDINGS = (".part", ".part.json", ".fetch.json")  # of what stands beside a file
@@ -46,10 +47,24 @@ def fetch(http: Downloader, what: list[str], folder: Path, config: Fetch, progre
     places = {url: folder / (file_name(config.name) if config.name else name_of(url)) for url in what}
     if len(set(places.values())) < len(places):
         raise UsageError("Two of these addresses end in the same name: fetch them one by one, each with its own --to.")
+    for url, place in () if config.sha256 or config.md5 else places.items():
+        _check_same_address(url, place)
     return [
         http.download(url, place, size=config.size, sha256=config.sha256, md5=config.md5, progress=progress).path
         for url, place in places.items()
     ]
+
+
+def _check_same_address(url: str, place: Path) -> None:
+    """UsageError if the file at `place` was fetched from another address, queries aside: else the file of the one would
+    be taken for that of the other, as both have the same name.
+    """
+    noted = read_json(side_file(place)) if place.exists() else None
+    before = noted.get("url") if isinstance(noted, dict) else None
+    if before not in (None, shown(url)):
+        raise UsageError(
+            f"{place} was fetched from {before}, not from {shown(url)}: give another --to, or a name with --set name=…"
+        )
 
 
 def name_of(url: str) -> str:

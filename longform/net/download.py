@@ -57,6 +57,8 @@ PACKED = {
     "xz": (".xz",),
     "zstd": (".zst",),
 }
+BINARY = (".7z", ".bz2", ".gz", ".parquet", ".pdf", ".tgz", ".xz", ".zip", ".zst")
+UNTOLD = ("", "application/octet-stream", "binary/octet-stream", "application/xhtml+xml")
 PAGES = ("", ".html", ".htm", ".xhtml")
 
 
@@ -144,12 +146,15 @@ class Version:
 @contextmanager
 def locked_part(part: Path) -> Iterator[IO[bytes]]:
     """Open the file `part` (an unfinished download) for appending, created with its folder if missing; yield it,
-    locked while the block runs. Waits while another process has the lock. StoreError if the file cannot be written.
+    locked while the block runs. Waits while another process has the lock. StoreError if the file cannot be written, or
+    is a symbolic link: whoever packed the folder could have it write over any file of this user.
     """
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            file = part.open("a+b", buffering=0)
+            if part.is_symlink():
+                raise StoreError(f"{part} is a symbolic link, which is not written through: delete it.")
+            file = open(part, "a+b", buffering=0, opener=_not_through_links)  # noqa: SIM115
             fcntl.flock(file, fcntl.LOCK_EX)
             with suppress(FileNotFoundError):
                 if part.stat().st_ino == os.fstat(file.fileno()).st_ino:
@@ -159,6 +164,11 @@ def locked_part(part: Path) -> Iterator[IO[bytes]]:
         raise unwritable(part, error) from None
     with file:
         yield file
+
+
+def _not_through_links(path: str, flags: int) -> int:
+    """Open a file as open() does, but never through a symbolic link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 class Hashes:
@@ -454,8 +464,9 @@ def already(place: Path, expected: Expected) -> Fetched | None:
     """The file at `place`, if it is there and whole; None if there is none. UsageError if it is not the expected one,
     has not the size noted in its `<name>.fetch.json`, or neither `expected` nor these notes tell whether it is whole.
 
-    Digests are taken from the notes, and only if one is missing there computed from the file. Missing notes are
-    written. StoreError if the notes are damaged, or the file cannot be read.
+    Digests are taken from the notes. They are computed from the file if one is missing there, or if the file was
+    written after its notes; UsageError if it has another SHA-256 then than was noted. Missing notes are written.
+    StoreError if the notes are damaged, or the file cannot be read.
     """
     if not place.exists():
         return None
@@ -467,6 +478,8 @@ def already(place: Path, expected: Expected) -> Fetched | None:
             f"{place} has {size:,} bytes where {noted.get('bytes')} were fetched: delete it to fetch it again."
         )
     found = _digests(place, expected, noted)
+    if noted.get("sha256") not in (None, found["sha256"]):
+        raise UsageError(f"{place} was changed after it was fetched: delete it to fetch it again, or move it away.")
     if missed := expected.missed(size, found):
         raise UsageError(f"{place} is there, but has {missed}: move it away, or correct what is expected.")
     if not noted:
@@ -498,10 +511,12 @@ def _noted(side: Path) -> dict[str, Any]:
 
 def _digests(place: Path, expected: Expected, noted: Mapping[str, Any]) -> dict[str, str]:
     """The sha256 of the file at `place` and its digests by the expected algorithms, as algorithm -> hex digits. They
-    come from `noted` (the content of its `<name>.fetch.json`) if it has all of them, else are computed from the file.
+    come from `noted` (the content of its `<name>.fetch.json`) if it has all of them and is not older than the file,
+    else are computed from the file.
     """
     hashes = Hashes(expected.digests)
-    if all(noted.get(name) for name in hashes.digests()):
+    older = noted and side_file(place).stat().st_mtime_ns < place.stat().st_mtime_ns
+    if not older and all(noted.get(name) for name in hashes.digests()):
         return {name: noted[name] for name in hashes.digests()}
     hashes.add_file(place)
     return hashes.digests()
@@ -613,6 +628,22 @@ class _Download:
             raise self._packed()
         self.gzipped = packing in GZIP
 
+    def _check_start(self, response: requests.Response, start: bytes) -> None:
+        """SourceError if a body that begins with the bytes `start` is a gzip file compressed once more, or the text of
+        an error where a binary file is expected (BINARY), or an HTML page as in `_check_kind` of a type that says
+        nothing (UNTOLD).
+        """
+        if packed_twice(response, start):
+            raise self._packed()
+        name, text = self.place.name.lower(), start[:400].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        page = text.startswith((b"<!doctype html", b"<html")) and Path(name).suffix not in PAGES and kind in UNTOLD
+        if page or (name.endswith(BINARY) and text.startswith((b"<", b"{"))):
+            raise SourceError(
+                f"{self.where} answers with a text where {name} was expected, {start[:40].decode(errors='replace')!r}: "
+                "it wants a login, or it is gone."
+            )
+
     def _check_ending(self) -> None:
         """SourceError if the server said that its reply is packed with gzip, which tells where a file ends, and the
         whole part has no such end; the part is removed. A file whose digest is known has been checked already.
@@ -665,8 +696,8 @@ class _Download:
         """
         there = os.pread(self.part.file.fileno(), self.part.size - start, start)
         for chunk in wire.chunks(response, strict=not self.expected):
-            if not self.part.size and packed_twice(response, chunk):
-                raise self._packed()
+            if not self.part.size:
+                self._check_start(response, chunk)
             if there[: len(chunk)] != chunk[: len(there)]:
                 raise Changed("it is another file now")
             chunk, there = chunk[len(there) :], there[len(chunk) :]

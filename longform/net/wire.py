@@ -16,8 +16,10 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from http.client import HTTPResponse
+from math import inf
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -64,6 +66,7 @@ class _Connection(HTTPConnection):
     public_only = False
     server_hostname: str | None = None
     reply: HTTPResponse | None = None
+    reading: socket.socket | None = None  # stays when http.client closes `sock`, as it does for the last reply
 
     def response_class(self, *args: Any, **options: Any) -> HTTPResponse:  # type: ignore[override]
         """The HTTPResponse that http.client is about to read. It is also kept as `reply`, so that `_bytes_at_hand` can
@@ -109,7 +112,7 @@ class _Connection(HTTPConnection):
 
     def getresponse(self) -> Any:
         """The reply, its head read, its body not. TimeoutError if the head has not arrived within the timeout."""
-        late = threading.Event()
+        late, self.reading = threading.Event(), self.sock
         timer = threading.Timer(self.timeout or 0, _cut, [self.sock, late])
         timer.daemon = True
         timer.start()
@@ -122,10 +125,42 @@ class _Connection(HTTPConnection):
 
 
 def _cut(sock: socket.socket, late: threading.Event) -> None:
-    """Set `late` and shut the socket down, which ends a read that waits for the head of a reply."""
+    """Set `late` and shut the socket down, which ends a read that waits for the server."""
     late.set()
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
+
+
+class _Watch:
+    """Shuts a socket down, and sets `late`, when one read of a body takes longer than `seconds` in all: a read timeout
+    limits each wait for a byte only, so that trailers or the head of a chunk could drip for ever.
+    """
+
+    def __init__(self, sock: socket.socket, seconds: float) -> None:
+        self.late, self._sock, self._seconds = threading.Event(), sock, seconds
+        self._end, self._over = inf, threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        """Wait for the end of the body, or of the time for one read of it."""
+        while not self._over.wait(min(self._seconds, max(0.01, self._end - time.monotonic()))):
+            if time.monotonic() >= self._end:
+                return _cut(self._sock, self.late)
+        return None
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """For one read of the body. TimeoutError if it was cut: what is cut parses as a whole body."""
+        self._end = time.monotonic() + self._seconds
+        try:
+            yield
+        finally:
+            self._end = inf
+            if self.late.is_set():
+                raise TimeoutError("timed out")
+
+    def close(self) -> None:
+        self._over.set()
 
 
 class _Adapter(HTTPAdapter):
@@ -172,9 +207,13 @@ class Wire:
         adapter = self._public if public_only else self._any
         try:
             settings: Any = self._environment.merge_environment_settings(prepared.url or "", {}, True, None, None)
+            _check_certificates(settings["verify"])
             return adapter.send(prepared, timeout=timeout, **settings)
-        except requests.exceptions.SSLError:
-            raise SourceError(f"The certificate of {shown(request.url)} is not valid: nothing was asked.") from None
+        except requests.exceptions.SSLError as error:
+            raise SourceError(
+                f"The certificate of {shown(request.url)} is not valid ({_certificate_words(error)}), so nothing was "
+                "asked: correct the address, or name the certificates of your own network in REQUESTS_CA_BUNDLE."
+            ) from None
         except requests.exceptions.ProxyError:
             raise Dropped("cannot be reached through the proxy of the environment") from None
         except requests.exceptions.ConnectTimeout:
@@ -215,6 +254,18 @@ def _without_queries(record: logging.LogRecord) -> bool:
     return True
 
 
+def _check_certificates(verify: object) -> None:
+    """UsageError if the environment names certificates that are not there; `verify`: what requests made of it."""
+    if isinstance(verify, str) and not Path(verify).exists():
+        raise UsageError(f"REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) names {verify}, which is not there: correct it.")
+
+
+def _certificate_words(error: BaseException) -> str:
+    """What OpenSSL has against a certificate, as "self-signed certificate"; "TLS failed" if it does not say."""
+    found = re.search(r"certificate verify failed: ([^()\"]+?)\.? \(_ssl", str(error))
+    return found[1] if found else "TLS failed"
+
+
 def _connection_words(error: BaseException) -> str:
     """What happened to a connection, as words for a message: "answered with a damaged head", "has a host that is not
     known", "refused the connection" or, for any other error, "dropped the connection".
@@ -234,12 +285,13 @@ def chunks(response: requests.Response, *, strict: bool = False) -> Iterator[byt
     The bytes are those on the wire, not unpacked. `strict` raises Changed, after the body, if the server sends more
     than its Content-Length; without it such bytes stay unread.
     """
-    raw, more = response.raw, False
+    raw, more, watch = response.raw, False, _watch(response.raw)
     try:
         while True:
             left = raw.length_remaining
-            more = more or (strict and left == 1 and _bytes_at_hand(raw) > 1)
-            chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=False)
+            with watch.read() if watch else nullcontext():
+                more = more or (strict and left == 1 and _bytes_at_hand(raw) > 1)
+                chunk = raw.read1(min(CHUNK, left - 1) if strict and left and left > 1 else CHUNK, decode_content=False)
             if not chunk:
                 break
             yield chunk
@@ -247,8 +299,19 @@ def chunks(response: requests.Response, *, strict: bool = False) -> Iterator[byt
         what = "sent nothing for too long" if "timed out" in str(error) else "dropped the connection"
         left = raw.length_remaining
         raise Dropped(f"{what}, {left:,} bytes before the end" if left else what) from None
+    finally:
+        if watch:
+            watch.close()
     if more:
         raise Changed(f"it sends more than the {int(response.headers['Content-Length']):,} bytes it announces")
+
+
+def _watch(raw: Any) -> _Watch | None:
+    """A watch over the connection that a body is read from; None if it is read already, or has no time limit."""
+    connection = raw.connection
+    if connection is None or connection.reading is None or not connection.timeout:
+        return None
+    return _Watch(connection.reading, connection.timeout)
 
 
 def _bytes_at_hand(raw: Any) -> int:

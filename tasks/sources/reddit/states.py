@@ -149,7 +149,8 @@ class RedditApi:
         listing, HttpError if the API refuses. `checked_at`: ISO 8601.
         """
         listing = self.get("/api/info", {"id": ",".join(names), "raw_json": 1})
-        if not (isinstance(listing, dict) and listing.get("kind") == "Listing"):
+        data = listing.get("data") if isinstance(listing, dict) and listing.get("kind") == "Listing" else None
+        if not (isinstance(data, dict) and isinstance(data.get("children"), list)):  # else all would be missing
             raise SourceError(f"{self.base_url}/api/info answers no listing: is it the address of Reddit's Data API?")
         found = [state for kind, data in things(listing) if (state := state_of(kind, data, checked_at))]
         known = {state["id"]: state for state in found}
@@ -280,6 +281,7 @@ def refresh_states(
     """
     partial = place.with_name(f"{place.name}.partial")
     known = _carried_over(place, partial, {f"{GROUP}/{name}" for name in names}, now() - max_age)
+    progress.begin(place.name, len(names), sum(f"{GROUP}/{name}" in known for name in names))
     open_names = (name for name in names if f"{GROUP}/{name}" not in known)
     try:
         with partial.open("ab") as file:

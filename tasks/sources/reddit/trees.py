@@ -13,7 +13,7 @@ the rows of this table gives the threads of direct answers.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -274,16 +274,33 @@ def grow_trees(
     yield from trees(items.paths, gone.paths, context.scratch(), takedowns=takedowns)
 
 
-@stage(REDDIT_TREES, revision=1)
+@stage(REDDIT_TREES, revision=2)
 def refresh_trees(context: StageContext, items: Rows, *, states: States) -> Iterator[Row | Rejected]:
     """The items with the scores that Reddit showed when the states were read, in the same order; a Rejected for each
-    that was gone by then. Items without a state stay as they are.
+    that was gone by then. Items without a state stay as they are. `gone_above` and `replies` count again.
     """
     known = states.by_id()
-    for item in items:
-        state = known.get(item["post_id"], {})
-        if state.get("state", "present") != "present":
-            yield Rejected(item["post_id"], "filtered", REASONS[state["state"]])
-        else:
+    left = frozenset(own for own, state in known.items() if state["state"] != "present")
+    for _, group in groupby(items, key=lambda item: item["root_id"]):
+        thread = list(group)
+        replies_left = Counter(item["parent_id"] for item in thread if item["post_id"] in left)
+        for item in thread:
+            state = known.get(item["post_id"], {})
+            if item["post_id"] in left:
+                yield Rejected(item["post_id"], "filtered", REASONS[state["state"]])
+                continue
             context.count("refreshed", bool(state))
-            yield refreshed(item, state)
+            yield refreshed(_recounted(item, ids_left=left, replies_left=replies_left), state)
+
+
+def _recounted(item: Row, *, ids_left: Collection[str], replies_left: Counter[str]) -> Row:
+    """A row of REDDIT_TREES whose counts leave out the items of `ids_left`; `replies_left`: id -> how many of its
+    direct replies are among them. A submission that is among them is no comment above, but missing, as in `Tree`.
+    """
+    top, above = item["path"][0], sum(own in ids_left for own in item["path"][1:-1])
+    return {
+        **item,
+        "missing_id": top if top in ids_left else item["missing_id"],
+        "gone_above": item["gone_above"] + above,
+        "replies": item["replies"] - replies_left[item["post_id"]],
+    }

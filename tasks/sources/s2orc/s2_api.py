@@ -97,6 +97,8 @@ class DatasetsApi:
         """
         found = self._get(f"release/{release}/dataset/{dataset}")
         links, readme = _by_path(found.get("files"), f"{dataset} of {release}"), string(found.get("README")) or ""
+        if not links:
+            raise SourceError(f"Semantic Scholar lists no files of {dataset} of {release}: try again later.")
         noted = {"README": readme, "files": list(links)}
         facts = {"release": release, "dataset": dataset, "readme": readme}
         return [Listing(dataset, release, links, noted, facts)]
@@ -104,11 +106,21 @@ class DatasetsApi:
     def differences(self, since: str, until: str, dataset: str) -> list[Listing]:
         """For each step from one release to the next two listings: files to put in (update), and files to delete.
 
-        [] if the reply has no steps. Raises UsageError if the API wants a key or refuses it; SourceError if it has no
-        such releases or dataset, or a step has no list of files.
+        Raises UsageError if the API wants a key or refuses it; SourceError if it has no such releases or dataset, a
+        step has no list of files, or the steps do not lead from `since` to `until`: without one of them deletions would
+        be lost.
         """
-        found = self._get(f"diffs/{since}/to/{until}/{dataset}")
-        return [_side(step, side, dataset) for step in found.get("diffs") or [] for side in ("update", "delete")]
+        steps = self._get(f"diffs/{since}/to/{until}/{dataset}").get("diffs")
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+            raise SourceError(f"Semantic Scholar lists no differences of {dataset} since {since}: try again later.")
+        listed = [_side(step, side, dataset) for step in steps for side in ("update", "delete")]
+        begins = [step["from_release"] for step in steps] + [until]
+        if begins != [since, *(step["to_release"] for step in steps)]:
+            raise SourceError(
+                f"The differences of {dataset} that Semantic Scholar lists do not lead from {since} to {until}, but by "
+                f"{begins}: fetch the whole release {until} instead."
+            )
+        return listed
 
     def _get(self, path: str) -> dict[str, Any]:
         """The JSON object that the API returns for a path.
@@ -196,14 +208,19 @@ def fetch_differences(
     """Download the differences between the releases `since` and `until`; returns the paths of the files.
 
     They go to <folder>/<from>-to-<to>/<dataset>/update and delete, and are noted in a manifest for each step. Raises
-    UsageError if `since` is no date, `until` neither a date nor `latest`, or `files_wanted` is not None, as only whole
-    differences can be fetched; and what `DatasetsApi` raises.
+    UsageError if `since` is no date or not before `until`, `until` neither a date nor `latest`, or `files_wanted` is
+    not None, as only whole differences can be fetched; and what `DatasetsApi` raises.
     """
     if not _RELEASE.fullmatch(since):
         raise UsageError(f'since "{since}" is no release: write a date as 2025-01-07.')
     if files_wanted is not None:
         raise UsageError("shards cannot be chosen with since: a difference without some of its files is none.")
     until = api.release(until)
+    if since >= until:
+        raise UsageError(
+            f"since {since} is not older than the release {until}, so there are no differences to fetch: what you have "
+            "is the newest, or name an older release that you have."
+        )
     return _fetched(api.http, lambda name: api.differences(since, until, name), names, folder, None, progress)
 
 

@@ -158,6 +158,29 @@ def test_the_exit_code_says_what_kind_of_error_it_was(longform: Shell, server: S
     assert not list((longform.folder / "data").rglob("*.bin"))
 
 
+def test_a_file_of_another_address_with_the_same_name_is_not_taken_for_it(server: Server, tmp_path: Path) -> None:
+    """A checksum says that it is the same file, as from a mirror."""
+    server.on("/x/a.bin", Answer(body=b"the one"))
+    server.on("/y/a.bin", Answer(body=b"another"))
+    for path in ("/x/a.bin", "/x/a.bin"):
+        fetch("url", [server.url + path], url.Fetch(), tmp_path, accepted=True, progress=TransferLines())
+    with pytest.raises(UsageError, match=r"was fetched from .*/x/a\.bin, not from .*/y/a\.bin: give another --to"):
+        fetch("url", [server.url + "/y/a.bin"], url.Fetch(), tmp_path, accepted=True, progress=TransferLines())
+    same = url.Fetch(sha256=hashlib.sha256(b"the one").hexdigest())
+    (file,) = fetch("url", [server.url + "/y/a.bin"], same, tmp_path, accepted=True, progress=TransferLines())
+    assert not file["new"]
+
+
+@pytest.mark.parametrize("md5", [5, "abc", None, "z" * 32])
+def test_an_md5_that_is_none_is_passed_over(server: Server, tmp_path: Path, md5: Any) -> None:
+    listed = [{"name": "beer.stackexchange.com.7z", "md5": md5}]
+    server.on(f"/metadata/{ITEM}", document({"files": listed}))
+    server.on(f"/download/{ITEM}/beer.stackexchange.com.7z", Answer(body=b"7z"))
+    config = config_of("stackexchange", "fetch", [f"base_url={server.url}"])
+    done = fetch("stackexchange", ["beer.stackexchange.com"], config, tmp_path, accepted=True, progress=TransferLines())
+    assert done[0]["bytes"] == 2
+
+
 def test_names_of_files_are_never_paths(longform: Shell, server: Server) -> None:
     server.on("*", Answer(body=CONTENT))
     for name in (

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from hypothesis import strategies as st
 from processes import started
 
 from longform.errors import HttpError, Incomplete, LongformError, SourceError, StoreError, UsageError
+from longform.files import unwritable
 from longform.net.download import Downloader, Fetched
 
 CONTENT = Random(1).randbytes(200_000)
@@ -680,13 +682,52 @@ def test_a_disk_that_is_full_keeps_what_is_there(server: Server, place: Path) ->
     assert ranges(server)[-1] == rest_from(120_000)
 
 
-def test_a_device_without_space_is_reported_as_full(server: Server, tmp_path: Path) -> None:
+def test_a_device_without_space_is_reported_as_full(tmp_path: Path) -> None:
     if not os.access("/dev/full", os.W_OK):
         pytest.skip("no /dev/full here")
-    (tmp_path / "a.7z.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as refused, open("/dev/full", "wb", buffering=0) as device:
+        device.write(b"x")
+    assert re.search("full.*run the same command again", str(unwritable(tmp_path, refused.value)))
+
+
+def test_a_part_that_is_a_link_is_not_written_through(server: Server, tmp_path: Path) -> None:
+    """Else whoever packed the folder could have it write over any file of this user."""
+    (tmp_path / "own.txt").write_text("my own")
+    (tmp_path / "a.7z.part").symlink_to("own.txt")
     server.on("/a.7z", FILE)
-    with pytest.raises(StoreError, match=r"full|Cannot write"):
+    with pytest.raises(StoreError, match=r"a\.7z\.part is a symbolic link.*delete it"):
         client().download(server.url + "/a.7z", tmp_path / "a.7z")
+    assert (tmp_path / "own.txt").read_text() == "my own"
+
+
+def test_a_file_that_was_changed_after_it_was_fetched_is_not_taken_for_it(server: Server, place: Path) -> None:
+    server.on("/a.7z", FILE)
+    done = client().download(server.url + "/a.7z", place)
+    with place.open("r+b") as file:
+        file.write(b"damaged")
+    side = place.with_name("a.7z.fetch.json").stat().st_mtime_ns
+    os.utime(place, ns=(side + 1, side + 1))
+    for known in ({}, {"sha256": done.sha256}):
+        with pytest.raises(UsageError, match="changed after it was fetched: delete it"):
+            client().download(server.url + "/a.7z", place, **known)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "body"),
+    [
+        ("a.jsonl.gz", "application/xml", b"<?xml version='1.0'?><Error><Code>SlowDown</Code></Error>"),
+        ("a.7z", "application/json", b'{"error": "quota"}'),
+        ("a.bin", "application/octet-stream", b"\n<!DOCTYPE html><html>log in</html>"),
+        ("a.csv", "", b"<html>log in</html>"),
+    ],
+)
+def test_the_text_of_an_error_is_not_taken_for_a_file(
+    server: Server, tmp_path: Path, name: str, kind: str, body: bytes
+) -> None:
+    server.on("/a", Answer(body=body, headers={"Content-Type": kind}))
+    with pytest.raises(SourceError, match="answers with a text where"):
+        client().download(server.url + "/a", tmp_path / name)
+    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

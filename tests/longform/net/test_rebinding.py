@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from certificates import certificate
 from http_server import Answer, Server, serve
+from raw_server import raw_server, read_request
 
-from longform.errors import Incomplete, SourceError
+from longform.errors import Incomplete, SourceError, UsageError
 from longform.net import hosts
 from longform.net.download import Downloader
 from longform.net.hosts import PublicHosts, Refused
@@ -164,3 +165,26 @@ def test_a_reply_that_drips_or_unpacks_without_end_is_bounded(outside: Server) -
     assert time.monotonic() - began < 10
     with pytest.raises(SourceError, match="more than 1,000,000 bytes"):
         client(tries=1).get(f"{outside.url}/bomb", max_bytes=1_000_000)
+
+
+def test_trailers_without_end_are_bounded_and_are_no_end_of_the_file(tmp_path: Path) -> None:
+    """A byte a moment never lets a read time out, and a chunked reply that is cut in its trailers parses as whole."""
+
+    def trailing(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n")
+        for _ in range(600):
+            connection.sendall(b"X: y\r\n")
+            time.sleep(0.1)
+
+    began = time.monotonic()
+    with raw_server(trailing) as port, pytest.raises(Incomplete, match="nothing for too long"):
+        client(tries=1, timeout_seconds=(1, 0.6)).download(f"http://127.0.0.1:{port}/a.bin", tmp_path / "a.bin")
+    assert time.monotonic() - began < 30
+    assert not (tmp_path / "a.bin").exists()
+
+
+def test_certificates_that_the_environment_names_wrongly_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere/own.pem")
+    with pytest.raises(UsageError, match=r"names /nowhere/own\.pem, which is not there"):
+        client().get("https://127.0.0.1:1/a")

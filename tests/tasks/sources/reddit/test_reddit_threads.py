@@ -361,3 +361,23 @@ def test_months_that_select_nothing_are_refused(settings: list[str], said: str) 
 def test_one_month_is_first_and_last() -> None:
     config = config_of("reddit", "read", ["preset=eli5", "first_month=2023-12", "last_month=2023-12"])
     assert (config.first_month, config.last_month) == ("2023-12", "2023-12")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"min_score": 5}, "min_score has no effect with preset = none"),
+        ({"min_words": 5}, "min_words has no effect with preset = none"),
+        ({"preset": "eli5", "tags": ["EU"]}, "tags has no effect with preset = eli5"),
+        ({"subreddits": []}, "write names of subreddits"),
+        ({"subreddits": ["ask science"]}, "write names of subreddits"),
+        ({"subreddits": [""]}, "write names of subreddits"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Read(**settings)
+
+
+def test_subreddits_are_named_in_any_way_that_people_write_them() -> None:
+    assert Read(subreddits=["r/AskScience", "/r/x_y/", " eli5 "]).subreddits == ["askscience", "x_y", "eli5"]

@@ -269,6 +269,17 @@ def test_what_is_gone_by_the_states_is_in_no_tree(tmp_path: Path) -> None:
     rows, _ = grown(tmp_path, *lines, states=str(tmp_path / "states.jsonl"))
     assert set(rows) == {"t3_1afw2c", "t1_b"}
     assert (rows["t1_b"]["votes"], short(rows["t1_b"]["path"])) == (77, "t3_1afw2c t1_a t1_b")
+    assert rows["t1_b"]["gone_above"] == 1
+    assert rows["t3_1afw2c"]["replies"] == 0
+
+
+def test_a_submission_that_is_gone_by_the_states_is_missing_above_its_comments(tmp_path: Path) -> None:
+    state = {"id": "reddit/t3_1afw2c", "state": "deleted", "checked_at": "2026-11-01T00:00:00+00:00"}
+    (tmp_path / "states.jsonl").write_text(json.dumps(state) + "\n")
+    lines = [line(SUBMISSION), comment("a", "t3_1afw2c"), comment("b", "t1_a")]
+    rows, _ = grown(tmp_path, *lines, states=str(tmp_path / "states.jsonl"))
+    told = {own: (row["missing_id"], row["gone_above"], row["replies"]) for own, row in rows.items()}
+    assert told == {"t1_a": ("reddit/t3_1afw2c", 0, 1), "t1_b": ("reddit/t3_1afw2c", 0, 0)}
 
 
 def test_dumps_of_a_subreddit_are_read_beside_those_of_a_month(tmp_path: Path) -> None:

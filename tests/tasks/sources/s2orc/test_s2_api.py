@@ -241,6 +241,33 @@ def test_a_difference_is_fetched_whole(api: Server, tmp_path: Path) -> None:
         fetch_differences(client(api), ["s2orc"], tmp_path, "../x", "latest", None, None)
 
 
+@pytest.mark.parametrize(
+    "diffs",
+    [
+        None,
+        {},
+        ["x"],
+        [],
+        [{"from_release": "2025-01-10", "to_release": "2025-01-21", "update_files": [], "delete_files": []}],
+        [{"from_release": "2025-01-07", "to_release": "2025-01-14", "update_files": [], "delete_files": []}],
+    ],
+    ids=["none", "an object", "a text", "empty", "begins later", "ends earlier"],
+)
+def test_differences_that_do_not_lead_to_the_release_are_refused(api: Server, tmp_path: Path, diffs: Any) -> None:
+    api.on("/v1/release/latest", document({"release_id": "2025-01-21"}))
+    api.on("/v1/diffs/2025-01-07/to/2025-01-21/s2orc", document({"dataset": "s2orc", "diffs": diffs}))
+    with pytest.raises(SourceError, match="differences"):
+        fetch_differences(client(api), ["s2orc"], tmp_path, "2025-01-07", "latest", None, None)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("since", ["2025-01-21", "2025-02-04"])
+def test_nothing_is_newer_than_the_newest_release(api: Server, tmp_path: Path, since: str) -> None:
+    api.on("/v1/release/latest", document({"release_id": "2025-01-21"}))
+    with pytest.raises(UsageError, match=f"since {since} is not older than the release 2025-01-21"):
+        fetch_differences(client(api), ["s2orc"], tmp_path, since, "latest", None, None)
+
+
 def test_names_of_files_are_never_paths() -> None:
     paths = ["/a/x.gz", "/b/x.gz", "/c/..", "/c/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/d/.hidden", "/e/a b;c.gz", "/"]
     names = file_names(paths)
