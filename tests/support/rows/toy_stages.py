@@ -233,6 +233,17 @@ def building(
         run.close()
 
 
+def rejected_by(run: Build, stage: str) -> list[tuple[str, str, int]]:
+    """(kind, reason, number) of what a stage of this build rejected, part by part."""
+    return [
+        reason
+        for entry in run.done
+        if entry.stage == stage
+        for part in entry.artifact.parts
+        for reason in part.rejected
+    ]
+
+
 def linger_over(home: str, slow: str, log: str, *files: str) -> None:
     """Run a build that is going to be killed; the entry point of a child process."""
     with building(Path(home), spawned=True) as run:

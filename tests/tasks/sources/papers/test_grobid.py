@@ -28,7 +28,7 @@ from grobid_server import (
     tei,
 )
 from http_server import Answer, Asked, Server, document
-from toy_stages import building
+from toy_stages import building, rejected_by
 
 from flows.sources import papers
 from longform.artifacts.rows import Row
@@ -373,8 +373,7 @@ def test_a_folder_is_read_by_the_server_that_is_named(server: Server, tmp_path: 
     with building(tmp_path / "home") as run:
         found, paragraphs, _ = papers.read(run, [folder], papers.Read(concurrency=1))
     assert sum(part.rows for part in found.parts or ()) == 2
-    rejected = [reason for part in found.parts or () for reason in part.rejected]
-    assert rejected == [("defect", "GROBID: NO_BLOCKS", 1)]
+    assert rejected_by(run, "read_pdfs") == [("defect", "GROBID: NO_BLOCKS", 1)]
     assert paragraphs.count == 2 * 13
     assert len({row["paper_id"] for row in found}) == 2
 

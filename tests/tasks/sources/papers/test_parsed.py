@@ -21,7 +21,7 @@ import pytest
 from grobid_server import BUSY, FULLTEXT, NO_CONTENT, VERSION, failed, form_of, grobid, tei
 from http_server import Answer, Asked, Server, document
 from processes import gone, started, wait_for
-from toy_stages import building
+from toy_stages import building, rejected_by
 
 from flows.sources import papers
 from longform.errors import Incomplete
@@ -60,7 +60,7 @@ def read(folder: Path, home: Path, server: Server, **options: Any) -> tuple[int,
     """(rows, what was rejected) of a folder, read in this process."""
     with building(home) as run:
         found, *_ = papers.read(run, [folder], papers.Read(grobid=server.url, **options))
-    return found.count, [reason for part in found.parts or () for reason in part.rejected]
+    return found.count, rejected_by(run, "read_pdfs")
 
 
 def typed(

@@ -18,7 +18,7 @@ from typing import Any
 import paths
 import psutil
 import pytest
-from toy_stages import building
+from toy_stages import building, rejected_by
 
 from flows.sources import papers
 from longform.artifacts.rows import Row, Rows
@@ -624,9 +624,10 @@ def test_a_broken_pdf_is_a_rejected_row_beside_good_ones(tmp_path: Path):
     (folder / "good.pdf").write_bytes(with_stream(TEXT))
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7 broken")
     (folder / "empty.pdf").write_bytes(b"")
-    prints, *_ = rows_of(tmp_path / "home", folder)
-    (part,) = prints.parts or ()
-    assert (part.rows, part.rejected) == (1, (("defect", "broken PDF", 1), ("defect", "empty file", 1)))
+    with building(tmp_path / "home") as run:
+        prints, *_ = papers.read(run, [folder], papers.Read())
+    assert prints.count == 1
+    assert rejected_by(run, "read_pdfs") == [("defect", "broken PDF", 1), ("defect", "empty file", 1)]
 
 
 @pytest.mark.parametrize("packing", ["zip", "tar", "gztar"])
@@ -638,10 +639,11 @@ def test_an_archive_of_documents_and_pdfs_gives_papers_of_both(tmp_path: Path, p
     (folder / "c.tei.xml").write_bytes((SAMPLES / "kites.tei.xml").read_bytes())
     (folder / "d.xml").write_bytes(b"<article/>")
     archive = shutil.make_archive(str(tmp_path / "both"), packing, folder)
-    documents, _, prints, *_ = rows_of(tmp_path / "home", Path(archive))
+    with building(tmp_path / "home") as run:
+        documents, _, prints, *_ = papers.read(run, [Path(archive)], papers.Read())
     assert (documents.count, prints.count) == (1, 1)
-    assert [part.rejected for part in documents.parts or ()] == [(("defect", "no TEI", 1),)]
-    assert [part.rejected for part in prints.parts or ()] == [(("defect", "broken PDF", 1),)]
+    assert rejected_by(run, "read_tei") == [("defect", "no TEI", 1)]
+    assert rejected_by(run, "read_pdfs") == [("defect", "broken PDF", 1)]
 
 
 def test_the_parser_and_its_bounds_are_part_of_the_identity():

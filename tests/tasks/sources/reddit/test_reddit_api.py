@@ -59,7 +59,7 @@ def listing(*children: Any) -> dict[str, Any]:
         ("https://www.reddit.com.example/comments/1afw2c", None),
         ("https://www.reddit.com/r/explainlikeimfive", None),
         ("t5_2sokd", None),
-        ("t1_KOD", None),
+        ("t1_KOD", "t1_kod"),
         ("t1_kod0b1,t1_x", None),
         ("", None),
     ],
