@@ -4,7 +4,8 @@ per stage.
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -63,6 +64,18 @@ def read(
             return rows, build.done
         finally:
             build.close()
+
+
+def read_once(entries: list[StageRun]) -> set[str]:
+    """The SHA-256 of files that were read under one set of facts; a file of S2's that two of its datasets hold is read
+    for both, and is not among them.
+    """
+    facts = defaultdict[str, set[str]](set)
+    for entry in entries:
+        for files in entry.artifact.recipe.inputs.values():
+            for file in files if isinstance(files, list) else ():
+                facts[file["sha256"]].add(json.dumps(file["facts"], sort_keys=True))
+    return {sha256 for sha256, different in facts.items() if len(different) == 1}
 
 
 def described(entry: StageRun, store: Store) -> dict[str, Any]:

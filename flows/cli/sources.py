@@ -124,7 +124,7 @@ def read_source(
     removed = earlier_reads.remove_earlier(source, to, written) if to else []
     written += [datasheet.write_markdown(source, root, to)] if to else []
     links = [link for path in paths for link in links_in(path)]
-    repeated = repeated_in(paths)
+    repeated = repeated_in(paths, reading.read_once(entries))
     stages = [reading.described(entry, Store(root)) for entry in entries]
     if as_json:
         listed = [str(link) for link in links]

@@ -58,8 +58,11 @@ def add_takedowns(
         )
     print(f"{purged:,} stored responses that were made from them were purged; what was paid stays in the ledger.")
     if forgotten:
-        print(f"{forgotten:,} results of PDF parsers were deleted.")
-    print("The next build leaves them out. Dumps, and the parts read from them, still hold them: docs/data-policy.md.")
+        print(f"Results of PDF parsers deleted: {forgotten:,}.")
+    print(
+        "The next build or read leaves them out. Dumps, the parts read from them, and what `read --to` wrote before"
+        " still hold them: docs/data-policy.md."
+    )
 
 
 def _say_listed(new: list[Any], listed_before: list[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,15 +78,18 @@ def links_in(path: Path) -> list[Path]:
     return [entry for entry in _entries(path) if entry.is_symlink()] if path.is_dir() else []
 
 
-def repeated_in(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """(file, the first with the same bytes) of the files in `paths` whose content another has that comes before it."""
+def repeated_in(paths: Iterable[Path], read_once: Collection[str]) -> list[tuple[Path, Path]]:
+    """(file, the first with the same bytes) of the files in `paths` whose content another has that comes before it, if
+    its SHA-256 is in `read_once`: so neither files that are no records, nor those read under each of their names.
+    """
     by_size, found = defaultdict[int, list[Path]](list), list[tuple[Path, Path]]()
     for file in dict.fromkeys(file for path in paths for file in files_in(path)):
         by_size[file.stat().st_size].append(file)
     for files in (files for files in by_size.values() if len(files) > 1):
         first = dict[str, Path]()
         digests = [(file, sha256_of(file)) for file in files]
-        found += [(file, first[sha256]) for file, sha256 in digests if first.setdefault(sha256, file) != file]
+        known = [(file, sha256) for file, sha256 in digests if sha256 in read_once]
+        found += [(file, first[sha256]) for file, sha256 in known if first.setdefault(sha256, file) != file]
     return found
 
 

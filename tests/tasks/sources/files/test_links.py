@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -179,3 +180,17 @@ def test_equal_dumps_are_read_once_and_said(tmp_path: Path) -> None:
     first, second = sorted(map(str, [folder / "RC_2020-09.jsonl", folder / "kites_comments"]))
     assert answer["repeated"] == [{"file": second, "same_as": first}]
     assert answer["stages"][0]["rows"] == 2, "the unpacked dumps of a month and of a subreddit, by their names"
+
+
+def test_files_are_said_to_be_read_once_only_if_they_are(tmp_path: Path) -> None:
+    deleted = gzip.compress(b'{"corpusid": 9}\n', mtime=0)
+    for dataset in ("papers", "abstracts"):
+        folder = tmp_path / "s2" / "2025-01-07-to-2025-01-14" / dataset / "delete"
+        folder.mkdir(parents=True)
+        (folder / "00000.jsonl.gz").write_bytes(deleted)
+    (tmp_path / "s2" / "table.parquet").write_bytes(b"no records")
+    (tmp_path / "s2" / "copy.parquet").write_bytes(b"no records")
+    words = ["read", "s2orc", str(tmp_path / "s2"), "--home", str(tmp_path / "home"), "--json"]
+    answer = json.loads(CliRunner().invoke(app, words).stdout)
+    stage = next(stage for stage in answer["stages"] if stage["stage"] == "read_s2_metadata")
+    assert (stage["rows"], answer["repeated"]) == (2, [])
