@@ -36,7 +36,7 @@ _KNOWN: dict[Path, tuple[tuple[tuple[str, int], ...], list[Table]]] = {}
 
 
 def tables_of(home: Path) -> list[Table]:
-    """The tables of a home's stages, one for each schema; an error of Arrow for a file that is no Parquet file."""
+    """The tables of a home's stages, one for each schema; StoreError for a file that is no Parquet file."""
     folders = sorted((home / "stages").glob("*/parts"))
     state = tuple((str(folder), folder.stat().st_mtime_ns) for folder in folders)
     if _KNOWN.get(home, (None, []))[0] != state:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from longform.errors import StoreError
+
 TAIL = 16 << 10
 _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 3, 7, 8, 9, 10, 12
 _INTEGERS = (4, 5, 6)
@@ -16,7 +18,7 @@ _INTEGERS = (4, 5, 6)
 
 def schema_bytes(path: str, known: Iterable[bytes] = ()) -> bytes | None:
     """The start of the footer of a Parquet file, up to the end of its schema; None if there is no such file. If it is
-    among the `known` ones it is found without being read. ValueError if the file is no Parquet file.
+    among the `known` ones it is found without being read. StoreError if the file is no Parquet file.
     """
     try:
         footer = _footer(path)
@@ -28,18 +30,18 @@ def schema_bytes(path: str, known: Iterable[bytes] = ()) -> bytes | None:
     try:
         return footer[: _end_of_schema(footer)]
     except IndexError:
-        raise ValueError(f"{path} is no Parquet file, as its footer is damaged: run longform verify.") from None
+        raise StoreError(f"{path} is no Parquet file, as its footer is damaged: run longform verify.") from None
 
 
 def _footer(path: str) -> bytes:
-    """The footer of a Parquet file. ValueError if the file has none."""
+    """The footer of a Parquet file. StoreError if the file has none."""
     with open(path, "rb", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - TAIL))
         tail = file.read()
         length = int.from_bytes(tail[-8:-4], "little")
         if tail[-4:] != b"PAR1" or length + 8 > size:
-            raise ValueError(f"{path} is no Parquet file, as it does not end as one: run longform verify.")
+            raise StoreError(f"{path} is no Parquet file, as it does not end as one: run longform verify.")
         if length + 8 > len(tail):
             file.seek(size - length - 8)
             tail = file.read()
