@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from longform.artifacts.rows import read_parquet
 from longform.artifacts.takedowns import load
+from tasks.sources.home_tables import Table, rows_of, tables_of
 from tasks.sources.papers.paper_ids import PAPER_GROUPS, papers_meant
 from tasks.sources.permalinks import ids_of_address, ids_with_former
 
@@ -23,6 +23,11 @@ AUTHOR = "author/"
 _STACKEXCHANGE = {"post_id", "site", "author_id", "author"}
 _DOCUMENTS = {"passage_id", "url", "text", "start"}
 _REDDIT = {"post_id", "subreddit", "author_id"}
+_AUTHORS = (
+    (_STACKEXCHANGE, ("site || '/' || author_id", "site || '/' || author")),
+    (_REDDIT, ("author_id",)),
+)
+_NO_ADDRESS = ("author/", "filename/", "sha256/", "file/", "title/")
 _VERSIONS = {"first_id", "second_id", "verdict", "group_id", "found_by"}
 
 
@@ -31,38 +36,16 @@ def rows_reached(home: Path, ids: Iterable[str]) -> dict[str, list[str]]:
     author's are papers and posts.
     """
     ids = list(dict.fromkeys(ids))
-    found = papers_meant(home, ids)
-    for author, posts in posts_of_authors(home, ids).items():
-        found.setdefault(author, set()).update(posts)
-    names = {former: name for name in ids for former in ids_with_former(name)}
-    for former in _keys(home, [name for name in names if name.split("/", 1)[0] not in PAPER_GROUPS]):
-        found.setdefault(names[former], set()).add(former)
-    for name, passages in _passages(home, ids).items():
-        found.setdefault(name, set()).update(passages)
-    return {name: sorted(found.get(name, ())) for name in ids}
+    keys = [name for name in ids if name.split("/", 1)[0] not in PAPER_GROUPS]
+    parts = papers_meant(home, ids), _rows_named(home, keys, ids), _passages(home, ids)
+    return {name: sorted({key for found in parts for key in found.get(name, ())}) for name in ids}
 
 
 def posts_of_authors(home: Path, ids: Iterable[str]) -> dict[str, list[str]]:
     """author id -> ids of the posts of Stack Exchange and Reddit by this author, sorted, as the rows of a home's stages
     say. Ids of other things, and authors of no post, are left out.
     """
-    asked = {
-        f"{AUTHOR}{name}": author for author in ids if author.startswith(AUTHOR) for name in ids_with_former(author[7:])
-    }
-    found: dict[str, set[str]] = {}
-    if not asked:
-        return {}
-    for paths, names in (
-        (_tables(home, _STACKEXCHANGE), "[site || '/' || author_id, site || '/' || author]"),
-        (_tables(home, _REDDIT), "[author_id]"),
-    ):
-        query = (
-            f"SELECT DISTINCT id, post_id FROM (SELECT post_id, unnest({names}) AS name FROM {{}}) "
-            "JOIN listed ON id = 'author/' || lower(name)"
-        )
-        for author, post in _select(query, paths, asked):
-            found.setdefault(asked[author], set()).add(post)
-    return {author: sorted(posts) for author, posts in found.items()}
+    return {author: sorted(posts) for author, posts in _rows_named(home, [], ids).items()}
 
 
 def other_versions(home: Path, ids: Collection[str]) -> list[str]:
@@ -70,65 +53,72 @@ def other_versions(home: Path, ids: Collection[str]) -> list[str]:
     are doubtful), sorted, without these and those that are taken down.
     """
     query = (
-        "WITH pairs AS (SELECT * FROM {} WHERE verdict = 'same'), groups AS (SELECT DISTINCT group_id FROM pairs "
+        "WITH pairs AS (SELECT filename, group_id, first_id, second_id FROM {} WHERE verdict = 'same'), "
+        "groups AS (SELECT DISTINCT filename, group_id FROM pairs "
         "WHERE first_id IN (FROM listed) OR second_id IN (FROM listed)) "
-        "SELECT DISTINCT unnest([first_id, second_id]) FROM pairs SEMI JOIN groups USING (group_id)"
+        "SELECT DISTINCT unnest([first_id, second_id]) FROM pairs SEMI JOIN groups USING (filename, group_id)"
     )
-    found = {name for (name,) in _select(query, _tables(home, _VERSIONS), ids)}
+    tables = [table for table in tables_of(home) if table.has(_VERSIONS)] if ids else []
+    found = {name for table in tables for (name,) in rows_of(query, table.paths, ids)}
     return sorted(found - set(ids) - {takedown.id for takedown in load(home)})
 
 
-def _keys(home: Path, ids: Collection[str]) -> set[str]:
-    """Those of the ids that are the key of a row of a home's stages, which is the first column of its table."""
-    import pyarrow.parquet as pq
-
-    by_key: dict[str, list[Path]] = {}
-    for path in _rows(home) if ids else []:
-        key = pq.read_schema(path).names[0]
-        if key.endswith("_id"):
-            by_key.setdefault(key, []).append(path)
-    found: set[str] = set()
-    for key, paths in by_key.items():
-        query = f'SELECT id FROM listed SEMI JOIN (SELECT "{key}" AS id FROM {{}}) USING (id)'
-        found |= {name for (name,) in _select(query, paths, ids)}
+def _rows_named(home: Path, keys: Collection[str], authors: Iterable[str]) -> dict[str, set[str]]:
+    """id -> the keys of the rows that have one of `keys`, and the ids of the posts by one of `authors` (what is no
+    author/... among these is left out), all of them looked for in one read of each table.
+    """
+    names = {former: name for name in keys for former in ids_with_former(name)}
+    asked = {
+        f"{AUTHOR}{name}": author
+        for author in authors
+        if author.startswith(AUTHOR)
+        for name in ids_with_former(author[7:])
+    }
+    found: dict[str, set[str]] = {}
+    for table in tables_of(home) if names or asked else []:
+        if query := _query_of(table, bool(names), bool(asked)):
+            for name, post in rows_of(query, table.paths, {*names, *asked}):
+                if name in names:
+                    found.setdefault(names[name], set()).add(name)
+                elif post is not None:
+                    found.setdefault(asked[name], set()).add(post)
     return found
+
+
+def _query_of(table: Table, by_key: bool, by_author: bool) -> str | None:
+    """The query of (listed id, post) for the rows of a table that are named: by their key, which is its first column,
+    and then without a post if it is none of posts, or by the author of a post. None if it has neither.
+    """
+    key = table.schema.field(0)
+    keyed = by_key and key.name.endswith("_id") and (pa.types.is_string(key.type) or pa.types.is_large_string(key.type))
+    names = [name for columns, of in _AUTHORS if by_author and table.has(columns) for name in of]
+    if not names:
+        query = f'SELECT DISTINCT id, NULL FROM listed JOIN {{}} ON id = "{key.name}"'
+        return query if keyed else None
+    listed = ", ".join([*(f"'author/' || lower({name})" for name in names), *([f'"{key.name}"'] if keyed else [])])
+    return (
+        f"SELECT DISTINCT id, post_id FROM (SELECT post_id, unnest([{listed}]) AS name FROM {{}}) "
+        "JOIN listed ON id = name"
+    )
 
 
 def _passages(home: Path, ids: Collection[str]) -> dict[str, set[str]]:
     """id -> ids of the passages of documents (pages of the web, papers, posts) whose address stands for it."""
-    wanted, found = set(ids), dict[str, set[str]]()
-    for passage, url in _rows_of("SELECT passage_id, url FROM {}", _tables(home, _DOCUMENTS)):
-        for name in wanted.intersection(ids_of_address(url)):
-            found.setdefault(name, set()).add(passage)
+    wanted, found = {name for name in ids if not name.startswith(_NO_ADDRESS)}, dict[str, set[str]]()
+    for table in tables_of(home) if wanted else []:
+        if table.has(_DOCUMENTS):
+            meant = _addresses(table, wanted)
+            query = "SELECT DISTINCT url, passage_id FROM {} WHERE url IN (FROM listed)"
+            for url, passage in rows_of(query, table.paths, meant) if meant else ():
+                for name in meant[url]:
+                    found.setdefault(name, set()).add(passage)
     return found
 
 
-def _rows(home: Path) -> list[Path]:
-    """The Parquet files with the rows of a home's stages."""
-    return sorted((home / "stages").glob("*/parts/[!.]*/rows.parquet"))
-
-
-def _tables(home: Path, columns: Collection[str]) -> list[Path]:
-    """Those of `_rows` that have all these columns."""
-    import pyarrow.parquet as pq
-
-    return [path for path in _rows(home) if set(columns) <= set(pq.read_schema(path).names)]
-
-
-def _select(query: str, paths: list[Path], ids: Collection[str]) -> set[tuple[str, ...]]:
-    """As `_rows_of`, with a table of the ids as `listed` in the query; no rows without ids."""
-    return _rows_of(query, paths, pa.table({"id": sorted(ids)}, pa.schema([("id", pa.string())]))) if ids else set()
-
-
-def _rows_of(query: str, paths: list[Path], listed: pa.Table | None = None) -> set[tuple[str, ...]]:
-    """The rows of a DuckDB query of each of these Parquet files; in the query {} stands for the file, and `listed` for
-    this table.
-    """
-    import duckdb
-
-    if not paths:
-        return set()
-    with duckdb.connect(config={"memory_limit": "512MB"}) as database:
-        if listed is not None:
-            database.register("listed", listed)
-        return {row for path in paths for row in database.execute(query.format(read_parquet([path]))).fetchall()}
+def _addresses(table: Table, ids: set[str]) -> dict[str, set[str]]:
+    """address -> those of the ids that it stands for, for the addresses in a table of documents that have any."""
+    found: dict[str, set[str]] = {}
+    for (url,) in rows_of("SELECT DISTINCT url FROM {} WHERE url IS NOT NULL", table.paths):
+        if names := ids.intersection(ids_of_address(url)):
+            found[url] = names
+    return found

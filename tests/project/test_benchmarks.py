@@ -24,6 +24,7 @@ SMALL = {
     "search.py": ["--passages", "2000", "--queries", "50"],
     "scale.py": ["--megabytes", "2", "--build", "1", "--parts", "10", "--runners", "threads,processes"],
     "sources.py": ["--megabytes", "0.3"],
+    "takedown_reach.py": ["--parts", "20"],
     "statements.py": ["longform/engine", "schemas", "--depth", "1"],
 }
 SLOWER = {"acl_ocl": 0.09}  # its files are small and indented: docs/performance.md
@@ -49,6 +50,7 @@ KEYS = {
     "search.py": {"passages"},
     "scale.py": {"cores", "reading", "part_ms", "orchestration"},
     "sources.py": {"sources", "cpu_model", "cores", "python"},
+    "takedown_reach.py": {"parts", "three_seconds", "three_peak_mb", "plain_seconds", "ratio"},
     "statements.py": {"longform", "schemas", "total"},
 }  # fmt: skip
 

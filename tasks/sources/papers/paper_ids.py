@@ -14,7 +14,7 @@ and an author select papers; no further papers are found through them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from longform.artifacts.takedowns import load
 from longform.errors import UsageError
 from tasks.sources.files.inputs import SIDE_FILE, read_notes
+from tasks.sources.home_tables import batches_of, tables_of
 from tasks.sources.paper_names import canonical, in_doi, papers_in_address
 from tasks.sources.permalinks import FORMS, record_of
 
@@ -113,26 +114,19 @@ def all_ids(home: Path, ids: Iterable[str]) -> list[str]:
     """
     given = list(dict.fromkeys(ids))
     known, before = {name for name in given if name.split("/", 1)[0] in PAPER_GROUPS}, None
-    tables = _tables(home) if known else []
     while known != before:
         before = set(known)
-        for table in tables:
-            known |= _same(table, before)
+        known |= _same(home, before)
         known |= {f"sha256/{sha256}" for sha256 in _fetched(home, known)}
         known |= {f"file/{name[7:23]}" for name in known if name.startswith("sha256/")}
     return [*given, *sorted(known - set(given))]
 
 
-def _same(path: Path, ids: Collection[str]) -> set[str]:
-    """All own ids of the rows of a Parquet file that one of the ids means."""
-    import pyarrow.parquet as pq
-
+def _same(home: Path, ids: Collection[str]) -> set[str]:
+    """All own ids of the rows of a home's papers that one of the ids means."""
     found: set[str] = set()
-    with pq.ParquetFile(path) as file:
-        names = [name for name in file.schema_arrow.names if name in _READ]
-        for batch in file.iter_batches(10_000, columns=names):
-            hit = batch.filter(is_listed(batch, ids))
-            found.update(one for values in own_ids(hit) for one in values.to_pylist() if one)
+    for hit in _meant(home, ids):
+        found.update(one for values in own_ids(hit) for one in values.to_pylist() if one)
     return found
 
 
@@ -140,33 +134,29 @@ def papers_meant(home: Path, ids: Iterable[str]) -> dict[str, set[str]]:
     """id -> the keys (paper_id, submission_id) of the rows of a home's stages that it means; ids of other things than
     papers, and of papers that the home does not have, are left out.
     """
-    import pyarrow.parquet as pq
-
     asked, found = [name for name in ids if name.split("/", 1)[0] in PAPER_GROUPS], dict[str, set[str]]()
-    for path in _tables(home) if asked else []:
-        with pq.ParquetFile(path) as file:
-            names = [name for name in file.schema_arrow.names if name in _READ]
-            for batch in file.iter_batches(10_000, columns=names):
-                hit = batch.filter(is_listed(batch, asked))
-                key = next(name for name in KEYS if name in names)
-                for name in asked if len(hit) else []:
-                    found.setdefault(name, set()).update(hit.filter(is_listed(hit, [name]))[key].to_pylist())
+    for hit in _meant(home, asked):
+        key = next(name for name in KEYS if name in hit.schema.names)
+        for name in asked:
+            found.setdefault(name, set()).update(hit.filter(is_listed(hit, [name])).column(key).to_pylist())
     return {name: keys for name, keys in found.items() if keys}
 
 
 _READ = {*KEYS, *_COLUMNS, "file", "authors", "author_ids"}
 
 
-def _tables(home: Path) -> list[Path]:
-    """The Parquet files of a home's stages whose rows are papers, metadata of papers, or submissions."""
-    import pyarrow.parquet as pq
-
-    found = []
-    for path in sorted((home / "stages").glob("*/parts/[!.]*/rows.parquet")):
-        names = set(pq.read_schema(path).names)
+def _meant(home: Path, ids: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of papers, metadata of papers and submissions of a home's stages that one of the ids means, with the
+    columns that name papers.
+    """
+    for table in tables_of(home) if ids else []:
+        names = set(table.schema.names)
         if names & set(KEYS) and names & {"authors", "note_id", "doi"}:
-            found.append(path)
-    return found
+            columns = ", ".join(f'"{name}"' for name in table.schema.names if name in _READ)
+            for batch in batches_of(f"SELECT {columns} FROM {{}}", table.paths):
+                hit = batch.filter(is_listed(batch, ids))
+                if len(hit):
+                    yield hit
 
 
 def _fetched(home: Path, ids: Collection[str]) -> list[str]:
@@ -195,9 +185,8 @@ def ids_named(home: Path, text: str) -> list[str]:
         return list(dict.fromkeys([record, *in_doi(record), *papers_in_address(text)]))
     except UsageError:
         flat = " ".join(text.split())
-        tables = _tables(home)
         as_one = [f"openreview/{flat}", f"s2/{flat}", f"filename/{flat}", f"author/{flat.lower()}"]
-        found = [name for name in as_one if any(_same(table, [name]) for table in tables)]
+        found = [name for name in as_one if _same(home, [name])]
     if not found:
         raise UsageError(f'"{text}" names no record, and no paper of {home}: give {FORMS}.')
     return found
