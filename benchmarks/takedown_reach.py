@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 
 ROWS = 50
 TEXT = "kites were flown over the sea by several people of the village "
-POST, AUTHOR, PAPER = "reddit/t1_0", "author/cooking.stackexchange.com/1", "s2/301"
+POST, AUTHOR, PAPER = "reddit/t1_0", "author/cooking.stackexchange.com/211", "s2/301"
 ASKED = {"one": [POST], "author": [AUTHOR], "paper": [PAPER], "three": [POST, AUTHOR, PAPER], "versions": [PAPER]}
 COLUMNS = {"post_id", "site", "author_id", "author", "paper_id", "corpus_id", "authors", "url", "passage_id"}
 
