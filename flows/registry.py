@@ -16,6 +16,7 @@ DATASETS = {
     "axioms": "flows.axioms",
     "expertqa": "flows.expertqa",
     "revision-distance": "flows.revision_distance",
+    "llmcrit": "flows.llmcrit",
 }
 
 
@@ -43,7 +44,7 @@ def module_of(dataset: str) -> ModuleType:
     """The flow module of a dataset, imported. KeyError for an unknown dataset.
 
     Each has `rebuild`, `ABOUT` (for the dataset card), `OFFLINE` (rules of the offline model) and `responses_of` (for
-    takedowns); some have `AUDITS`, `example_row_id`, `trace`, `sheets` or `EXPORTS`.
+    takedowns); some have `AUDITS`, `example_row_id`, `trace`, `sheets` (or `FORMS`) or `EXPORTS`.
     """
     return import_module(DATASETS[dataset])
 

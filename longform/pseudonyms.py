@@ -40,6 +40,19 @@ class Pseudonyms:
         return f"Pseudonyms({self.identity()})"
 
 
+class NoAuthors:
+    """In the place of Pseudonyms where nothing is made of authors: no name has a pseudonym, and no key is needed, so
+    that equal inputs give equal rows in every home. Posts of an author are then found by the posts alone.
+    """
+
+    def of(self, name: str) -> None:
+        """None."""
+
+    def identity(self) -> str:
+        """What identifies it in a recipe."""
+        return "no authors"
+
+
 def _key_of_user() -> bytes | None:
     """The key in LONGFORM_AUTHOR_KEY as bytes; None if unset or empty. UsageError if it is not 64 hex digits."""
     text = author_key()

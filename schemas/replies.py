@@ -121,3 +121,33 @@ class Rating(Reply):
     """How well a draft does, beside a reference (Revision Distance, table 2: GPT-Score)."""
 
     score: Annotated[int, Field(ge=0, le=100, description="0: useless, 100: as good as the reference or better")]
+
+
+class Compliance(Reply):
+    """Whether a text meets a criterion (LLMCrit, section 3.3: checking the texts of demonstrations)."""
+
+    reasoning: str | None = Field(description="which place of the text decides")
+    verdict: Annotated[Literal["met", "violated", "not applicable"], BeforeValidator(_as_word)]
+
+
+class Validity(Reply):
+    """Whether a text is feedback on a particular text (LLMCrit, table 13: validity)."""
+
+    reasoning: str | None = Field(description="thoughts, step by step")
+    verdict: Annotated[Literal["specific", "not specific"], BeforeValidator(_as_word)]
+
+
+class Contextualization(Reply):
+    """Whether feedback belongs to the text at hand (LLMCrit, table 14: contextualization)."""
+
+    reasoning: str | None = Field(description="thoughts, step by step")
+    verdict: Annotated[Literal["match", "not match", "unsure"], BeforeValidator(_as_word)]
+
+
+class Critique(Reply):
+    """What feedback says against a text with regard to a criterion, and whether that helps (LLMCrit, table 15)."""
+
+    reasoning: str | None = Field(description="thoughts, step by step")
+    extraction: str | None = Field(description="what criticises or suggests, copied; empty if there is nothing")
+    critique: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
+    helpful: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]

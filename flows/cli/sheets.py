@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
@@ -22,11 +22,21 @@ if TYPE_CHECKING:
     from longform.artifacts.versions import Version
     from tasks.annotation.form import Sheets, Task
 
+    MakeSheets = Callable[[Store, Version], Sheets]
+
 app = typer.Typer()
 
 FILE_ENDINGS = (".json", ".jsonl", ".csv")
 BOUNDS = (" from", " to")  # of the columns of an interval's bounds
 OF_FORMAT = {".jsonl": ("jsonl",), ".csv": ("csv", "plain-csv")}
+FormName = Annotated[
+    str | None,
+    typer.Option(
+        "--form",
+        metavar="NAME",
+        help="of llmcrit, which has several: criteria, demonstrations, validity, context or critiques",
+    ),
+]
 
 
 @app.command("sheets")
@@ -37,9 +47,14 @@ def write_sheets(
         str,
         typer.Option("--format", metavar="F", help="jsonl, csv (for spreadsheets), plain-csv, label-studio, argilla"),
     ] = "jsonl",
+    form: FormName = None,
     fields: Annotated[
         list[str] | None,
-        typer.Option("--field", metavar="NAME", help="expertqa: only questions of this field; may come again"),
+        typer.Option(
+            "--field",
+            metavar="NAME",
+            help="only questions of this field (expertqa), or this task (llmcrit); may come again",
+        ),
     ] = None,
     most: Annotated[
         int | None,
@@ -47,7 +62,8 @@ def write_sheets(
             "--most",
             metavar="N",
             min=1,
-            help="at most N, drawn by --seed: questions of each field, or pairs of drafts (else 20)",
+            help="at most N, drawn by --seed: questions of each field, pairs of drafts (else 20), or feedback of each "
+            "task (else 100)",
         ),
     ] = None,
     seed: Annotated[
@@ -56,13 +72,15 @@ def write_sheets(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two."""
+    """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two;
+    criteria, demonstrations and judged feedback of llmcrit.
+    """
     from tasks.annotation.files import FORMATS, sheet_files
     from tasks.annotation.form import arranged, draw
 
     if format not in FORMATS:
         raise UsageError(f'There is no format "{format}" of sheets; there is {", ".join(FORMATS)}.')
-    of = sheets_of(*version_at(address, home))
+    of = sheets_of(*version_at(address, home), form)
     kept = _of_fields(of, fields or [])
     drawn = arranged(of.form, draw(kept, most or of.most, seed), seed)
     written = _write(sheet_files(of.form, drawn, format), to, format)
@@ -103,6 +121,7 @@ def show_labels(
         list[str] | None,
         typer.Argument(metavar="[FILE...]", help="filled-in sheets, exports of a tool; else what --config names"),
     ] = None,
+    form: FormName = None,
     config: ConfigFile = None,
     rule: Annotated[
         str, typer.Option("--rule", help="what annotators say together: majority, plurality or unanimous")
@@ -119,7 +138,7 @@ def show_labels(
 
     if rule not in get_args(labels.Rule):
         raise UsageError(f'There is no rule "{rule}"; {hint(rule, get_args(labels.Rule), "there is")}')
-    of = sheets_of(*version_at(address, home))
+    of = sheets_of(*version_at(address, home), form)
     named, accounts = _configured(address, of, config)
     if not (paths := files or named):
         raise UsageError(f"No file is named: give filled-in sheets, or --config with a file that names `{of.setting}`.")
@@ -203,18 +222,40 @@ def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str],
     return list(map(str, listed(getattr(config, of.setting)))), config.accounts
 
 
-def sheets_of(store: Store, version: Version) -> Sheets:
-    """The form of a version's dataset and the tasks that annotators can fill in; UsageError for a dataset without a
-    form.
+def sheets_of(store: Store, version: Version, form: str | None = None) -> Sheets:
+    """The form of a version's dataset with this name, or its only one, and the tasks that annotators can fill in;
+    UsageError for a dataset without a form, or as by `chosen`.
     """
-    of_dataset = getattr(module_of(version.dataset), "sheets", None)
-    if of_dataset is None:
-        others = [name for name in DATASETS if hasattr(module_of(name), "sheets")]
+    forms = forms_of(version.dataset)
+    if not forms:
+        others = [name for name in DATASETS if forms_of(name)]
         raise UsageError(
             f"{version.dataset} {version.name} has nothing that experts fill in: "
             f"sheets are made of {' and '.join(others)}."
         )
-    return cast("Sheets", of_dataset(store, version))
+    return chosen(version.dataset, forms, form)(store, version)
+
+
+def forms_of(dataset: str) -> dict[str, MakeSheets]:
+    """name -> the function that makes the sheets of a version: FORMS of the dataset's flow module, or its `sheets`,
+    which has no name (""); {} if it has neither.
+    """
+    module = module_of(dataset)
+    only = {"": module.sheets} if hasattr(module, "sheets") else {}
+    return dict(getattr(module, "FORMS", only))
+
+
+def chosen(dataset: str, forms: Mapping[str, MakeSheets], name: str | None) -> MakeSheets:
+    """The form with this name; without a name the only one. UsageError for an unknown name, and for no name where there
+    are several.
+    """
+    if name is None and len(forms) > 1:
+        raise UsageError(f"{dataset} has several forms: name one with --form: {', '.join(forms)}.")
+    if name is not None and "" in forms:
+        raise UsageError(f"{dataset} has one form, which has no name: leave out --form {name}.")
+    if name is not None and name not in forms:
+        raise UsageError(f'{dataset} has no form "{name}"; {hint(name, forms, "it has")}')
+    return forms[name] if name is not None else next(iter(forms.values()))
 
 
 # ---------------------------------------------------------------- files

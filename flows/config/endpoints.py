@@ -84,6 +84,9 @@ class EndpointConfig(BaseModel):
         None,
         description="USD per million tokens, also cached_input, batch; known of large providers; your own server: 0",
     )
+    window: int | None = Field(
+        None, ge=1, description="tokens that a prompt and its reply may have together; llmcrit leaves out longer ones"
+    )
     timeout_seconds: float = Field(120.0, gt=0, allow_inf_nan=False, description="total time a request may take")
 
     @model_validator(mode="after")
@@ -124,6 +127,7 @@ def endpoint_of(name: str, endpoints: dict[str, EndpointConfig]) -> Endpoint:
             tpm=config.tpm,
             price=Price(**config.price.model_dump()) if config.price else None,
             api=config.api,
+            window=config.window,
         )
     if name == "offline":
         return OFFLINE

@@ -58,11 +58,17 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    sources = open_files(
-        paths,
-        group=GROUP,
-        endings=(".jsonl", ".jsonl.gz", ".jsonl.zst"),
-        digest=builder.digests,
-        retrieved_at=config.retrieved_at,
+    return [commits(builder, paths, config.retrieved_at)]
+
+
+def commits(builder: Builder, paths: list[Path], retrieved_at: str | None) -> Rows:
+    """The commits of these files, without those that are taken down; an empty table if there is no file.
+    `retrieved_at`: when files were fetched of which no side file says it.
+    """
+    endings = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+    sources = (
+        open_files(paths, group=GROUP, endings=endings, digest=builder.digests, retrieved_at=retrieved_at)
+        if paths
+        else []
     )
-    return [admit(builder, admit_commits, read_commits(builder, sources), [GROUP])]
+    return admit(builder, admit_commits, read_commits(builder, sources), [GROUP])

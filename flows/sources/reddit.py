@@ -10,12 +10,12 @@ from typing import Literal
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from flows.sources import Defect, Terms
-from longform.artifacts.rows import Rows
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.files import unwritable
 from longform.net.download import Downloader, Progress
-from longform.pseudonyms import Pseudonyms
+from longform.pseudonyms import NoAuthors, Pseudonyms
 from longform.settings import reddit_client
 from tasks.sources.admission import admit, admit_items, listed_in
 from tasks.sources.reddit.dumps import GROUP, LICENCE, open_dumps, read_items
@@ -179,9 +179,8 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     subreddit (askscience_comments.zst, askscience_submissions.zst), mixed as you like; with `trees` whole trees too.
     """
     states = States(Path(config.states), builder.digests) if config.states else None
-    dumps, authors = open_dumps(paths, builder.digests, config.retrieved_at), Pseudonyms(builder.store.home)
-    items = read_items(builder, dumps, subreddits=_subreddits(config), authors=authors)
-    admitted = admit(builder, admit_items, items, [GROUP])
+    dumps = open_dumps(paths, builder.digests, config.retrieved_at)
+    items, admitted = read_and_admit(builder, dumps, _subreddits(config), Pseudonyms(builder.store.home))
     listed = listed_in(builder.store.home, [GROUP])
     if config.trees:
         gone = read_gone(builder, dumps, subreddits=_subreddits(config))
@@ -191,6 +190,16 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     threads = join_reddit(builder, admitted, **listed)
     threads = refresh_threads(builder, threads, states=states) if states else threads
     return [admitted, _selected(builder, threads, config)]
+
+
+def read_and_admit(
+    builder: Builder, dumps: list[Source], subreddits: list[str], authors: Pseudonyms | NoAuthors
+) -> tuple[Rows, Rows]:
+    """(the submissions and comments of these dumps, those of them that are not taken down), of some subreddits, in
+    lower case and sorted; [] for all. `authors`: makes the pseudonyms of authors.
+    """
+    items = read_items(builder, dumps, subreddits=subreddits, authors=authors)
+    return items, admit(builder, admit_items, items, [GROUP])
 
 
 def _subreddits(config: Read) -> list[str]:

@@ -5,7 +5,6 @@ DuckDB joins the rows behind the drafts, part by part, with 512 MB and a folder 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,11 +17,11 @@ from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, Rejected, Row, Rows, StageContext, stage
 from schemas.revision_distance import ORIGINS, PUBLISHED_DRAFTS, PUBLISHED_EDITS
 from tasks.revision_distance.cases.related import OF_SUBMISSION
+from tasks.sources.author_names import names_authors
 
 BATCH_ROWS = 500
 PAPER = ("paper_id", "title", "authors", "licence", "url", "retrieved_at", *OF_SUBMISSION)
 KINDS = {"easy": "request", "free": "request", "hard": "paragraph", "structure": "structure"}
-_NAMES_AUTHORS = re.compile(r"\bcc[ _-]?by|creativecommons\.org/licenses/by\b", re.IGNORECASE)
 
 _DRAFTS = """
     SELECT
@@ -161,14 +160,6 @@ def _origin(case_id: str, kind: str, record_id: str, title: str | None, paper: R
         "authors": (paper.get("authors") or []) if names_authors(columns["licence"]) else [],
         **columns,
     }
-
-
-def names_authors(licence: str | None) -> bool:
-    """Whether a licence requires naming the authors: Creative Commons Attribution in all its forms.
-
-    No for None.
-    """
-    return bool(licence and _NAMES_AUTHORS.search(licence))
 
 
 def _note_of(paper_id: str) -> str | None:

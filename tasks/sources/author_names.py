@@ -25,6 +25,7 @@ _REDDITOR = re.compile(
     r"(?:(?:https?://)?(?:[a-z]{2,3}\.)?(?:[a-z]+\.)?reddit\.com)?/?(?:u|user)/([A-Za-z0-9_-]{2,24})(?:[/?#].*)?",
     re.IGNORECASE,
 )
+_NAMES_AUTHORS = re.compile(r"\bcc[ _-]?by|creativecommons\.org/licenses/by\b", re.IGNORECASE)
 _PROFILE = re.compile(
     r"(?:https?://)?(?:www\.)?openreview\.net/profile\?(?:.*&)?id=([^&#\s]+)(?:[&#].*)?", re.IGNORECASE
 )
@@ -72,3 +73,11 @@ def _of_reddit(home: Path, name: str) -> str:
             "were read, or name the posts."
         )
     return author
+
+
+def names_authors(licence: str | None) -> bool:
+    """Whether a licence requires naming the authors: Creative Commons Attribution in all its forms.
+
+    No for None.
+    """
+    return bool(licence and _NAMES_AUTHORS.search(licence))

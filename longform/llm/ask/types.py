@@ -59,6 +59,7 @@ class Endpoint:
     tpm: int | None = None
     price: Price | None = None
     api: Literal["chat", "responses"] = "chat"
+    window: int | None = None
 
     @property
     def offline(self) -> bool:
@@ -72,10 +73,11 @@ class Endpoint:
 
     def identity(self) -> dict[str, Any]:
         """What identifies the endpoint in a recipe, as a JSON value: name, model, parameters, and `json_schema` if it
-        takes one; `api` if it is the Responses API.
+        takes one; `api` if it is the Responses API; `window` if that is known, as it says which requests are made.
         """
-        shown = {"endpoint": self.name, "model": self.model, "parameters": dict(self.parameters)}
+        shown: dict[str, Any] = {"endpoint": self.name, "model": self.model, "parameters": dict(self.parameters)}
         shown |= {"api": self.api} if self.api != "chat" else {}
+        shown |= {"window": self.window} if self.window is not None else {}
         return {**shown, "json_schema": True} if self.form == "json" else shown
 
 

@@ -31,7 +31,7 @@ import xxhash
 
 from longform.artifacts.rows import Rejected, Shard, Source
 from longform.engine.stage import StageContext, stage
-from longform.pseudonyms import Pseudonyms
+from longform.pseudonyms import NoAuthors, Pseudonyms
 from schemas.sources.reddit import ITEMS
 from tasks.sources.files.batches import batch_of, batched
 from tasks.sources.files.inputs import RAW_CHARS, files_in, open_files, raw_text, retrieved_at, text_or_none
@@ -70,7 +70,7 @@ _BOT_NAMES = ("AutoModerator", "Bot", "-bot", "_bot", "BOT")
 
 Record = dict[str, Any]
 Item = tuple[Any, ...]
-Pseudonym = Callable[[str], str]
+Pseudonym = Callable[[str], str | None]
 
 
 def open_dumps(
@@ -512,7 +512,7 @@ def _completed(item: Rejected, line: bytes) -> Rejected:
 
 @stage(ITEMS, revision=1)
 def read_items(
-    context: StageContext, dumps: Shard, *, subreddits: list[str], authors: Pseudonyms
+    context: StageContext, dumps: Shard, *, subreddits: list[str], authors: Pseudonyms | NoAuthors
 ) -> Iterator[pa.RecordBatch | Rejected]:
     """Submissions and comments of these subreddits (none named: of all), in the order of the dump; a Rejected for what
     was deleted or removed, is an advertisement or on a user's own page, or cannot be read. SourceError if the dump is

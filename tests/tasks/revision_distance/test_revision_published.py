@@ -32,8 +32,9 @@ from schemas.revision_distance import (
     SEGMENTS,
 )
 from schemas.sources.papers import METADATA, PAPERS
-from tasks.revision_distance.published import name_sources, names_authors, publish_drafts, publish_edits
+from tasks.revision_distance.published import name_sources, publish_drafts, publish_edits
 from tasks.revision_distance.trace import trace as trace_row
+from tasks.sources.author_names import names_authors
 
 EASY = case(
     "easy/wildchat/c1",

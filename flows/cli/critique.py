@@ -1,0 +1,226 @@
+"""The command that gives feedback on one's own texts by criteria of one's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.cli.shared.arguments import (
+    ConfigFile,
+    Home,
+    Json,
+    MaxCost,
+    PromptsFolder,
+    Settings,
+    amount,
+    print_json,
+    with_prompts,
+)
+from longform.errors import UsageError
+
+if TYPE_CHECKING:
+    from longform.artifacts.rows import Row
+    from longform.engine.plan import Plan
+
+app = typer.Typer()
+
+STRATEGIES = ("base", "crit", "icl", "cricl")
+LEFT_OUT_SHOWN = 5
+SAID = {"specific": "specific", "match": "on this text"}  # a verdict that passes -> as it is shown
+
+
+@app.command("critique")
+def critique(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="a text, or JSON lines with a text each (id, text, licence, url)")
+    ],
+    criteria: Annotated[
+        Path,
+        typer.Option(
+            "--criteria", metavar="FOLDER|FILE", help="criteria (JSON lines, Markdown), or a task with guidelines"
+        ),
+    ],
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="base, crit, icl or cricl; the latter two show demonstrations")
+    ] = "crit",
+    layers: Annotated[
+        bool, typer.Option("--layers", help="judge each feedback: is it specific, on this text, and does it help?")
+    ] = False,
+    noun: Annotated[str | None, typer.Option("--noun", metavar="TEXT", help="what the text is, e.g. README")] = None,
+    role: Annotated[str | None, typer.Option("--role", metavar="TEXT", help="who gives the feedback")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE.jsonl", help="write a line for each feedback")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="go on without asking, whatever it costs")] = False,
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="show what would be asked, and the price; send nothing")
+    ] = False,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    prompts: PromptsFolder = None,
+    home: Home = None,
+    max_cost: MaxCost = None,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Give feedback on texts of your own, remark by remark with the criterion that each belongs to."""
+    from flows.builds import critiquing
+    from flows.builds.console import Bars, Lines, console
+    from flows.config import configuration
+    from flows.registry import config_class
+    from longform.engine.thread_tasks import Threads
+    from longform.hints import hint
+    from longform.llm.retry import Retry
+    from longform.settings import home as home_of
+
+    if strategy not in STRATEGIES:
+        raise UsageError(f'There is no strategy "{strategy}"; {hint(strategy, STRATEGIES, "there is")}')
+    given = with_prompts(settings, prompts)
+    chosen = configuration.read("llmcrit", config_class("llmcrit"), config, ["samples=1", *given])
+    asked, root = critiquing.Asked(file, criteria, strategy, layers, noun, role), home_of(home)
+    planned = critiquing.plan(asked, chosen, root)
+    if plan_only:
+        return _print_plan(planned, as_json)
+    _agree(planned, yes)
+    out = console(stderr=True)
+    with closing(Bars(out) if out.is_terminal else Lines()) as progress:
+        tables, build = critiquing.critique(
+            asked,
+            chosen,
+            root,
+            tasks=Threads(),
+            progress=progress,
+            max_cost=amount(max_cost),
+            retry=Retry.of(retry_errors),
+        )
+    found = list(critiquing.records(tables))
+    left_out = [
+        (entry.stage, f"{number:,} {reason}")
+        for entry in build.done
+        for kind in ("filtered", "defect")
+        for reason, number in entry.artifact.reasons(kind).items()
+        if entry.stage != "plant_feedback"
+    ]
+    if to:
+        _write(to, found)
+    if as_json:
+        return print_json({"feedback": found, "left_out": [f"{stage}: {what}" for stage, what in left_out]})
+    _print(found, layers, tables.criteria.count, to)
+    for stage, what in left_out[:LEFT_OUT_SHOWN]:
+        print(f"{stage}: left out {what}", file=sys.stderr)
+    if not found:
+        raise UsageError(f"There is no feedback on {file}: look at what was left out.")
+
+
+def _print_plan(planned: Plan, as_json: bool) -> None:
+    """Print the plan of a critique, as a table or as JSON."""
+    from flows.builds.console import console
+    from flows.builds.plan_table import plan_foot, plan_table
+    from longform.engine.plan import total
+
+    if as_json:
+        return print_json({"stages": [each.as_dict() for each in planned.stages], "total": total(planned.stages)})
+    out = console()
+    out.print(plan_table(planned.stages))
+    for line in plan_foot(planned.stages):
+        out.print(line, soft_wrap=True)
+
+
+def _agree(planned: Plan, yes: bool) -> None:
+    """Say what the critique asks of real models and ask whether to go on, unless `yes` says so or it costs nothing.
+    UsageError if nobody agrees: what would be asked is unknown or has a price, and no terminal is there to ask at.
+    """
+    from flows.builds.console import console
+    from flows.builds.plan_table import plan_foot
+
+    online = [each for each in planned.stages if each.endpoint and not each.offline and each.state != "reuse"]
+    if yes or not any(each.calls is None or each.calls for each in online):
+        return
+    out = console(stderr=True)
+    for line in plan_foot(planned.stages):
+        out.print(line, soft_wrap=True)
+    if all(each.exact and each.usd_high == 0 for each in online):
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("Nothing was asked: see the price above (or --plan), and add --yes to go on.")
+    if not typer.confirm("go on?", err=True):
+        raise UsageError("Nothing was asked.")
+
+
+def _write(to: Path, found: Iterable[Row]) -> None:
+    """Write a line of JSON for each feedback; a file that is there is replaced."""
+    import orjson
+
+    from longform.files import write_bytes
+
+    write_bytes(to, b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in found))
+
+
+def _print(found: list[Row], layers: bool, criteria: int, to: Path | None) -> None:
+    """Print the feedback on one text remark by remark; of several texts only how much there is, and where."""
+    from rich.text import Text
+
+    from flows.builds.console import console, visible
+
+    out = console()
+    texts = dict.fromkeys(row["text"] for row in found)
+    remarks = sum(len(row["remarks"]) for row in found)
+    told = sum(each["criterion"] is not None for row in found for each in row["remarks"])
+    if len(texts) == 1:
+        for row in found:
+            out.print(Text(visible(row["aspect"] or row["text"]), style="bold"), soft_wrap=True)
+            if layers:
+                out.print(Text(f"  {_verdict(row)}", style="dim"), soft_wrap=True)
+            for line in _remark_lines(row, layers):
+                out.print(line, soft_wrap=False)
+            out.print()
+    out.print(f"{len(texts):,} texts · {criteria:,} criteria · {remarks:,} remarks, {told:,} of them on a criterion")
+    if layers:
+        out.print(_passed(found))
+    if to:
+        out.print(str(to), soft_wrap=True)
+    elif len(texts) > 1:
+        out.print("--to FILE.jsonl writes them, a line for each feedback.")
+
+
+def _verdict(row: Row) -> str:
+    """What the first two layers say of a feedback."""
+    said: list[str] = [each for each in (row["validity"], row["context"]) if each]
+    return " · ".join(SAID.get(each, each) for each in said) or "not judged"
+
+
+def _remark_lines(row: Row, layers: bool) -> Iterable[Any]:
+    """The lines of a feedback: each remark below its criterion, with what the layers say of it."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from flows.builds.console import visible
+
+    helps = {each["criterion"]: each for each in row["critiques"]}
+    for remark in row["remarks"]:
+        judged = helps.get(remark["criterion"])
+        words = {None: "", True: "helpful", False: "not helpful"}
+        note = ("no critique" if not judged["constructive"] else words[judged["helpful"]]) if layers and judged else ""
+        yield Text.assemble(
+            "  ", (visible(remark["criterion"] or "on no criterion"), "bold cyan"), (f"  {note}", "dim")
+        )
+        yield Padding(Text(visible(remark["text"] or "")), (0, 0, 0, 4))
+
+
+def _passed(found: list[Row]) -> str:
+    """How many pass each layer, as one line."""
+    critiques = [each for row in found for each in row["critiques"]]
+    counts = {
+        "specific": sum(row["validity"] == "specific" for row in found),
+        "on their text": sum(row["context"] == "match" for row in found),
+        "criticised criteria": sum(each["constructive"] for each in critiques),
+        "helpfully": sum(each["helpful"] is True for each in critiques),
+    }
+    return f"{len(found):,} feedback texts · " + " · ".join(f"{number:,} {name}" for name, number in counts.items())

@@ -1,0 +1,497 @@
+"""Rules of the offline model for LLMCrit: what criteria ask for is looked up in a table of traits, by their words.
+
+Changed texts, feedback and verdicts follow the same table, so a judge sees what a writer did. Criteria that are not in
+the table are judged by the words that it shares with units of the text: sentences, or lines of code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from longform.llm.offline import PromptInputs, Rule
+from tasks.text.markdown.named_items import named_items
+from tasks.text.prose import COMMON, Block, Span, blocks, sentences, sentences_of
+
+Words = tuple[frozenset[str], frozenset[str], int]  # beginnings of words that count two, and one; what it takes
+
+
+class Trait(NamedTuple):
+    """What criteria with words of `chosen` ask for; `advice`: what to do about a text that violates it: it has `bad`,
+    or else lacks `good`. Without `good` and `occasion` (if there is one) it does not apply. `add`, or `fix` in place of
+    `bad`, makes a text meet it, and `spoil` violate it; what named groups find is renamed. {a}: a word of the text.
+    """
+
+    subject: str
+    chosen: str
+    advice: str
+    good: str | Words = ""
+    bad: str | Words = ""
+    occasion: str | Words = ""
+    add: str = ""
+    spoil: str = ""
+    fix: str = ""
+
+
+LOWER = "in lower case"
+CODE = (
+    Trait("Purpose of the module", r"modules?|top of the file", "begin it with a docstring that says what it is for",
+          r"\A(?:#.*\n|\s)*[ru]?(\"\"\"|''')[\s\S]*?\1", add='"""Helps with {a}."""'),
+    Trait("Docstrings", r"doc-?strings?|documented", "open it with a docstring that says what it returns", "",
+          r"^[ \t]*(?:async )?(?:def|class) (\w+)(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?[^:\n]*:[ \t]*(?:#.*)?\n"
+          r"(?=([ \t]+))(?!\s*[ru]?[\"'])", r"^[ \t]*(?:def|class) \w", "", "def reset_{a}(value):\n    return value",
+          r'\g<0>\2"""Do \1."""\n'),
+    Trait("Unused code", r"comment\w*(?: it)? out|commented|unused|not used|dead code", "delete it", "",
+          r"^[ \t]*#[ \t]*(?:[\w.\[\]]+ \+?= \S.*|[\w.]+\(.*\)|(?:if|for|while|def)\b.*:|(?:return|import) \S+)$",
+          spoil="# print({a})"),
+    Trait("Bare except", r"bare|broad\w*|named? (?:the )?exceptions?|except:|catch(?:es)? all", "name the exception",
+          "", r"^([ \t]*)except(?:\s+(?:Base)?Exception)?(\s+as \w+)?\s*:", r"^[ \t]*except\b", "",
+          "try:\n    import {a}_tools\nexcept:\n    {a}_tools = None", r"\1except ValueError\2:"),
+    Trait("Hidden errors", r"pass(?:es|ed)?|swallow\w*|silent\w*|hid(?:es?|den)|ignor\w+", "let the error through", "",
+          r"^([ \t]*except\b[^\n:]*:\s*)pass\b", r"^[ \t]*except\b", "",
+          "try:\n    import {a}_tools\nexcept ImportError:\n    pass", r"\1raise"),
+    Trait("Checks of arguments", r"asserts?|assertions?|ValueError|checks? (?:of )?arguments|arguments .{0,20}checked",
+          "check it with if and raise ValueError", "", r"^([ \t]*)assert\s+(.+?)(?:, [frb]?(?:\"[^\"]*\"|'[^']*'))?$",
+          r"^[ \t]*(?:assert|raise)\b", "", 'assert len("{a}") > 0', r'\1if not (\2):\n\1    raise ValueError("unfit")'),
+    Trait("Default values", r"defaults?|mutable", "take None as the default and make the value inside", "",
+          r"^([ \t]*(?:async )?def \w+\([^)]*?=\s*)(?:\[[^\]\n]*\]|\{[^}\n]*\}|(?:list|dict|set)\(\))",
+          r"^[ \t]*(?:async )?def \w+\([^)]*=", "",
+          'def list_{a}(value, found=[]):\n    """Return all values."""\n    return [*found, value]', r"\1None"),
+    Trait("Global state", r"globals?|module[- ]level|state", "hand the value over as an argument", "",
+          r"^[ \t]*global\s+\w+|^[a-z]\w*\s*=\s*(?:\[|\{|list\(|dict\(|set\()", spoil="{a}_seen = []"),
+    Trait("Open files", r"with\W{1,2}statements?|context managers?|open\w* files?|files? .{0,9}(?:open|clos)\w*",
+          "open it in a with statement, so that it is closed again", "",
+          r"^([ \t]*)(?!.*\bwith\b)(?:(\w+)\s*=)?.*(?<![\w.])open(\(.*\)).*$", r"(?<![\w.])open\(", "",
+          "{a}_source = open(__file__).read()", r"\1with open\3 as \2:\n\1    \2 = \2.readlines()"),
+    Trait("Names", r"single[- ]letters?|names?|counters?|descriptive", "give it a name that says what it holds", "",
+          r"^[ \t]*(?P<a>[a-hl-z]) = |\bfor (?:\w+, )?(?P<b>[a-hl-z])(?:, \w+)? in\b|\bdef (?P<c>[a-z])\("
+          r"|\bdef \w+\((?:[^)]*, )?(?P<d>[a-hl-z])(?=[,)=:])", spoil='q = "{a}"'),
+    Trait("Case of names", r"lower ?case|snake\w*|underscores?|capitali\w+|camel\w*",
+          "write functions and variables with underscores, classes in capitalised words", "",
+          r"\bdef (?P<a>[a-z]+[A-Z]\w*)|^[ \t]*(?P<b>[a-z]+[A-Z]\w*) = |^class (?P<c>[a-z]\w*)", spoil="{a}Count = 0"),
+    Trait("Length of functions", r"\d+ lines|(?:short|long) functions?|lines long", "cut it into smaller functions", "",
+          r"^([ \t]*)(?:async )?def .*\n(?:[ \t]+\"\"\"[\s\S]*?\"\"\"\n)?(?:\1[ \t]+\S.*(?:\n|\Z)(?:[ \t]*\n)*){{n}}",
+          spoil='def grow_{a}(value):\n    """Return more."""\n' + "    value = value + 1\n" * 99),
+)  # fmt: skip
+PROSE = (
+    Trait("First sentence", r"first sentence|subject|topic|opens? with|opening|general remark", "begin with it",
+          r"\A\W*\w", r"\A\W*(?:In recent years|Nowadays|Since the (?:dawn|beginning)|Recently)\b|^(?:Hello|Welcome)\b",
+          spoil="In recent years {a} has attracted a great deal of attention."),
+    Trait("Earlier work", r"cit(?:e|es|ed|ations?)|(?:earlier|prior|related) work|literature|references?",
+          "name the work on which it rests", r"\[\d+(?:, ?\d+)*\]|\bet al\b", add="Earlier work has treated {a} [1]."),
+    Trait("Gap", r"gaps?|missing|however|so far|unknown|unsolved|not known|open questions?",
+          "say what has not been known or done", r"\bhowever\b|\bso far\b|(?:n['’]t|\bnot|\byet) been\b|\bnot known\b"
+          r"|\b(?:remains|is) (?:open|unknown|unclear)\b|\bno (?:\w+ )?(?:work|study|method|system)\b|\bnobody has\b",
+          add="However, it has not been studied what this means for {a}."),
+    Trait("Contribution", r"contribut\w+|we present|this paper shows|aims?|goals?|objectives?|research question",
+          "say in one sentence what this work does", r"\b(?:we|this paper) (?:show|present|propos|introduc|describ|"
+          r"contribut|compar|deriv|stud|measur)\w*|\bour contribution\b", add="In this paper we present a way to {a}."),
+    Trait("Result", r"results?|numbers?|figures?|quantif\w+|findings?", "give the result as a number",
+          r"\d ?(?:%|percent|points?|seconds?|minutes?|(?:centi|kilo)?met\w+)|\bfrom \d+ to \d|\b\d+ of \d",
+          add="The error for {a} falls by 12 percent."),
+    Trait("Overview", r"overviews?|sections|structure|outline|roadmap", "say at the end what each section does",
+          r"\bSections? \d", add="Section 2 describes {a}, and Section 3 reports the results."),
+    Trait("Tense", r"tenses?|present tense|future|will", "put it in the present tense", "",
+          r"(\bSections? \d[^.]{0,60}?) will\b", r"\bSections? \d", "", "Section 9 will discuss {a}.", r"\1 can"),
+    Trait("Abbreviations", r"abbreviat\w+|acronyms?|short forms?|written out|write out", "write it out where it comes "
+          "first, with the short form in brackets", r" ?\([A-Z]\w{0,3}[A-Z]s?\)", "", r"\b[A-Z]\w{0,3}[A-Z]s?\b",
+          "A common {a} register (CAR) is used.", "The MFQR unit was used for {a}."),
+    Trait("Praise", r"prais\w*|groundbreaking|exaggerat\w*|hype|superlatives?|fastest|best|sober\w*|marketing words?",
+          "say soberly what it does", "", r"\b(?:an? )?(?:truly |almost )?(?:groundbreaking|revolutionary|unprecedented"
+          r"|astonishing|amazing|fastest|best)\b", spoil="This is a groundbreaking step for {a}.", fix="a new"),
+    Trait("Rhetorical questions", r"rhetorical|no questions?|questions? .{0,20}not", "make a statement of it", "",
+          r"\w[^.!?\n]{0,300}\?", spoil="But what does this mean for {a}?"),
+    Trait("Contractions", r"contract(?:ions?|ed)|apostrophes?|don['’]t", "write it out in full", "",
+          r"\b\w+(?:n['’]t|['’](?:re|ve|ll))\b|\b(?:it|that|there|what|he|she)['’]s\b", spoil="It isn't so for {a}."),
+    Trait("Length of the title", r"\d+ words\b.*title|title.*\b\d+ words", "shorten it", "",
+          r"(\A(?:Title: )?+(?:\[\w+\] )?+(?:\S+[ \t]+){{n}})\S.*", "", "", "and so it was with {a} " * 40, r"\1"),
+    Trait("Whole title", r"whole .{0,30}title|break\w* off|continu\w+|cut off|goes? on", "tell the whole in the title", "",
+          r"(?:\.\.\.|…)[ \t]*$|^[ \t]*(?:\.\.\.|…)", "", "", "...\n\n... and only {a} knew why.", " "),
+    Trait("Capitals", r"capitals?|upper ?case|caps|shout\w*", "write it in lower case", "", r"\b[A-Z]{3,}\b", "", "",
+          "It is ALL about {a}.", LOWER),
+    Trait("Emoji", r"emojis?|emoticons?|smileys?", "take the sign out", "",
+          "[\U0001f300-\U0001faff\u2600-\u27bf]\ufe0f?", "", "", "It will be fun with {a} \U0001f600.", " "),
+    Trait("Greetings and votes", r"greetings?|votes?|kindness|karma|talk|earlier posts|begg\w*", "leave it out", "",
+          r"\bupvot\w+|\bplease (?:vote|be kind)|\bso please\b|\bfirst time posting|\bmy last (?:one|post|prompt)"
+          r"|\b(?:hi|hello|hey) (?:all|everyone|there|guys)\b", spoil="Hi all, please vote for {a}."),
+    Trait("Length of stories", r"lengths?|deadlines?|word counts?", "leave it to those who write", "",
+          r"\b\d[\d,]* (?:words|pages|characters|lines)\b|\b(?:by|until) (?:\w{3,6}day|tomorrow)\b|\bdeadline\b",
+          spoil="A story on {a} should have 700 words and be finished by Sunday."),
+    Trait("Open end", r"ends?|endings?|outcome|room", "leave it open how the story ends", "",
+          r"\bin the end\b|\bstory (?:must|has to|should|ends)\b|\b(?:must|has to) end\b",
+          spoil="The story must end with {a} being forgiven."),
+    Trait("No links", r"(?:no|not|never|without|avoid|free of)\b[^.]{0,30}\blinks?|links? .{0,20}(?:not|forbidden)",
+          "leave the link out", "", r"https?://\S+|\bwww\.\S+", spoil="More on {a} is at https://{a}.example/more"),
+    Trait("Other communities", r"(?:sub)?reddits?|other (?:communit\w+|forums?)", "leave out where else to go", "",
+          r"(?<!\w)/?r/\w+", spoil="The people at r/{a}stories know more."),
+    Trait("Advertisements", r"advert\w*|money|promot\w*|commercial|spam", "leave the advertisement out", "",
+          r"\b(?:buy|discount|subscribe|patreon|donat\w+|\d+ dollars|my new (?:book|channel|shop))\b",
+          spoil="My new book on {a} is out, you can buy it for 3 dollars."),
+    Trait("Private persons",
+          r"private|persons?|user ?names?|mail addresses|telephone|phone|personal (?:data|information)",
+          "take out what tells who somebody is", "", r"(?<!\w)/?u/\w+|\b[\w.]{1,60}@\w+\.\w+|\b\d{3}[- ]\d{4}\b",
+          spoil="Ask u/{a}_writer about it, or call 555-0199."),
+    Trait("Examples", r"examples?|usage|snippets?", "add one that can be copied", r"```|^ {4}\S|^>>> |\bfor example\b",
+          add="For example, try it with {a}."),
+)  # fmt: skip
+
+_CODE_LINE = re.compile(r"^[ \t]*(?:import \w|from \S+ import |def \w+ ?\(|class \w+.*:$|[\w.]+ = |return\b)", re.M)
+_NOT = re.compile(r"\b(?:not|no|never|avoid\w*|without|free of|instead of|rather than)\b|n't\b", re.I)
+_LEAD = re.compile(r"\A(?:(?:check|that|does|do|is|are|has|the|an?|each|text|keeps? to this:)\s+)*", re.I)
+_COMMON = {*COMMON, "title", "self", "return"}
+_FILLER = {"text", "chec", "veri", "ensu", "keep", "writ", "clea", "tell", "read", "firs", "that"}
+
+
+@lru_cache(maxsize=256)
+def _is_code(text: str) -> bool:
+    return "```" not in text and len(_CODE_LINE.findall(text)) > 1
+
+
+@lru_cache(maxsize=256)
+def _units(text: str) -> tuple[Span, ...]:
+    """Where the lines of code are, without indentation; of other texts sentences, headings and lines of lists."""
+    found: list[Span] = []
+    for kind, start, end in [Block("code", 0, len(text))] if _is_code(text) else blocks(text):
+        lines = (Span(*line.span()) for line in re.compile(r"\S.*").finditer(text, start, end))
+        found += sentences_of(text, start, end) if kind == "prose" else lines
+    return tuple(found) or (Span(0, len(text)),)
+
+
+@lru_cache(maxsize=8_192)
+def _stems(text: str) -> frozenset[str]:
+    """The first four letters of a text's words, without common ones and those that any criterion may have."""
+    words = re.findall(r"[^\W\d_]{3,}", text.lower())
+    return frozenset(word[:4] for word in words if word not in _COMMON) - _FILLER
+
+
+@lru_cache(maxsize=512)
+def _pattern(look: str) -> re.Pattern[str]:
+    """Case counts only in patterns with a range of letters."""
+    return re.compile(look, re.M if re.search(r"\[[aA]-", look) else re.M | re.I)
+
+
+@lru_cache(maxsize=8_192)
+def _places(look: str | Words, text: str) -> tuple[Span, ...]:
+    """The units of the text in which there is what is looked for, in order; none for an empty pattern."""
+    units = _units(text)
+    if isinstance(look, tuple):
+        core, others, least = look
+        stems = ((unit, _stems(text[unit.start : unit.end])) for unit in units)
+        return tuple(unit for unit, own in stems if 2 * len(own & core) + len(own & others) >= least)
+    starts = [unit.start for unit in units]
+    found = (match.end() - len(match[0].lstrip()) for match in _pattern(look).finditer(text)) if look else ()
+    return tuple(dict.fromkeys(units[max(bisect_right(starts, at) - 1, 0)] for at in found))
+
+
+def _named(criterion: str) -> tuple[str, str]:
+    """(name, check) of a criterion as prompts show it; the name is "" where it has none."""
+    found = re.match(r"\s*\*\*(.+?)[.:]?\*\*[.:]?\s*(.*)", criterion, re.DOTALL)
+    return (found[1], found[2]) if found else ("", criterion.strip())
+
+
+@lru_cache(maxsize=4_096)
+def _trait(criterion: str, code: bool, noun: str) -> Trait:
+    """The trait with most words in the criterion, of equals with more in its name; else one of its own words."""
+    name, check = _named(criterion.replace(noun, "text"))
+    table, most = CODE if code else PROSE, re.search(r"\d{1,3}(?= (?:words|lines))", check)
+    looks = (_pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)") for trait in table)
+    hits = [(len({*look.findall(f"{name}: {check}".lower())}), len(look.findall(name))) for look in looks]
+    known = table[hits.index(max(hits))] if max(hits)[0] else _own_trait(name, check, _stems(noun), "# " * code)
+    return known._replace(bad=str(known.bad).replace("{n}", most[0])) if most and max(hits)[0] else known
+
+
+def _own_trait(name: str, check: str, noun: frozenset[str], mark: str) -> Trait:
+    """What stands before a negation in a criterion is good, what stands behind it is bad. A unit has it that has a
+    third of its words; those of the name count twice, those of the noun, which says what kind of text it is, not at all.
+    """
+    negation = _NOT.search(check)
+    told = (check[: negation.start()], check[negation.end() :]) if negation else (check or name, "")
+    core, (wanted, denied) = _stems(name) - noun, (_stems(half) - noun for half in told)
+    looks = [(core, half, -(-(2 * len(core) + len(half)) // 3)) for half in (wanted, denied)]
+    plain = [_LEAD.sub("", half).strip(" .?:") for half in told]
+    add, spoil = (f"{mark}On {{a}} we {half} ({name})." for half in plain)
+    if denied:
+        return Trait(name, "", f"leave out what the rule names: {plain[1]}", "", looks[1], "", add, spoil)
+    return Trait(name, "", f"add what the rule names: {plain[0]}", looks[0] if wanted else "", add=add)
+
+
+@lru_cache(maxsize=8_192)
+def _judged(trait: Trait, text: str) -> tuple[str, str]:
+    """(met, violated or not applicable; the place that decides, "" if there is none)."""
+    bad, good, occasion = (_places(look, text) for look in (trait.bad, trait.good, trait.occasion))
+    place = next((text[start:end] for start, end in bad or good or occasion), "")
+    verdict = "violated" if bad or (trait.good and not good) else "met"
+    return ("not applicable", "") if trait.occasion and not (bad or good or occasion) else (verdict, place)
+
+
+def compliance(criterion: str, text: str, noun: str = "text") -> tuple[str, str]:
+    """(met, violated or not applicable; the place of the text that decides, "" if there is none)."""
+    return _judged(_trait(criterion, _is_code(text), noun), text)
+
+
+# texts
+
+
+def _inserted(text: str, piece: str) -> Iterator[str]:
+    """The text with the piece in it: code at its end, then its beginning; a sentence also in the middle."""
+    counts = Counter(word for word in re.findall(r"[a-z]{4,}", text.lower()) if word not in _COMMON)
+    piece = piece.replace("{a}", next((word for word, _ in counts.most_common(1)), "item"))
+    if _is_code(text):
+        yield from (f"{text.rstrip()}\n\n\n{piece}\n", f"{piece}\n\n\n{text}")
+        return
+    ends = [unit.end for unit in _units(text) if text[unit.start : unit.end].endswith((".", "!", "?"))]
+    for at in (ends[(len(ends) - 1) // 2], ends[-1], ends[0]) if ends else [len(text.rstrip())]:
+        yield f"{text[:at]} {piece}{text[at:]}"
+    yield f"{piece} {text}"
+
+
+def _without(look: str | Words, text: str) -> Iterator[str]:
+    """The text without the units that have it (in code also with `pass` in their place), and without what is found."""
+    for instead in ("", "pass")[: 1 + _is_code(text)]:
+        rest = text
+        for start, end in reversed(_places(look, text)):
+            rest = rest[:start] + instead + rest[end:].lstrip(" ")
+        yield rest
+    yield _pattern(look).sub("", text) if isinstance(look, str) and look else text
+
+
+def _fixed(trait: Trait, text: str) -> str:
+    """The text with `fix` in place of `bad`, and with other names where groups of `bad` are names."""
+    look = _pattern(str(trait.bad))
+    for _ in range(4):  # a pass finds one name of a line
+        for name in dict.fromkeys(name for match in look.finditer(text) for name in match.groupdict().values() if name):
+            snake = re.sub(r"([A-Z])", r"_\1", name).lower()
+            new = f"{name}_value" if len(name) == 1 else name.capitalize() if snake == name else snake
+            text = re.sub(rf"\b{name}\b", new, text)
+        text = look.sub(lambda m: m[0].lower() if trait.fix == LOWER else m.expand(trait.fix or r"\g<0>"), text)
+    return text
+
+
+@lru_cache(maxsize=512)
+def _parses(code: str) -> bool:
+    try:
+        ast.parse(re.sub(r"\\(\\|[^\n'\"])", "//", code))  # it warns of unknown escapes
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _turned(trait: Trait, text: str, verdict: str) -> str:
+    """The text changed so that the trait's verdict is this one; unchanged where no change does it."""
+    met, code = verdict == "met", _is_code(text)
+    look, piece = (trait.bad, trait.add) if met else (trait.good, trait.spoil)
+    for start in (text, *([_fixed(trait, text)] if met else []), *_without(look, text)):
+        for changed in (start, *(_inserted(start, piece) if piece else [])):
+            fits = changed != text and changed.strip() and _judged(trait, changed)[0] == verdict
+            if fits and (not code or _parses(changed) or not _parses(text)):
+                return changed
+    return text
+
+
+def _rewrite(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *, label: str, verdict: str) -> str:
+    """The text, changed where the verdict on a criterion of this label is another one; and, except for `meet_or_leave`,
+    in any case.
+    """
+    text, noun = inputs.one("Text"), inputs.one("What is written")
+    traits = [_trait(criterion, _is_code(text), noun) for _, criterion in inputs.numbered(label)]
+    changed = text
+    for trait in traits:
+        changed = changed if _judged(trait, changed)[0] == verdict else _turned(trait, changed, verdict)
+    if changed.strip() != text.strip() or inputs.task.endswith("leave"):
+        return changed
+    more = "# The same holds for {a}." if _is_code(text) else "The same holds for {a}."
+    others = (*(_turned(trait, text, verdict) for trait in traits), *_inserted(text, more))
+    return next(other for other in others if other.strip() != text.strip())
+
+
+# criteria and feedback
+
+_DEMAND = re.compile(r"\b(?:should|must|needs?|ha(?:s|ve) to|never|always|avoid|only|not|no)\b", re.I)
+_PHRASES = {
+    "violated": ("In {place} the {noun} breaks this: {advice}.", "{place} should be changed: {advice}."),
+    "missing": ("The {noun} lacks this: after {place}, {advice}.", "This is missing. Behind {place}, {advice}."),
+    "met": ("In {place} the {noun} does this well; nothing has to be changed.", "This holds, as {place} shows."),
+    "clean": ("From {place} on, the {noun} keeps to this.", "There is no cause for change, in {place} or elsewhere."),
+    "not applicable": ("The {noun}, from {place} on, gives no occasion for this.",),
+    "vague": ("This could be better.", "The {noun} could do this better."),
+}
+
+
+def _propose(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """A criterion for each item of a list in the section; without a list, for each sentence that demands something."""
+    section, noun = inputs.one("Section of the guideline"), inputs.one("What is written")
+    told = [" ".join(section[slice(*span)].split()) for span in sentences(section)]
+    found: dict[str, str] = {}
+    for name, rule in named_items(section) or [("", rule) for rule in told if _DEMAND.search(rule)]:
+        name = name or re.sub(
+            rf"(?: (?:{'|'.join(sorted(_COMMON))}))+$", "", " ".join(re.findall(r"[\w'-]+", rule)[:5])
+        )
+        check = f"Check that the {noun} keeps to this: {rule[:1].lower()}{rule[1:]}"
+        found[f"{name} {len(found) + 1}" if name in found else name] = check
+    return "\n".join(f"{n}. **{name}**: {check}" for n, (name, check) in enumerate(found.items(), 1))
+
+
+def _remark(trait: Trait, text: str, noun: str, byte: int, vague: int) -> str:
+    """What to say of the text. `byte` chooses the words; below `vague`, a critique says neither where nor what."""
+    verdict, place = _judged(trait, text)
+    key = verdict if place else {"violated": "missing", "met": "clean"}.get(verdict, verdict)
+    key = "vague" if verdict == "violated" and byte < vague else key
+    spans = [unit for unit in _units(text) if unit.end - unit.start >= 20] or _units(text)
+    line = " ".join((place or text[slice(*spans[byte % len(spans)])]).split())
+    line = line if len(line) <= 160 else f"{line[:160].rpartition(' ')[0]}…"
+    marks = next((marks for marks in ("``" if _is_code(text) else "“”", '""') if not {*marks} & {*line}), "“”")
+    words = {"place": f"{marks[0]}{line}{marks[1]}", "noun": noun, "advice": trait.advice}
+    return _PHRASES[key][byte % len(_PHRASES[key])].format(**words)
+
+
+def _feedback(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *, vague: int) -> str:
+    """A remark for each criterion, else each name in bold in feedback on examples, else what is noticed in the text."""
+    text, noun = inputs.one("Text"), inputs.one("What is written")
+    told = "\n".join(feedback for _, feedback in inputs.numbered("Feedback on example"))
+    names = [f"**{name}**: {name}" for name in dict.fromkeys(name for name, _ in _items(told) if name)]
+    criteria = [criterion for _, criterion in inputs.numbered("Criterion")] or names or _noticed(text)
+    feedback = ""
+    for n, criterion in enumerate(criteria):
+        remark = _remark(_trait(criterion, _is_code(text), noun), text, noun, random_bytes[n % 32], vague)
+        longer = f"{feedback}\n{n + 1}. **{_named(criterion)[0] or criterion}**:\n    - {remark}"
+        feedback = longer if len(longer) + 8 < max_characters else feedback
+    return feedback.strip("\n")
+
+
+def _noticed(text: str) -> list[str]:
+    """At most two things that the table finds bad in the text, and one that it finds good, as criteria."""
+    table = CODE if _is_code(text) else PROSE
+    bad = [trait.subject for trait in table if _places(trait.bad, text)]
+    good = [trait.subject for trait in table if _places(trait.good, text) and trait.subject not in bad]
+    return [f"**{name}**: {name}" for name in (*bad[:2], *good[-1:])] or ["**Clarity**: clarity"]
+
+
+# judges
+
+_QUOTE = re.compile(r"“.+?”(?!\w)|`[^`\n]+`|\"[^\"\n]{3,}\"")
+_SUGGESTED = re.compile(r"\b(?:such as|like|e\.g\.|add|write|use|name|call|raise|with|to|instead of)[ :,]*\Z", re.I)
+_CRITICAL = re.compile(
+    r"\b(?:should|could|lacks?|missing|not|instead|consider|rewrit\w+|add|remove|delete|replace|shorten|split|cut|use|say"
+    r"|(?:take|leave) out|explain|please|unclear|vague|too|needs?|has to|must|better|fails?|breaks?|nothing in)\b", re.I
+)  # fmt: skip
+_PRAISE = re.compile(r"\b(?:nothing (?:has|needs) to|no (?:changes?|cause|need|occasion)|not (?:apply|need))\b", re.I)
+_CONCRETE = re.compile(r"\b(?:add|insert|write|replace|name|move|delete|remove|cut|split|rename|put|say)\b", re.I)
+_TO_ALL = re.compile(r"\b(?:writers?|authors?|programmers?|people) (?:should|must)\b", re.I)
+_DECLINES = re.compile(r"\W*(?:i am|i cannot|i can't|sorry|please|here is)\b", re.I)
+_STATES = re.compile(r"(?:[“\"`]|(?:the|this|you|there|no|all|it|at|from)\b)(?![^:;]*\b(?:should|must|may)\b)", re.I)
+_HERE = re.compile(r"\b(?:this|your) (?:\w+ )?(?:TEXT|code|file)\b|\Ain [“\"`]|\bhere\b|\A[“\"`].{9,}[”\"`] \w", re.I)
+
+
+def _items(feedback: str) -> list[tuple[str, str]]:
+    """(name in bold, or "", text) of the parts of a feedback."""
+    parts = re.split(r"^[ \t]*(?:\d+[.)]|[-*])?[ \t]*\*\*(.+?):?\*\*:?", feedback, flags=re.M)
+    return [("", parts[0]), *zip(parts[1::2], parts[2::2], strict=True)]
+
+
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """(sentence, the same with its quotations blanked out)."""
+    bare = _QUOTE.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 2) + found[0][-1], text)
+    for line in re.finditer(r"[^\s*-].*", bare):
+        yield from ((text[slice(*span)], bare[slice(*span)]) for span in sentences_of(bare, *line.span()))
+
+
+@lru_cache(maxsize=1_024)
+def _folded(text: str) -> str:
+    return " ".join(["", *re.findall(r"\w+", text.lower()), ""])
+
+
+def _quotations(feedback: str, text: str) -> list[bool]:
+    """Whether each quotation of the feedback stands in the text; what it suggests to write is none. One that ends in …
+    may be cut off within a word.
+    """
+    lines = feedback.splitlines()
+    found = [each[0] for line in lines for each in _QUOTE.finditer(line) if not _SUGGESTED.search(line[: each.start()])]
+    return [_folded(quote)[: -1 if "…" in quote[-3:] else None] in _folded(text) for quote in found]
+
+
+def _tags(**fields: str) -> str:
+    return "\n".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
+
+
+def _verify(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    verdict, place = compliance(inputs.one("Criterion"), inputs.one("Text"), inputs.one("What is written"))
+    return _tags(reasoning=f"What decides: {place[:200].replace('<', '‹') or 'nothing in the text'}", verdict=verdict)
+
+
+def _validity(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """Specific if a sentence speaks of this text, or, in feedback that is not for all writers, states something."""
+    feedback, noun = inputs.one("Feedback"), inputs.one("What the feedback is on")
+    told = [bare for _, body in _items(feedback) for _, bare in _sentences(body)]
+    nouns = re.compile("|".join(map(re.escape, (noun, *noun.split()))))
+    speaks = any(_HERE.search(nouns.sub("TEXT", each)) for each in told)
+    states = not _TO_ALL.search(feedback) and any(_STATES.match(each) for each in told)
+    specific = (speaks or states) and not _DECLINES.match(feedback)
+    return _tags(reasoning=f"It speaks of one text: {speaks}", verdict="specific" if specific else "not specific")
+
+
+def _context(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """By its quotations; without these by its rarer words, or because it says what is missing."""
+    text, feedback = inputs.one("Text"), "\n".join(body for _, body in _items(inputs.one("Feedback")))
+    found, told = _quotations(feedback, text), " ".join(bare for _, bare in _sentences(feedback)).lower()
+    rare = {word for word in re.findall(r"[^\W\d_]{6,}", told) if word not in _COMMON}
+    known = 2 * len(rare.intersection(re.findall(r"\w+", text.lower()))) > len(rare)
+    verdict = "match" if known or re.search(r"\b(?:lacks?|missing|is no|are no)\b", told) else "unsure"
+    if found:
+        verdict = "match" if all(found) else inputs.one(_MIXED) if any(found) else "not match"
+    return _tags(reasoning=f"{sum(found)} of {len(found)} quotations stand in the text.", verdict=verdict)
+
+
+def _critique(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
+    """The critical sentences on the criterion; they help if they are right, and say where or what to change."""
+    text, feedback, criterion = inputs.one("Text"), inputs.one("Feedback"), inputs.one("Criterion")
+    noun, items, critical = inputs.one("What is written"), _items(feedback), dict[str, str]()
+    trait, name = _trait(criterion, _is_code(text), noun), _folded(_named(criterion)[0] or criterion)
+    verdict, place = _judged(trait, text)
+    own = _stems(criterion.replace(noun, "text"))
+    for title, body in [item for item in items if _folded(item[0]) == name] or items:
+        for sentence, bare in _sentences(body):
+            concerns = _folded(title) == name or _concerns(trait, own, place, f"{title} {bare}", sentence)
+            negative = _CRITICAL.search(bare) or (trait.good and re.search(r"\bno\b", bare))
+            critical |= {sentence: bare} if concerns and negative and not _PRAISE.search(bare) else {}
+    extraction = " ".join(critical)
+    found = _quotations(extraction, text)
+    concrete = any(_CONCRETE.search(bare) and len(_stems(bare) - own) > 3 for bare in critical.values())
+    helpful = "yes" if verdict == "violated" and (any(found) if found else concrete) else "no"
+    fields = {"extraction": extraction, "critique": "yes" if critical else "no", "helpful": helpful}
+    return _tags(reasoning=f"By the criterion the text is: {verdict}.", **fields)
+
+
+def _concerns(trait: Trait, own: frozenset[str], place: str, bare: str, sentence: str) -> bool:
+    """Whether a sentence of feedback is on a criterion: by the words of it, of its trait, or of the place it quotes."""
+    quotes = [_folded(each[0]) for each in _QUOTE.finditer(sentence)]
+    known = trait.chosen and _pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)").search(bare)
+    return (
+        bool(known) or len(_stems(bare) & own) > 1 or any(len(each) > 8 and each in _folded(place) for each in quotes)
+    )
+
+
+_MIXED = "Feedback that belongs to the text only in part counts as"
+_TEXT = {"You are", "What is written", "Text"}
+_GUIDED = {*_TEXT, "Guideline", "Criterion"}
+_EXAMPLES = {"Example", "Feedback on example"}
+_JUDGED = {f"Judged {name}" for name in ("text", "feedback", "criterion")} | {"Judgement", "Not helpful"}
+RULES = {
+    "llmcrit/propose_criteria": Rule(_propose, {"What is written", "Section of the guideline"}),
+    "llmcrit/violate": Rule(partial(_rewrite, label="Criterion", verdict="violated"), _GUIDED),
+    "llmcrit/meet": Rule(partial(_rewrite, label="Required", verdict="met"), {*_GUIDED, "Required"}),
+    "llmcrit/meet_or_leave": Rule(partial(_rewrite, label="Criterion", verdict="met"), _GUIDED),
+    "llmcrit/verify": Rule(_verify, {"What is written", "Text", "Criterion"}),
+    "llmcrit/demonstrate": Rule(partial(_feedback, vague=0), {*_GUIDED, "Broken"}, {"Broken"}),
+    "llmcrit/feedback_base": Rule(partial(_feedback, vague=32), _TEXT),
+    "llmcrit/feedback_crit": Rule(partial(_feedback, vague=64), _GUIDED),
+    "llmcrit/feedback_icl": Rule(partial(_feedback, vague=64), {*_TEXT, *_EXAMPLES}),
+    "llmcrit/feedback_cricl": Rule(partial(_feedback, vague=16), {*_GUIDED, *_EXAMPLES}),
+    "llmcrit/judge_validity": Rule(_validity, {"What the feedback is on", "Specific", "Not specific", "Feedback"}),
+    "llmcrit/judge_context": Rule(_context, {"What is written", _MIXED, "Text", "Feedback"}),
+    "llmcrit/judge_critique": Rule(_critique, {*_TEXT, *_JUDGED, "Feedback", "Criterion"}, _JUDGED),
+}

@@ -1,0 +1,244 @@
+"""Criteria and demonstrations in the layout in which LLMCrit released its own: JSON lines, one aspect each.
+
+    {"aspect_id": 1, "aspect_guideline": "## Titles\\n- Say it in one line",
+     "criteria": "1. **One line**: Is it …?\\n\\n2. …",
+     "demonstrations": [{"input": "Title: …", "output": "1. **One line**:\\n    - The title …"}]}
+
+`criteria` is a numbered list in one text; a list of texts, or of objects with `name` and `check`, is read as well, and
+so are one JSON array, and a plain list of criteria as Markdown (.md, .txt), in which each section is an aspect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import AllRows, Rejected, Row, Shard, Source
+from longform.engine.stage import StageContext, stage
+from longform.errors import SourceError
+from schemas.llmcrit import ASPECTS, CRITERIA, DEMONSTRATIONS
+from tasks.answers import NO_MODEL
+from tasks.llmcrit.criteria import criterion_rows, shown
+from tasks.llmcrit.task import WritingTask
+from tasks.publishing.exports import Export, Format
+from tasks.sources.files.inputs import open_files
+from tasks.sources.files.lines import read_lines
+from tasks.text.markdown.document import front_matter, sections, slug_of
+from tasks.text.markdown.named_items import named_items
+
+ENDINGS = (".jsonl", ".json", ".md", ".txt")
+CHECKS = ("check", "text", "description", "criterion")
+
+
+def open_released(tasks: list[WritingTask], digest: Callable[[Path], str]) -> list[Source]:
+    """The files of criteria of these tasks as sources, each in the group of its task's name."""
+    return [
+        source
+        for task in tasks
+        for source in (
+            open_files(task.criteria, group=task.name, endings=ENDINGS, digest=digest) if task.criteria else []
+        )
+    ]
+
+
+def has_demonstrations(files: list[Source]) -> bool:
+    """Whether one of these files has a demonstration."""
+    aspects = (each for file in files for each in _aspects(Shard(file, 0)))
+    return any(not isinstance(each, Rejected) and each["shown"] for each in aspects)
+
+
+@stage(ASPECTS, revision=1)
+def released_aspects(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
+    """The aspects of an imported file; a Rejected for a record that is no aspect, or whose criteria are no list.
+    SourceError for a file without a single criterion.
+    """
+    found = 0
+    for each in _aspects(files):
+        if isinstance(each, Rejected):
+            yield each
+        else:
+            found += 1
+            yield {name: each[name] for name in ASPECTS.names}
+    if not found:
+        raise SourceError(
+            f"{files.source.path} holds no aspect with criteria: give JSON lines with aspect_id, aspect_guideline and "
+            "criteria, or a list of criteria as Markdown."
+        )
+
+
+@stage(CRITERIA, revision=1)
+def released_criteria(context: StageContext, files: Shard) -> Iterator[Row]:
+    """The criteria of an imported file, in its order."""
+    for aspect in _aspects(files):
+        if not isinstance(aspect, Rejected):
+            yield from criterion_rows(aspect, aspect["listed"], NO_MODEL)
+
+
+@stage(DEMONSTRATIONS, revision=1)
+def released_demonstrations(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
+    """The demonstrations of an imported file, in its order; a Rejected for one without input or output."""
+    for aspect in _aspects(files):
+        if isinstance(aspect, Rejected):
+            continue
+        for position, shown_text in enumerate(aspect["shown"], start=1):
+            given, said = (shown_text.get(name) for name in ("input", "output"))
+            key = f"d_{fingerprint([aspect['aspect_id'], given, said])}"
+            if isinstance(given, str) and isinstance(said, str) and given.strip() and said.strip():
+                nothing = dict.fromkeys(("kind", "change_id", "text_id", "changed_by"))
+                yield {
+                    **nothing,
+                    **NO_MODEL,
+                    **_counts(),
+                    "demonstration_id": key,
+                    "aspect_id": aspect["aspect_id"],
+                    "task": aspect["task"],
+                    "position": position,
+                    "criteria": [],
+                    "input": given,
+                    "output": said,
+                }
+            else:
+                yield Rejected(key, "defect", "a demonstration without input or output", raw=str(shown_text)[:2_000])
+
+
+def _counts() -> Row:
+    """What nobody has verified or reviewed."""
+    return {"violations": 0, "verified": 0, "state": "proposed", "reviewers": 0}
+
+
+@stage(DEMONSTRATIONS, revision=1)
+def gather_demonstrations(context: StageContext, written: AllRows, released: AllRows) -> Iterator[Row | Rejected]:
+    """The demonstrations that were written and those that were imported; a Rejected for one that is there already."""
+    seen = set[str]()
+    for rows in (written, released):
+        for row in rows:
+            if row["demonstration_id"] in seen:
+                yield Rejected(row["demonstration_id"], "filtered", "the same demonstration is there already")
+            else:
+                seen.add(row["demonstration_id"])
+                yield row
+
+
+# ---------------------------------------------------------------- records
+
+
+def _aspects(files: Shard) -> Iterator[Row | Rejected]:
+    """The columns of ASPECTS of each record of a file, with `listed`, (name, check) of its criteria, and `shown`, its
+    demonstrations as objects; a Rejected for a record that is no aspect. An id that comes again gets a number.
+    """
+    task, name = files.source.group, Path(files.source.path).name
+    seen = dict[str, int]()
+    for position, record in enumerate(_records(files), start=1):
+        listed = _listed(record.get("criteria")) if isinstance(record, dict) else []
+        if not listed:
+            reason = "no list of criteria" if isinstance(record, dict) else "no object of JSON"
+            yield Rejected(f"{task}/{name}#{position}", "defect", reason, raw=str(record)[:2_000])
+            continue
+        guideline, shown_texts = str(record.get("aspect_guideline") or ""), record.get("demonstrations")
+        key = slug_of(str(record.get("aspect_id", position)))
+        seen[key] = seen.get(key, 0) + 1
+        heading = next((title for title, _ in sections(guideline)[:1]), None)
+        yield {
+            "aspect_id": f"{task}/{key}" + (f"-{seen[key]}" if seen[key] > 1 else ""),
+            "task": task,
+            "position": position,
+            "name": record.get("name") or heading or f"aspect {record.get('aspect_id', position)}",
+            "guideline": guideline,
+            "origin": "released",
+            "file": name,
+            "licence": record.get("licence"),
+            "source": record.get("source"),
+            "listed": listed,
+            "shown": [each for each in shown_texts if isinstance(each, dict)] if isinstance(shown_texts, list) else [],
+        }
+
+
+def _records(files: Shard) -> Iterator[Any]:
+    """The records of a file: JSON lines, one JSON array or object, or the sections of a Markdown list."""
+    lines = list(read_lines(files))
+    text = b"\n".join(lines)
+    if files.source.path.lower().endswith((".md", ".txt")):
+        front, body = front_matter(text.decode("utf-8", "replace"))
+        facts = {"licence": front.get("licence"), "source": front.get("source")}
+        stem = front.get("title") or Path(files.source.path).stem
+        parts = [(title, part.partition("\n")[2]) for title, part in sections(body)]
+        whole = [(stem, body)] if not any(named_items(part) for _, part in parts) else parts
+        for title, part in whole:
+            yield {"aspect_id": title, "name": title, "criteria": part, **facts}
+        return
+    try:
+        whole_file = orjson.loads(text)
+        yield from whole_file if isinstance(whole_file, list) else [whole_file]
+    except orjson.JSONDecodeError:
+        yield from (_json(line) for line in lines if line.strip())
+
+
+def _json(line: bytes) -> Any:
+    """The JSON value of a line; the line as text if it is none."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return line.decode("utf-8", "replace")
+
+
+def _listed(criteria: Any) -> list[tuple[str, str]]:
+    """(name, check) of the criteria of a record: a list in one text, a list of texts, or of objects; [] if it has none
+    of these.
+    """
+    if isinstance(criteria, str):
+        return named_items(criteria)
+    found = []
+    for each in criteria if isinstance(criteria, list) else []:
+        if isinstance(each, str):
+            found += named_items(each) or named_items(f"1. {each}")
+        elif isinstance(each, dict):
+            check = next((each[name] for name in CHECKS if isinstance(each.get(name), str)), "")
+            found.append((str(each.get("name") or ""), check))
+    return [(name, check) for name, check in found if name or check]
+
+
+# ---------------------------------------------------------------- export
+
+
+def _exported(export: Export) -> Iterator[Row]:
+    """The aspects of a version in the released layout, task by task."""
+
+    def published(config: str) -> Iterator[Row]:
+        return Export(export.store, export.version, None, config, frozenset()).published()
+
+    criteria, shown_texts = _by_aspect(published("criteria")), _by_aspect(published("demonstrations"))
+    for aspect in published("aspects"):
+        own = sorted(criteria.get(aspect["aspect_id"], []), key=lambda row: row["position"])
+        if not own:
+            export.left_out["an aspect without criteria"] += 1
+            continue
+        given = sorted(shown_texts.get(aspect["aspect_id"], []), key=lambda row: row["position"])
+        yield {
+            "aspect_id": aspect["aspect_id"],
+            "name": aspect["name"],
+            "licence": aspect["licence"],
+            "source": aspect["source"],
+            "aspect_guideline": aspect["guideline"],
+            "criteria": "\n\n".join(f"{number}. {shown(row)}" for number, row in enumerate(own, start=1)),
+            "demonstrations": [{"input": row["input"], "output": row["output"]} for row in given],
+        }
+
+
+def _by_aspect(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """aspect id -> its rows."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["aspect_id"], []).append(row)
+    return found
+
+
+def _line(row: Row) -> bytes:
+    """A row as one line of JSON."""
+    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+
+
+EXPORTS = {"llmcrit-jsonl": Format(_exported, _line, (), ("criteria",))}
