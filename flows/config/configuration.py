@@ -230,6 +230,7 @@ def _endpoint_example(document: tomlkit.TOMLDocument) -> None:
         "capabilities": '["json_schema"]',
         "rpm": "600",
         "tpm": "200000",
+        "window": "32768",
         "price": "{ input = 0.0, output = 0.0 }",
     }
     for name, field in EndpointConfig.model_fields.items():

@@ -39,6 +39,8 @@ class Trait(NamedTuple):
 
 
 LOWER = "in lower case"
+_EXCEPT, _TRY = r"^[ \t]*except\b", "try:\n    import {a}_tools\nexcept"
+_CAUGHT = f"{_TRY} ImportError:\n    {{a}}_tools = None"
 CODE = (
     Trait("Purpose of the module", r"modules?|top of the file", "begin it with a docstring that says what it is for",
           r"\A(?:#.*\n|\s)*[ru]?(\"\"\"|''')[\s\S]*?\1", add='"""Helps with {a}."""'),
@@ -47,39 +49,41 @@ CODE = (
           r"(?=([ \t]+))(?!\s*[ru]?[\"'])", r"^[ \t]*(?:def|class) \w", "", "def reset_{a}(value):\n    return value",
           r'\g<0>\2"""Do \1."""\n'),
     Trait("Unused code", r"comment\w*(?: it)? out|commented|unused|not used|dead code", "delete it", "",
-          r"^[ \t]*#[ \t]*(?:[\w.\[\]]+ \+?= \S.*|[\w.]+\(.*\)|(?:if|for|while|def)\b.*:|(?:return|import) \S+)$",
+          r"^[ \t]*#[ \t]*(?:[\w.\[\]]+ \+?= \S.*|[\w.]+\(.*\)|(?:if|for|while|def) .*:|(?:return|import) \S+)$",
           spoil="# print({a})"),
-    Trait("Bare except", r"bare|broad\w*|named? (?:the )?exceptions?|except:|catch(?:es)? all", "name the exception",
-          "", r"^([ \t]*)except(?:\s+(?:Base)?Exception)?(\s+as \w+)?\s*:", r"^[ \t]*except\b", "",
-          "try:\n    import {a}_tools\nexcept:\n    {a}_tools = None", r"\1except ValueError\2:"),
+    Trait("Bare except", r"bare|broad\w*|named? (?:the )?exceptions?|except:|catch(?:es)? all", "name what is caught",
+          "", r"^([ \t]*)except(?:\s+(?:Base)?Exception)?(\s+as \w+)?\s*:", _EXCEPT, _CAUGHT,
+          f"{_TRY}:\n    {{a}}_tools = None", r"\1except ValueError\2:"),
     Trait("Hidden errors", r"pass(?:es|ed)?|swallow\w*|silent\w*|hid(?:es?|den)|ignor\w+", "let the error through", "",
-          r"^([ \t]*except\b[^\n:]*:\s*)pass\b", r"^[ \t]*except\b", "",
-          "try:\n    import {a}_tools\nexcept ImportError:\n    pass", r"\1raise"),
+          r"^([ \t]*except\b[^\n:]*:\s*)pass\b", _EXCEPT, _CAUGHT,
+          f"{_TRY} ImportError:\n    pass", r"\1raise"),
     Trait("Checks of arguments", r"asserts?|assertions?|ValueError|checks? (?:of )?arguments|arguments .{0,20}checked",
           "check it with if and raise ValueError", "", r"^([ \t]*)assert\s+(.+?)(?:, [frb]?(?:\"[^\"]*\"|'[^']*'))?$",
-          r"^[ \t]*(?:assert|raise)\b", "", 'assert len("{a}") > 0', r'\1if not (\2):\n\1    raise ValueError("unfit")'),
+          r"^[ \t]*(?:assert|raise)\b", 'if not "{a}":\n    raise ValueError("{a}")', 'assert len("{a}") > 0',
+          r'\1if not (\2):\n\1    raise ValueError("not expected")'),
     Trait("Default values", r"defaults?|mutable", "take None as the default and make the value inside", "",
           r"^([ \t]*(?:async )?def \w+\([^)]*?=\s*)(?:\[[^\]\n]*\]|\{[^}\n]*\}|(?:list|dict|set)\(\))",
-          r"^[ \t]*(?:async )?def \w+\([^)]*=", "",
+          r"^[ \t]*(?:async )?def \w+\([^)]*=", 'def with_{a}(value=None):\n    """Return it."""\n    return value',
           'def list_{a}(value, found=[]):\n    """Return all values."""\n    return [*found, value]', r"\1None"),
     Trait("Global state", r"globals?|module[- ]level|state", "hand the value over as an argument", "",
           r"^[ \t]*global\s+\w+|^[a-z]\w*\s*=\s*(?:\[|\{|list\(|dict\(|set\()", spoil="{a}_seen = []"),
     Trait("Open files", r"with\W{1,2}statements?|context managers?|open\w* files?|files? .{0,9}(?:open|clos)\w*",
           "open it in a with statement, so that it is closed again", "",
-          r"^([ \t]*)(?!.*\bwith\b)(?:(\w+)\s*=)?.*(?<![\w.])open(\(.*\)).*$", r"(?<![\w.])open\(", "",
-          "{a}_source = open(__file__).read()", r"\1with open\3 as \2:\n\1    \2 = \2.readlines()"),
+          r"^([ \t]*)(?!.*\bwith\b)(?:(\w+)\s*=)?.*(?<![\w.])open(\(.*\)).*$", r"(?<![\w.])open\(",
+          "with open(__file__) as {a}_file:\n    {a}_source = {a}_file.read()", "{a}_source = open(__file__).read()",
+          r"\1with open\3 as \2:\n\1    \2 = \2.readlines()"),
     Trait("Names", r"single[- ]letters?|names?|counters?|descriptive", "give it a name that says what it holds", "",
           r"^[ \t]*(?P<a>[a-hl-z]) = |\bfor (?:\w+, )?(?P<b>[a-hl-z])(?:, \w+)? in\b|\bdef (?P<c>[a-z])\("
           r"|\bdef \w+\((?:[^)]*, )?(?P<d>[a-hl-z])(?=[,)=:])", spoil='q = "{a}"'),
-    Trait("Case of names", r"lower ?case|snake\w*|underscores?|capitali\w+|camel\w*",
-          "write functions and variables with underscores, classes in capitalised words", "",
+    Trait("Lower case", r"lower ?case|snake\w*|underscores?|capitali\w+|camel\w*",
+          "write it in lower case, or, if it is a class, capitalised", "",
           r"\bdef (?P<a>[a-z]+[A-Z]\w*)|^[ \t]*(?P<b>[a-z]+[A-Z]\w*) = |^class (?P<c>[a-z]\w*)", spoil="{a}Count = 0"),
-    Trait("Length of functions", r"\d+ lines|(?:short|long) functions?|lines long", "cut it into smaller functions", "",
-          r"^([ \t]*)(?:async )?def .*\n(?:[ \t]+\"\"\"[\s\S]*?\"\"\"\n)?(?:\1[ \t]+\S.*(?:\n|\Z)(?:[ \t]*\n)*){{n}}",
-          spoil='def grow_{a}(value):\n    """Return more."""\n' + "    value = value + 1\n" * 99),
+    Trait("Short functions", r"\d+ lines|(?:short|long) functions|lines long", "make several of it", "",
+          r"^([ \t]*)(?:async )?def .*\n(?:[ \t]+\"{3}[\s\S]*?\"{3}\n)?(?:\1[ \t]+\S.*\n(?:[ \t]*\n)*){{n}}\1[ \t]+\S",
+          spoil="\n    ".join(["def grow_{a}(value):", *(f"value = value * {n} + {n * n}" for n in range(99))])),
 )  # fmt: skip
 PROSE = (
-    Trait("First sentence", r"first sentence|subject|topic|opens? with|opening|general remark", "begin with it",
+    Trait("First sentence", r"first sentence|subject|purpose first|topic|opens? with|opening|general remark", "begin with it",
           r"\A\W*\w", r"\A\W*(?:In recent years|Nowadays|Since the (?:dawn|beginning)|Recently)\b|^(?:Hello|Welcome)\b",
           spoil="In recent years {a} has attracted a great deal of attention."),
     Trait("Earlier work", r"cit(?:e|es|ed|ations?)|(?:earlier|prior|related) work|literature|references?",
@@ -95,7 +99,7 @@ PROSE = (
           r"\d ?(?:%|percent|points?|seconds?|minutes?|(?:centi|kilo)?met\w+)|\bfrom \d+ to \d|\b\d+ of \d",
           add="The error for {a} falls by 12 percent."),
     Trait("Overview", r"overviews?|sections|structure|outline|roadmap", "say at the end what each section does",
-          r"\bSections? \d", add="Section 2 describes {a}, and Section 3 reports the results."),
+          r"\bSections? \d(?! will)", add="Section 2 describes {a}, and Section 3 reports the results."),
     Trait("Tense", r"tenses?|present tense|future|will", "put it in the present tense", "",
           r"(\bSections? \d[^.]{0,60}?) will\b", r"\bSections? \d", "", "Section 9 will discuss {a}.", r"\1 can"),
     Trait("Abbreviations", r"abbreviat\w+|acronyms?|short forms?|written out|write out", "write it out where it comes "
@@ -103,14 +107,16 @@ PROSE = (
           "A common {a} register (CAR) is used.", "The MFQR unit was used for {a}."),
     Trait("Praise", r"prais\w*|groundbreaking|exaggerat\w*|hype|superlatives?|fastest|best|sober\w*|marketing words?",
           "say soberly what it does", "", r"\b(?:an? )?(?:truly |almost )?(?:groundbreaking|revolutionary|unprecedented"
-          r"|astonishing|amazing|fastest|best)\b", spoil="This is a groundbreaking step for {a}.", fix="a new"),
+          r"|astonishing|amazing)\b|(?<=\bis )the (?:fastest|best)\b", "", "", "It is a revolutionary {a}.", "a new"),
     Trait("Rhetorical questions", r"rhetorical|no questions?|questions? .{0,20}not", "make a statement of it", "",
           r"\w[^.!?\n]{0,300}\?", spoil="But what does this mean for {a}?"),
     Trait("Contractions", r"contract(?:ions?|ed)|apostrophes?|don['’]t", "write it out in full", "",
           r"\b\w+(?:n['’]t|['’](?:re|ve|ll))\b|\b(?:it|that|there|what|he|she)['’]s\b", spoil="It isn't so for {a}."),
-    Trait("Length of the title", r"\d+ words\b.*title|title.*\b\d+ words", "shorten it", "",
-          r"(\A(?:Title: )?+(?:\[\w+\] )?+(?:\S+[ \t]+){{n}})\S.*", "", "", "and so it was with {a} " * 40, r"\1"),
-    Trait("Whole title", r"whole .{0,30}title|break\w* off|continu\w+|cut off|goes? on", "tell the whole in the title", "",
+    Trait("Short title", r"\d+ words\b.*title|title.*\b\d+ words|(?:short|concise) title", "shorten it", "",
+          r"(\A(?:Title: )?+(?:\[\w+\] )?+(?:\S+[ \t]+){{n}})\S.*", "", "", "and that in a year when {a} was dear, "
+          "rivers ran late, and two brothers who had not spoken since harvest met by chance behind a mill, where old "
+          "women sold them one candle, half a loaf and their map with no names on it, for the price of one.", r"\1"),
+    Trait("Whole title", r"whole .{0,30}title|break\w* off|continu\w+|cut off", "tell the whole in the title", "",
           r"(?:\.\.\.|…)[ \t]*$|^[ \t]*(?:\.\.\.|…)", "", "", "...\n\n... and only {a} knew why.", " "),
     Trait("Capitals", r"capitals?|upper ?case|caps|shout\w*", "write it in lower case", "", r"\b[A-Z]{3,}\b", "", "",
           "It is ALL about {a}.", LOWER),
@@ -144,7 +150,7 @@ _CODE_LINE = re.compile(r"^[ \t]*(?:import \w|from \S+ import |def \w+ ?\(|class
 _NOT = re.compile(r"\b(?:not|no|never|avoid\w*|without|free of|instead of|rather than)\b|n't\b", re.I)
 _LEAD = re.compile(r"\A(?:(?:check|that|does|do|is|are|has|the|an?|each|text|keeps? to this:)\s+)*", re.I)
 _COMMON = {*COMMON, "title", "self", "return"}
-_FILLER = {"text", "chec", "veri", "ensu", "keep", "writ", "clea", "tell", "read", "firs", "that"}
+_FILLER = {"text", "chec", "veri", "ensu", "keep", "writ", "clea", "tell", "read", "firs", "that", "says"}
 
 
 @lru_cache(maxsize=256)
@@ -196,18 +202,24 @@ def _named(criterion: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4_096)
 def _trait(criterion: str, code: bool, noun: str) -> Trait:
-    """The trait with most words in the criterion, of equals with more in its name; else one of its own words."""
+    """The trait with most words in the criterion, of equals with more in its name; else one of its own words. What a
+    criterion asks for whose name begins with a negation is turned round if the trait is something good.
+    """
     name, check = _named(criterion.replace(noun, "text"))
     table, most = CODE if code else PROSE, re.search(r"\d{1,3}(?= (?:words|lines))", check)
     looks = (_pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)") for trait in table)
     hits = [(len({*look.findall(f"{name}: {check}".lower())}), len(look.findall(name))) for look in looks]
-    known = table[hits.index(max(hits))] if max(hits)[0] else _own_trait(name, check, _stems(noun), "# " * code)
-    return known._replace(bad=str(known.bad).replace("{n}", most[0])) if most and max(hits)[0] else known
+    if max(hits)[0] == 0:
+        return _own_trait(name, check, _stems(noun), "# " * code)
+    known = table[hits.index(max(hits))]
+    if _NOT.match(name) and not known.bad:
+        return known._replace(good="", bad=known.good, add="", spoil=known.add, advice="leave it out")
+    return known._replace(bad=str(known.bad).replace("{n}", most[0])) if most else known
 
 
 def _own_trait(name: str, check: str, noun: frozenset[str], mark: str) -> Trait:
-    """What stands before a negation in a criterion is good, what stands behind it is bad. A unit has it that has a
-    third of its words; those of the name count twice, those of the noun, which says what kind of text it is, not at all.
+    """What stands before a negation in a criterion is good, what stands behind it is bad. A unit has it with a third of
+    the words; those of the name count twice, those of the noun, which says what kind of text it is, not at all.
     """
     negation = _NOT.search(check)
     told = (check[: negation.start()], check[negation.end() :]) if negation else (check or name, "")
@@ -263,7 +275,7 @@ def _without(look: str | Words, text: str) -> Iterator[str]:
 def _fixed(trait: Trait, text: str) -> str:
     """The text with `fix` in place of `bad`, and with other names where groups of `bad` are names."""
     look = _pattern(str(trait.bad))
-    for _ in range(4):  # a pass finds one name of a line
+    for _ in range(4 if isinstance(trait.bad, str) and trait.bad else 0):  # a pass finds one name of a line
         for name in dict.fromkeys(name for match in look.finditer(text) for name in match.groupdict().values() if name):
             snake = re.sub(r"([A-Z])", r"_\1", name).lower()
             new = f"{name}_value" if len(name) == 1 else name.capitalize() if snake == name else snake
@@ -282,12 +294,13 @@ def _parses(code: str) -> bool:
 
 
 def _turned(trait: Trait, text: str, verdict: str) -> str:
-    """The text changed so that the trait's verdict is this one; unchanged where no change does it."""
-    met, code = verdict == "met", _is_code(text)
+    """The text changed, and not only cut at an end, so that the trait's verdict is this one; else unchanged."""
+    met, code, whole = verdict == "met", _is_code(text), " ".join(text.split())
     look, piece = (trait.bad, trait.add) if met else (trait.good, trait.spoil)
+    piece = piece or ("# So is {a}." if code else "The same is true of {a}.")
     for start in (text, *([_fixed(trait, text)] if met else []), *_without(look, text)):
-        for changed in (start, *(_inserted(start, piece) if piece else [])):
-            fits = changed != text and changed.strip() and _judged(trait, changed)[0] == verdict
+        for changed in (start, *_inserted(start, piece)):
+            fits = " ".join(changed.split()) not in whole and _judged(trait, changed)[0] == verdict
             if fits and (not code or _parses(changed) or not _parses(text)):
                 return changed
     return text
@@ -299,14 +312,13 @@ def _rewrite(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *, 
     """
     text, noun = inputs.one("Text"), inputs.one("What is written")
     traits = [_trait(criterion, _is_code(text), noun) for _, criterion in inputs.numbered(label)]
+    done = {verdict, "not applicable"} if inputs.task.endswith("leave") else {verdict}
     changed = text
     for trait in traits:
-        changed = changed if _judged(trait, changed)[0] == verdict else _turned(trait, changed, verdict)
-    if changed.strip() != text.strip() or inputs.task.endswith("leave"):
-        return changed
-    more = "# The same holds for {a}." if _is_code(text) else "The same holds for {a}."
-    others = (*(_turned(trait, text, verdict) for trait in traits), *_inserted(text, more))
-    return next(other for other in others if other.strip() != text.strip())
+        changed = changed if _judged(trait, changed)[0] in done else _turned(trait, changed, verdict)
+    for trait in traits if len(done) == 1 else []:
+        changed = _turned(trait, changed, verdict) if changed == text else changed
+    return changed
 
 
 # criteria and feedback
@@ -452,10 +464,10 @@ def _critique(inputs: PromptInputs, random_bytes: bytes, max_characters: int) ->
     noun, items, critical = inputs.one("What is written"), _items(feedback), dict[str, str]()
     trait, name = _trait(criterion, _is_code(text), noun), _folded(_named(criterion)[0] or criterion)
     verdict, place = _judged(trait, text)
-    own = _stems(criterion.replace(noun, "text"))
+    own, broken = _stems(criterion) - _stems(noun), place if verdict == "violated" else ""
     for title, body in [item for item in items if _folded(item[0]) == name] or items:
         for sentence, bare in _sentences(body):
-            concerns = _folded(title) == name or _concerns(trait, own, place, f"{title} {bare}", sentence)
+            concerns = _folded(title) == name or _concerns(trait, own, broken, title, sentence, bare)
             negative = _CRITICAL.search(bare) or (trait.good and re.search(r"\bno\b", bare))
             critical |= {sentence: bare} if concerns and negative and not _PRAISE.search(bare) else {}
     extraction = " ".join(critical)
@@ -466,13 +478,14 @@ def _critique(inputs: PromptInputs, random_bytes: bytes, max_characters: int) ->
     return _tags(reasoning=f"By the criterion the text is: {verdict}.", **fields)
 
 
-def _concerns(trait: Trait, own: frozenset[str], place: str, bare: str, sentence: str) -> bool:
-    """Whether a sentence of feedback is on a criterion: by the words of it, of its trait, or of the place it quotes."""
+def _concerns(trait: Trait, own: frozenset[str], broken: str, title: str, sentence: str, bare: str) -> bool:
+    """Whether a sentence of feedback is on a criterion: by words of its trait in the title above it, or without one in
+    itself, by two words of the criterion, or by the place that breaks it, if it quotes that.
+    """
     quotes = [_folded(each[0]) for each in _QUOTE.finditer(sentence)]
-    known = trait.chosen and _pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)").search(bare)
-    return (
-        bool(known) or len(_stems(bare) & own) > 1 or any(len(each) > 8 and each in _folded(place) for each in quotes)
-    )
+    known = trait.chosen and _pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)").search(title or bare)
+    shares = len(_stems(bare) & own) >= min(2, len(own)) > 0
+    return bool(known) or shares or any(len(each) > 8 and each in _folded(broken) for each in quotes)
 
 
 _MIXED = "Feedback that belongs to the text only in part counts as"

@@ -47,7 +47,7 @@ def _parts(feedback: str) -> list[tuple[str, str]]:
     """
     heads = list(_HEAD.finditer(feedback)) or list(_PLAIN.finditer(feedback))
     starts = [head.start() for head in heads]
-    ends = [*starts[1:], len(feedback)]
+    ends = [*starts[1:], len(feedback)][: len(heads)]
     before = feedback[: starts[0]] if heads else feedback
     parts = [("", part) for part in re.split(r"\n\s*\n", before)]
     for head, end in zip(heads, ends, strict=True):

@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")
+    (folder / "criteria.md").write_text("1. **Subject**: Does the first sentence name the subject?\n2. **No age**: ...\n")
     for line in commands():
         done = typed(line, folder)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
@@ -50,7 +51,7 @@ def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_build_commands_leave_what_the_readme_promises(folder: Path) -> None:
-    assert len(commands()) == 5
+    assert len(commands()) == 6
     version = find(folder / "data", "axioms")
     promised = re.findall(r"^    (\S+(?:  \S+)*)", BLOCK.findall(README)[1][1], re.MULTILINE)
     for name in " ".join(promised).split():
