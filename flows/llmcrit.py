@@ -309,7 +309,7 @@ def tasks_of(config: LLMCritConfig) -> list[WritingTask]:
 def rubric(task: WritingTask) -> dict[str, Any]:
     """What the judges of a task are told of it."""
     told = task.model_dump(include={"noun", "role", "mixed", "unhelpful", "specific", "not_specific"})
-    return {**told, "examples": [example.shown() for example in task.judged]}
+    return {**told, "examples": [text for example in task.judged for text in example.shown()]}
 
 
 def prompts(config: LLMCritConfig) -> dict[str, Any]:

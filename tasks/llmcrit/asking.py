@@ -70,7 +70,7 @@ def longest_request(model: Endpoint, prompt: Prompt, **options: Any) -> Request:
     lists = ("criteria", "required", "violated", "unhelpful", "specific", "not_specific")
     known: dict[str, Any] = dict.fromkeys(("guideline", "text", "feedback"), text)
     known |= dict.fromkeys(lists, [criterion] * BOUND)
-    known["examples"] = [dict.fromkeys(("input", "output", "text", "feedback", "criterion", "judgement"), text)] * 4
+    known["examples"] = [text] * BOUND
     return prompt.request(model, **options, **{name: known.get(name, criterion) for name in prompt.inputs})
 
 

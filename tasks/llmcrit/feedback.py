@@ -152,7 +152,7 @@ def _inputs(subject: Subject, prompt: Prompt, voice: Row) -> dict[str, Any]:
         "text": subject.text["text"],
         "guideline": subject.aspect["guideline"] if subject.aspect else "",
         "criteria": [shown(each) for each in subject.criteria],
-        "examples": [{"input": row["input"], "output": row["output"]} for row in subject.demonstrations],
+        "examples": [row[name] for row in subject.demonstrations for name in ("input", "output")],
     }
     return {name: {**voice, **known}[name] for name in prompt.inputs}
 

@@ -112,7 +112,12 @@ def read_critique_judgements(
     yield from read_sheets(CRITIQUE_FORM, files, _judged(tasks, judge), judgement_rows)
 
 
-@stage(JUDGEMENTS, revision=1, split_by="task", at_most=AtMost(rows=lambda of: of["validity"] + of["context_"] + of["critiques"]))
+@stage(
+    JUDGEMENTS,
+    revision=1,
+    split_by="task",
+    at_most=AtMost(rows=lambda of: of["validity"] + of["context_"] + of["critiques"]),
+)
 def collect_judgements(context: StageContext, validity: AllRows, context_: AllRows, critiques: AllRows) -> Rejectable:
     """The judgements of all files, the first of each person on each item of each layer; a Rejected for others."""
     yield from first_of(chain(validity, context_, critiques), "judgement_id", "judgement_id")

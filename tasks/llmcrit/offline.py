@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 from longform.llm.offline import PromptInputs, Rule
@@ -39,118 +41,20 @@ class Trait(NamedTuple):
 
 
 LOWER = "in lower case"
-_EXCEPT, _TRY = r"^[ \t]*except\b", "try:\n    import {a}_tools\nexcept"
-_CAUGHT = f"{_TRY} ImportError:\n    {{a}}_tools = None"
-CODE = (
-    Trait("Purpose of the module", r"modules?|top of the file", "begin it with a docstring that says what it is for",
-          r"\A(?:#.*\n|\s)*[ru]?(\"\"\"|''')[\s\S]*?\1", add='"""Helps with {a}."""'),
-    Trait("Docstrings", r"doc-?strings?|documented", "open it with a docstring that says what it returns", "",
-          r"^[ \t]*(?:async )?(?:def|class) (\w+)(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?[^:\n]*:[ \t]*(?:#.*)?\n"
-          r"(?=([ \t]+))(?!\s*[ru]?[\"'])", r"^[ \t]*(?:def|class) \w", "", "def reset_{a}(value):\n    return value",
-          r'\g<0>\2"""Do \1."""\n'),
-    Trait("Unused code", r"comment\w*(?: it)? out|commented|unused|not used|dead code", "delete it", "",
-          r"^[ \t]*#[ \t]*(?:[\w.\[\]]+ \+?= \S.*|[\w.]+\(.*\)|(?:if|for|while|def) .*:|(?:return|import) \S+)$",
-          spoil="# print({a})"),
-    Trait("Bare except", r"bare|broad\w*|named? (?:the )?exceptions?|except:|catch(?:es)? all", "name what is caught",
-          "", r"^([ \t]*)except(?:\s+(?:Base)?Exception)?(\s+as \w+)?\s*:", _EXCEPT, _CAUGHT,
-          f"{_TRY}:\n    {{a}}_tools = None", r"\1except ValueError\2:"),
-    Trait("Hidden errors", r"pass(?:es|ed)?|swallow\w*|silent\w*|hid(?:es?|den)|ignor\w+", "let the error through", "",
-          r"^([ \t]*except\b[^\n:]*:\s*)pass\b", _EXCEPT, _CAUGHT,
-          f"{_TRY} ImportError:\n    pass", r"\1raise"),
-    Trait("Checks of arguments", r"asserts?|assertions?|ValueError|checks? (?:of )?arguments|arguments .{0,20}checked",
-          "check it with if and raise ValueError", "", r"^([ \t]*)assert\s+(.+?)(?:, [frb]?(?:\"[^\"]*\"|'[^']*'))?$",
-          r"^[ \t]*(?:assert|raise)\b", 'if not "{a}":\n    raise ValueError("{a}")', 'assert len("{a}") > 0',
-          r'\1if not (\2):\n\1    raise ValueError("not expected")'),
-    Trait("Default values", r"defaults?|mutable", "take None as the default and make the value inside", "",
-          r"^([ \t]*(?:async )?def \w+\([^)]*?=\s*)(?:\[[^\]\n]*\]|\{[^}\n]*\}|(?:list|dict|set)\(\))",
-          r"^[ \t]*(?:async )?def \w+\([^)]*=", 'def with_{a}(value=None):\n    """Return it."""\n    return value',
-          'def list_{a}(value, found=[]):\n    """Return all values."""\n    return [*found, value]', r"\1None"),
-    Trait("Global state", r"globals?|module[- ]level|state", "hand the value over as an argument", "",
-          r"^[ \t]*global\s+\w+|^[a-z]\w*\s*=\s*(?:\[|\{|list\(|dict\(|set\()", spoil="{a}_seen = []"),
-    Trait("Open files", r"with\W{1,2}statements?|context managers?|open\w* files?|files? .{0,9}(?:open|clos)\w*",
-          "open it in a with statement, so that it is closed again", "",
-          r"^([ \t]*)(?!.*\bwith\b)(?:(\w+)\s*=)?.*(?<![\w.])open(\(.*\)).*$", r"(?<![\w.])open\(",
-          "with open(__file__) as {a}_file:\n    {a}_source = {a}_file.read()", "{a}_source = open(__file__).read()",
-          r"\1with open\3 as \2:\n\1    \2 = \2.readlines()"),
-    Trait("Names", r"single[- ]letters?|names?|counters?|descriptive", "give it a name that says what it holds", "",
-          r"^[ \t]*(?P<a>[a-hl-z]) = |\bfor (?:\w+, )?(?P<b>[a-hl-z])(?:, \w+)? in\b|\bdef (?P<c>[a-z])\("
-          r"|\bdef \w+\((?:[^)]*, )?(?P<d>[a-hl-z])(?=[,)=:])", spoil='q = "{a}"'),
-    Trait("Lower case", r"lower ?case|snake\w*|underscores?|capitali\w+|camel\w*",
-          "write it in lower case, or, if it is a class, capitalised", "",
-          r"\bdef (?P<a>[a-z]+[A-Z]\w*)|^[ \t]*(?P<b>[a-z]+[A-Z]\w*) = |^class (?P<c>[a-z]\w*)", spoil="{a}Count = 0"),
-    Trait("Short functions", r"\d+ lines|(?:short|long) functions|lines long", "make several of it", "",
-          r"^([ \t]*)(?:async )?def .*\n(?:[ \t]+\"{3}[\s\S]*?\"{3}\n)?(?:\1[ \t]+\S.*\n(?:[ \t]*\n)*){{n}}\1[ \t]+\S",
-          spoil="\n    ".join(["def grow_{a}(value):", *(f"value = value * {n} + {n * n}" for n in range(99))])),
-)  # fmt: skip
-PROSE = (
-    Trait("First sentence", r"first sentence|subject|purpose first|topic|opens? with|opening|general remark", "begin with it",
-          r"\A\W*\w", r"\A\W*(?:In recent years|Nowadays|Since the (?:dawn|beginning)|Recently)\b|^(?:Hello|Welcome)\b",
-          spoil="In recent years {a} has attracted a great deal of attention."),
-    Trait("Earlier work", r"cit(?:e|es|ed|ations?)|(?:earlier|prior|related) work|literature|references?",
-          "name the work on which it rests", r"\[\d+(?:, ?\d+)*\]|\bet al\b", add="Earlier work has treated {a} [1]."),
-    Trait("Gap", r"gaps?|missing|however|so far|unknown|unsolved|not known|open questions?",
-          "say what has not been known or done", r"\bhowever\b|\bso far\b|(?:n['’]t|\bnot|\byet) been\b|\bnot known\b"
-          r"|\b(?:remains|is) (?:open|unknown|unclear)\b|\bno (?:\w+ )?(?:work|study|method|system)\b|\bnobody has\b",
-          add="However, it has not been studied what this means for {a}."),
-    Trait("Contribution", r"contribut\w+|we present|this paper shows|aims?|goals?|objectives?|research question",
-          "say in one sentence what this work does", r"\b(?:we|this paper) (?:show|present|propos|introduc|describ|"
-          r"contribut|compar|deriv|stud|measur)\w*|\bour contribution\b", add="In this paper we present a way to {a}."),
-    Trait("Result", r"results?|numbers?|figures?|quantif\w+|findings?", "give the result as a number",
-          r"\d ?(?:%|percent|points?|seconds?|minutes?|(?:centi|kilo)?met\w+)|\bfrom \d+ to \d|\b\d+ of \d",
-          add="The error for {a} falls by 12 percent."),
-    Trait("Overview", r"overviews?|sections|structure|outline|roadmap", "say at the end what each section does",
-          r"\bSections? \d(?! will)", add="Section 2 describes {a}, and Section 3 reports the results."),
-    Trait("Tense", r"tenses?|present tense|future|will", "put it in the present tense", "",
-          r"(\bSections? \d[^.]{0,60}?) will\b", r"\bSections? \d", "", "Section 9 will discuss {a}.", r"\1 can"),
-    Trait("Abbreviations", r"abbreviat\w+|acronyms?|short forms?|written out|write out", "write it out where it comes "
-          "first, with the short form in brackets", r" ?\([A-Z]\w{0,3}[A-Z]s?\)", "", r"\b[A-Z]\w{0,3}[A-Z]s?\b",
-          "A common {a} register (CAR) is used.", "The MFQR unit was used for {a}."),
-    Trait("Praise", r"prais\w*|groundbreaking|exaggerat\w*|hype|superlatives?|fastest|best|sober\w*|marketing words?",
-          "say soberly what it does", "", r"\b(?:an? )?(?:truly |almost )?(?:groundbreaking|revolutionary|unprecedented"
-          r"|astonishing|amazing)\b|(?<=\bis )the (?:fastest|best)\b", "", "", "It is a revolutionary {a}.", "a new"),
-    Trait("Rhetorical questions", r"rhetorical|no questions?|questions? .{0,20}not", "make a statement of it", "",
-          r"\w[^.!?\n]{0,300}\?", spoil="But what does this mean for {a}?"),
-    Trait("Contractions", r"contract(?:ions?|ed)|apostrophes?|don['’]t", "write it out in full", "",
-          r"\b\w+(?:n['’]t|['’](?:re|ve|ll))\b|\b(?:it|that|there|what|he|she)['’]s\b", spoil="It isn't so for {a}."),
-    Trait("Short title", r"\d+ words\b.*title|title.*\b\d+ words|(?:short|concise) title", "shorten it", "",
-          r"(\A(?:Title: )?+(?:\[\w+\] )?+(?:\S+[ \t]+){{n}})\S.*", "", "", "and that in a year when {a} was dear, "
-          "rivers ran late, and two brothers who had not spoken since harvest met by chance behind a mill, where old "
-          "women sold them one candle, half a loaf and their map with no names on it, for the price of one.", r"\1"),
-    Trait("Whole title", r"whole .{0,30}title|break\w* off|continu\w+|cut off", "tell the whole in the title", "",
-          r"(?:\.\.\.|…)[ \t]*$|^[ \t]*(?:\.\.\.|…)", "", "", "...\n\n... and only {a} knew why.", " "),
-    Trait("Capitals", r"capitals?|upper ?case|caps|shout\w*", "write it in lower case", "", r"\b[A-Z]{3,}\b", "", "",
-          "It is ALL about {a}.", LOWER),
-    Trait("Emoji", r"emojis?|emoticons?|smileys?", "take the sign out", "",
-          "[\U0001f300-\U0001faff\u2600-\u27bf]\ufe0f?", "", "", "It will be fun with {a} \U0001f600.", " "),
-    Trait("Greetings and votes", r"greetings?|votes?|kindness|karma|talk|earlier posts|begg\w*", "leave it out", "",
-          r"\bupvot\w+|\bplease (?:vote|be kind)|\bso please\b|\bfirst time posting|\bmy last (?:one|post|prompt)"
-          r"|\b(?:hi|hello|hey) (?:all|everyone|there|guys)\b", spoil="Hi all, please vote for {a}."),
-    Trait("Length of stories", r"lengths?|deadlines?|word counts?", "leave it to those who write", "",
-          r"\b\d[\d,]* (?:words|pages|characters|lines)\b|\b(?:by|until) (?:\w{3,6}day|tomorrow)\b|\bdeadline\b",
-          spoil="A story on {a} should have 700 words and be finished by Sunday."),
-    Trait("Open end", r"ends?|endings?|outcome|room", "leave it open how the story ends", "",
-          r"\bin the end\b|\bstory (?:must|has to|should|ends)\b|\b(?:must|has to) end\b",
-          spoil="The story must end with {a} being forgiven."),
-    Trait("No links", r"(?:no|not|never|without|avoid|free of)\b[^.]{0,30}\blinks?|links? .{0,20}(?:not|forbidden)",
-          "leave the link out", "", r"https?://\S+|\bwww\.\S+", spoil="More on {a} is at https://{a}.example/more"),
-    Trait("Other communities", r"(?:sub)?reddits?|other (?:communit\w+|forums?)", "leave out where else to go", "",
-          r"(?<!\w)/?r/\w+", spoil="The people at r/{a}stories know more."),
-    Trait("Advertisements", r"advert\w*|money|promot\w*|commercial|spam", "leave the advertisement out", "",
-          r"\b(?:buy|discount|subscribe|patreon|donat\w+|\d+ dollars|my new (?:book|channel|shop))\b",
-          spoil="My new book on {a} is out, you can buy it for 3 dollars."),
-    Trait("Private persons",
-          r"private|persons?|user ?names?|mail addresses|telephone|phone|personal (?:data|information)",
-          "take out what tells who somebody is", "", r"(?<!\w)/?u/\w+|\b[\w.]{1,60}@\w+\.\w+|\b\d{3}[- ]\d{4}\b",
-          spoil="Ask u/{a}_writer about it, or call 555-0199."),
-    Trait("Examples", r"examples?|usage|snippets?", "add one that can be copied", r"```|^ {4}\S|^>>> |\bfor example\b",
-          add="For example, try it with {a}."),
-)  # fmt: skip
+FILE = Path(__file__).with_name("traits.toml")
+
+
+@cache
+def traits_of(kind: str) -> tuple[Trait, ...]:
+    """The traits of texts of a kind, code or prose, in the order of the file."""
+    return tuple(Trait(**each) for each in tomllib.loads(FILE.read_text(encoding="utf-8"))[kind])
+
 
 _CODE_LINE = re.compile(r"^[ \t]*(?:import \w|from \S+ import |def \w+ ?\(|class \w+.*:$|[\w.]+ = |return\b)", re.M)
 _NOT = re.compile(r"\b(?:not|no|never|avoid\w*|without|free of|instead of|rather than)\b|n't\b", re.I)
 _LEAD = re.compile(r"\A(?:(?:check|that|does|do|is|are|has|the|an?|each|text|keeps? to this:)\s+)*", re.I)
 _COMMON = {*COMMON, "title", "self", "return"}
-_FILLER = {"text", "chec", "veri", "ensu", "keep", "writ", "clea", "tell", "read", "firs", "that", "says"}
+_FILLER = {"text", "chec", "veri", "keep", "writ", "clea", "tell", "read", "firs", "that", "say", "says", "give"}
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +67,7 @@ def _units(text: str) -> tuple[Span, ...]:
     """Where the lines of code are, without indentation; of other texts sentences, headings and lines of lists."""
     found: list[Span] = []
     for kind, start, end in [Block("code", 0, len(text))] if _is_code(text) else blocks(text):
-        lines = (Span(*line.span()) for line in re.compile(r"\S.*").finditer(text, start, end))
+        lines = (Span(*line.span()) for line in re.compile(r"(?<!`)(?!```)\S.*").finditer(text, start, end))
         found += sentences_of(text, start, end) if kind == "prose" else lines
     return tuple(found) or (Span(0, len(text)),)
 
@@ -189,9 +93,9 @@ def _places(look: str | Words, text: str) -> tuple[Span, ...]:
         core, others, least = look
         stems = ((unit, _stems(text[unit.start : unit.end])) for unit in units)
         return tuple(unit for unit, own in stems if 2 * len(own & core) + len(own & others) >= least)
-    starts = [unit.start for unit in units]
+    ends = [unit.end for unit in units]
     found = (match.end() - len(match[0].lstrip()) for match in _pattern(look).finditer(text)) if look else ()
-    return tuple(dict.fromkeys(units[max(bisect_right(starts, at) - 1, 0)] for at in found))
+    return tuple(dict.fromkeys(units[min(bisect_right(ends, at), len(units) - 1)] for at in found))
 
 
 def _named(criterion: str) -> tuple[str, str]:
@@ -206,7 +110,7 @@ def _trait(criterion: str, code: bool, noun: str) -> Trait:
     criterion asks for whose name begins with a negation is turned round if the trait is something good.
     """
     name, check = _named(criterion.replace(noun, "text"))
-    table, most = CODE if code else PROSE, re.search(r"\d{1,3}(?= (?:words|lines))", check)
+    table, most = traits_of("code" if code else "prose"), re.search(r"\d{1,3}(?= (?:words|lines))", check)
     looks = (_pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)") for trait in table)
     hits = [(len({*look.findall(f"{name}: {check}".lower())}), len(look.findall(name))) for look in looks]
     if max(hits)[0] == 0:
@@ -297,7 +201,7 @@ def _turned(trait: Trait, text: str, verdict: str) -> str:
     """The text changed, and not only cut at an end, so that the trait's verdict is this one; else unchanged."""
     met, code, whole = verdict == "met", _is_code(text), " ".join(text.split())
     look, piece = (trait.bad, trait.add) if met else (trait.good, trait.spoil)
-    piece = piece or ("# So is {a}." if code else "The same is true of {a}.")
+    piece = piece or ("# {a} stays as it is" if code else "The same is true of {a}.")
     for start in (text, *([_fixed(trait, text)] if met else []), *_without(look, text)):
         for changed in (start, *_inserted(start, piece)):
             fits = " ".join(changed.split()) not in whole and _judged(trait, changed)[0] == verdict
@@ -306,11 +210,21 @@ def _turned(trait: Trait, text: str, verdict: str) -> str:
     return text
 
 
+def _text(inputs: PromptInputs) -> str:
+    """The text that a prompt is about, whatever is to be done with it."""
+    return next(text for label, text in inputs.texts if label.startswith("Text"))
+
+
+def _labelled(inputs: PromptInputs, label: str) -> list[str]:
+    """All texts with this label."""
+    return [text for name, text in inputs.texts if name == label]
+
+
 def _rewrite(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *, label: str, verdict: str) -> str:
     """The text, changed where the verdict on a criterion of this label is another one; and, except for `meet_or_leave`,
     in any case.
     """
-    text, noun = inputs.one("Text"), inputs.one("What is written")
+    text, noun = _text(inputs), inputs.one("What is written")
     traits = [_trait(criterion, _is_code(text), noun) for _, criterion in inputs.numbered(label)]
     done = {verdict, "not applicable"} if inputs.task.endswith("leave") else {verdict}
     changed = text
@@ -363,8 +277,8 @@ def _remark(trait: Trait, text: str, noun: str, byte: int, vague: int) -> str:
 
 def _feedback(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *, vague: int) -> str:
     """A remark for each criterion, else each name in bold in feedback on examples, else what is noticed in the text."""
-    text, noun = inputs.one("Text"), inputs.one("What is written")
-    told = "\n".join(feedback for _, feedback in inputs.numbered("Feedback on example"))
+    text, noun = _text(inputs), inputs.one("What is written")
+    told = "\n".join(feedback for feedback in _labelled(inputs, "Feedback on this example"))
     names = [f"**{name}**: {name}" for name in dict.fromkeys(name for name, _ in _items(told) if name)]
     criteria = [criterion for _, criterion in inputs.numbered("Criterion")] or names or _noticed(text)
     feedback = ""
@@ -377,7 +291,7 @@ def _feedback(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *,
 
 def _noticed(text: str) -> list[str]:
     """At most two things that the table finds bad in the text, and one that it finds good, as criteria."""
-    table = CODE if _is_code(text) else PROSE
+    table = traits_of("code" if _is_code(text) else "prose")
     bad = [trait.subject for trait in table if _places(trait.bad, text)]
     good = [trait.subject for trait in table if _places(trait.good, text) and trait.subject not in bad]
     return [f"**{name}**: {name}" for name in (*bad[:2], *good[-1:])] or ["**Clarity**: clarity"]
@@ -489,21 +403,23 @@ def _concerns(trait: Trait, own: frozenset[str], broken: str, title: str, senten
 
 
 _MIXED = "Feedback that belongs to the text only in part counts as"
-_TEXT = {"You are", "What is written", "Text"}
-_GUIDED = {*_TEXT, "Guideline", "Criterion"}
-_EXAMPLES = {"Example", "Feedback on example"}
+_VOICE = {"You are", "What is written"}
+_TEXT, _GUIDED = {*_VOICE, "Text"}, {*_VOICE, "Guideline", "Criterion"}
+_EXAMPLES = {"Example", "Feedback on this example"}
 _JUDGED = {f"Judged {name}" for name in ("text", "feedback", "criterion")} | {"Judgement", "Not helpful"}
 RULES = {
     "llmcrit/propose_criteria": Rule(_propose, {"What is written", "Section of the guideline"}),
-    "llmcrit/violate": Rule(partial(_rewrite, label="Criterion", verdict="violated"), _GUIDED),
-    "llmcrit/meet": Rule(partial(_rewrite, label="Required", verdict="met"), {*_GUIDED, "Required"}),
-    "llmcrit/meet_or_leave": Rule(partial(_rewrite, label="Criterion", verdict="met"), _GUIDED),
+    "llmcrit/violate": Rule(partial(_rewrite, label="Criterion", verdict="violated"), {*_GUIDED, "Text to change"}),
+    "llmcrit/meet": Rule(partial(_rewrite, label="Required", verdict="met"), {*_GUIDED, "Text to revise", "Required"}),
+    "llmcrit/meet_or_leave": Rule(
+        partial(_rewrite, label="Criterion", verdict="met"), {*_GUIDED, "Text to revise or leave"}
+    ),
     "llmcrit/verify": Rule(_verify, {"What is written", "Text", "Criterion"}),
-    "llmcrit/demonstrate": Rule(partial(_feedback, vague=0), {*_GUIDED, "Broken"}, {"Broken"}),
+    "llmcrit/demonstrate": Rule(partial(_feedback, vague=0), {*_GUIDED, "Text to teach by", "Broken"}, {"Broken"}),
     "llmcrit/feedback_base": Rule(partial(_feedback, vague=32), _TEXT),
-    "llmcrit/feedback_crit": Rule(partial(_feedback, vague=64), _GUIDED),
+    "llmcrit/feedback_crit": Rule(partial(_feedback, vague=64), {*_GUIDED, "Text"}),
     "llmcrit/feedback_icl": Rule(partial(_feedback, vague=64), {*_TEXT, *_EXAMPLES}),
-    "llmcrit/feedback_cricl": Rule(partial(_feedback, vague=16), {*_GUIDED, *_EXAMPLES}),
+    "llmcrit/feedback_cricl": Rule(partial(_feedback, vague=16), {*_GUIDED, "Text", *_EXAMPLES}),
     "llmcrit/judge_validity": Rule(_validity, {"What the feedback is on", "Specific", "Not specific", "Feedback"}),
     "llmcrit/judge_context": Rule(_context, {"What is written", _MIXED, "Text", "Feedback"}),
     "llmcrit/judge_critique": Rule(_critique, {*_TEXT, *_JUDGED, "Feedback", "Criterion"}, _JUDGED),

@@ -46,11 +46,15 @@ class Judged(_Data):
     critique: Literal["yes", "no"]
     helpful: Literal["yes", "no"]
 
-    def shown(self) -> dict[str, str]:
-        """The example as the prompt has it: text, feedback, criterion, and the judgement on several lines."""
+    def shown(self) -> list[str]:
+        """The texts of the example as the prompt has them: text, feedback, criterion, and the judgement in lines."""
         answers = [f"extraction: {self.extraction or 'nothing'}", f"critique: {self.critique}"]
-        judgement = "\n".join([self.reasoning, *answers, f"helpful: {self.helpful}"])
-        return {"text": self.text, "feedback": self.feedback, "criterion": self.criterion, "judgement": judgement}
+        return [
+            self.text,
+            self.feedback,
+            self.criterion,
+            "\n".join([self.reasoning, *answers, f"helpful: {self.helpful}"]),
+        ]
 
 
 class Texts(_Data):

@@ -144,8 +144,8 @@ def test_judges_find_what_was_planted_and_the_gates_say_so(sample: tuple[Path, V
 def test_feedback_by_criteria_finds_what_texts_were_made_to_violate(sample: tuple[Path, Version]) -> None:
     critiques, texts = (rows(sample[1], name) for name in ("critiques", "texts"))
     query = (
-        f"SELECT c.violated, avg(coalesce(helpful, false)::INT) FROM {critiques} AS c JOIN {texts} AS t USING (text_id) "
-        "WHERE strategy = 'crit' AND granularity = 'aspect' AND t.modified GROUP BY 1"
+        f"SELECT c.violated, avg(coalesce(helpful, false)::INT) FROM {critiques} AS c "
+        f"JOIN {texts} AS t USING (text_id) WHERE strategy = 'crit' AND granularity = 'aspect' AND t.modified GROUP BY 1"
     )
     found = dict(asked(query))
     assert found[True] > 0.7 > 0.3 > found[False]

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")
-    (folder / "criteria.md").write_text("1. **Subject**: Does the first sentence name the subject?\n2. **No age**: ...\n")
+    (folder / "criteria.md").write_text("1. **Subject**: Does it begin with its subject?\n2. **End**: Does it end?\n")
     for line in commands():
         done = typed(line, folder)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"

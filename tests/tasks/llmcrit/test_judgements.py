@@ -12,9 +12,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from expertqa_tables import Home, filled
-from nltk.metrics.agreement import AnnotationTask
-from sklearn.metrics import accuracy_score, f1_score
-from statsmodels.stats.proportion import proportion_confint
 
 from longform.artifacts.rows import Row, Rows
 from longform.errors import SourceError
@@ -257,6 +254,10 @@ def random_judgements(seed: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_other_libraries_find_the_same_figures(seed: int) -> None:
+    from nltk.metrics.agreement import AnnotationTask
+    from sklearn.metrics import accuracy_score, f1_score
+    from statsmodels.stats.proportion import proportion_confint
+
     judgements = random_judgements(seed)
     for row in agreement_by_layer(judgements).to_dict("records"):
         own = judgements if row["task"] == "all tasks" else judgements[judgements.task == row["task"]]
@@ -283,6 +284,8 @@ def _agreeing(twice: pd.DataFrame) -> list[tuple[list[str], str]]:
 
 
 def test_the_interval_of_macro_f1_is_that_of_resampled_items() -> None:
+    from sklearn.metrics import f1_score
+
     items = agreed_items(random_judgements(7))
     rng, draws = np.random.default_rng(1), []
     truth, judge = items.label.to_numpy(), items.judge.to_numpy()
@@ -331,6 +334,8 @@ def test_without_judgements_there_is_no_table_and_no_doubt() -> None:
 
 
 def test_a_judge_under_the_threshold_is_in_doubt_with_its_figures() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
     judgements = pd.concat([of_items("constructive", *TEN), of_items("helpful", ("yy", "y"), ("nn", "n"))])
     low, high = (100 * each for each in proportion_confint(6, 8, method="wilson"))
     found = doubted(judgements, 0.9)

@@ -16,22 +16,16 @@ from longform.llm.read.degenerate import degenerate
 from longform.llm.read.replies import strip_end_mark
 from longform.llm.read.structured import read_reply
 from schemas import replies
-from tasks.llmcrit.offline import CODE, PROSE, RULES, _trait, compliance
+from tasks.llmcrit.offline import RULES, _trait, compliance, traits_of
 from tasks.text.markdown.named_items import named_items
 
 NAMES = [name.removeprefix("llmcrit/") for name in RULES]
 PROMPTS = {name: load_prompt(f"llmcrit/{name}", paths.ROOT / "prompts") for name in NAMES}
 
-INTRO = """In recent years, kettles have attracted attention. A kettle boils faster with a lid [1], and slower on high
-mountains [2].
-
+INTRO = """In recent years, kettles have attracted attention. A kettle boils faster with a lid [1], slower on hills.
 However, it has not been measured what a lid saves. We present a study of 40 kettles. A lid saves 12 percent.
-
 Section 2 describes the kettles. Section 3 reports the savings."""
-CODE_TEXT = '''"""Boils water."""
-
-import json
-
+CODE_TEXT = '''import json
 
 def boil(litres, log=[]):
     """Return the minutes to the boil."""
@@ -40,7 +34,6 @@ def boil(litres, log=[]):
     except:
         return 0
     return litres * 3
-
 
 def save(path, litres):
     target = open(path, "w")
@@ -79,15 +72,13 @@ def ask(name: str, sample: int = 0, **given: Any) -> Any:
     prompt = PROMPTS[name]
     kind = None if prompt.reply == "WrittenAnswer" else getattr(replies, prompt.reply)
     blank = {each: [] if each in ("examples", "unhelpful", "violated", "required") else "-" for each in prompt.inputs}
+    blank |= {each: ["-"] for each in ("specific", "not_specific") if each in prompt.inputs}
     inputs = {key: value for key, value in {**blank, **given}.items() if key in prompt.inputs}
-    inputs |= {key: ["-"] for key in ("specific", "not_specific") if key in prompt.inputs}
-    request = prompt.request(offline.ENDPOINT, **inputs, **({"reply": kind} if kind else {}))
-    text, finish, *_ = offline.respond(RULES, request, sample)
+    text, finish, *_ = offline.respond(RULES, prompt.request(offline.ENDPOINT, reply=kind, **inputs), sample)
     body = strip_end_mark(text)
+    read = read_reply(body or "", kind, "tags") if kind else body
     assert finish == "stop"
-    assert body is not None
-    read = read_reply(body, kind, "tags") if kind else body
-    assert not (kind and isinstance(read, str)), read
+    assert isinstance(read, kind or str), read
     return read
 
 
@@ -104,7 +95,7 @@ def test_each_prompt_has_a_rule_that_reads_its_labels_and_replies_in_its_form() 
 
 
 def test_every_trait_is_chosen_by_its_own_subject() -> None:
-    for code, table in ((True, CODE), (False, PROSE)):
+    for code, table in ((True, traits_of("code")), (False, traits_of("prose"))):
         strays = [trait.subject for trait in table if _trait(f"**{trait.subject}**: -", code, "text") != trait]
         assert strays == []
 
@@ -118,30 +109,16 @@ def test_bullet_points_become_criteria_with_names_of_their_own_and_sentences_do_
 
 
 def test_compliance_is_judged_by_a_place_of_the_text() -> None:
-    verdicts = {
-        each.split("**")[1]: ask_on("verify", text, criterion=each).verdict for text, of in EVERY for each in of
-    }
-    violated = [
-        "Opening",
-        "Named exceptions",
-        "Defaults",
-        "Docstrings",
-        "Files",
-        "No assertions",
-        "No links",
-        "No votes",
-    ]
-    assert [name for name, verdict in verdicts.items() if verdict == VIOLATED] == [*violated, "Contact"]
-    assert [name for name, verdict in verdicts.items() if verdict not in (MET, VIOLATED)] == []
+    verdicts = [(each[2:8], ask_on("verify", text, criterion=each).verdict) for text, of in EVERY for each in of]
+    violated = ["Openin", "Named ", "Defaul", "Docstr", "Files*", "No ass", "No lin", "No vot", "Contac"]
+    assert [name for name, verdict in verdicts if verdict != MET] == violated
     assert all(compliance(each, text, NOUNS[text])[1] in text for text, of in EVERY for each in of)
     assert compliance(OF_CODE[0], "import os\n\nvalue = os.name\n")[0] == "not applicable"
 
 
 @pytest.mark.parametrize(("text", "criteria"), EVERY)
 @pytest.mark.parametrize(("name", "verdict"), [("violate", VIOLATED), ("meet", MET)])
-def test_a_changed_text_is_seen_to_violate_or_meet_each_criterion(
-    text: str, criteria: list[str], name: str, verdict: str
-) -> None:
+def test_changed_texts_are_seen_to_violate_or_meet(text: str, criteria: list[str], name: str, verdict: str) -> None:
     for chosen in (criteria, *([each] for each in criteria)):
         changed = ask_on(name, text, criteria=chosen, required=chosen)
         assert changed != text
@@ -157,9 +134,7 @@ def test_what_meets_all_criteria_may_stay() -> None:
 
 
 @pytest.mark.parametrize(("text", "criteria"), EVERY)
-def test_feedback_names_each_criterion_and_its_judges_see_what_the_text_violates(
-    text: str, criteria: list[str]
-) -> None:
+def test_feedback_goes_through_the_criteria_and_judges_see_it(text: str, criteria: list[str]) -> None:
     feedback = ask_on("demonstrate", text, criteria=criteria)
     assert [name for name, _ in named_items(feedback)] == [each.split("**")[1] for each in criteria]
     assert ask("judge_validity", noun=NOUNS[text], feedback=feedback).verdict == "specific"
@@ -173,36 +148,28 @@ def test_feedback_names_each_criterion_and_its_judges_see_what_the_text_violates
         assert (said.extraction or "") in feedback
 
 
-def test_samples_differ_some_are_vague_and_base_touches_less() -> None:
+def test_samples_differ_some_are_vague_base_touches_less_and_icl_takes_its_names_from_examples() -> None:
     samples = [ask_on("feedback_crit", CODE_TEXT, sample, criteria=OF_CODE) for sample in range(20)]
     assert len(set(samples)) > 10
     assert any("could" in each for each in samples)
     base = ask_on("feedback_base", CODE_TEXT)
     touched = [ask_on("judge_critique", CODE_TEXT, feedback=base, criterion=each).critique for each in OF_CODE]
     assert 0 < touched.count("yes") < len(OF_CODE)
-
-
-def test_feedback_by_examples_takes_its_names_from_them() -> None:
-    examples = [{"input": POST, "output": "1. **Gap**:\n    - Fine.\n2. **Overview**:\n    - Fine."}]
-    feedback = ask_on("feedback_icl", INTRO, examples=examples)
-    assert [name for name, _ in named_items(feedback)] == ["Gap", "Overview"]
+    examples = [POST, "1. **Gap**:\n    - Fine.\n2. **Overview**:\n    - Fine."]
+    assert [name for name, _ in named_items(ask_on("feedback_icl", INTRO, examples=examples))] == ["Gap", "Overview"]
 
 
 def test_planted_feedback_is_told_apart() -> None:
-    line, other = "A kettle boils faster with a lid [1], and slower on high", "A lighthouse writes letters to the sea."
-    own = f"1. **Gap**:\n    - In “{line}” this introduction of a paper could say more plainly what is meant."
-    foreign = (
-        f"1. **Gap**:\n    - In “{other}” this introduction of a paper does it well; the rest should be rewritten."
-    )
+    in_line = "1. **Gap**:\n    - In “{}” this introduction of a paper could be plainer; the rest should be rewritten."
+    own = in_line.format("A kettle boils faster with a lid [1], slower")
+    foreign = in_line.format("A lighthouse writes letters to the sea.")
     advice = 'Writers should keep to this rule. Check that the introduction of a paper opens without "In recent years".'
     specific = [ask("judge_validity", noun=NOUNS[INTRO], feedback=each).verdict for each in (own, foreign, advice)]
     assert specific == ["specific", "specific", "not specific"]
     match = [ask_on("judge_context", INTRO, feedback=each, mixed="match").verdict for each in (own, foreign)]
     assert match == ["match", "not match"]
-    for remark, expected in (
-        ("The introduction of a paper does this well; nothing has to be changed.", ("no", "no")),
-        ("This could be better.", ("yes", "no")),
-    ):
+    praise = "The introduction of a paper does this well; nothing has to be changed."
+    for remark, expected in ((praise, ("no", "no")), ("This could be better.", ("yes", "no"))):
         said = ask_on("judge_critique", INTRO, feedback=f"1. **Opening**:\n    - {remark}", criterion=OF_INTRO[0])
         assert (said.critique, said.helpful) == expected
 
@@ -221,9 +188,7 @@ def test_a_critique_of_what_the_text_does_is_no_help_and_praise_of_other_criteri
     assert ask_on("judge_critique", INTRO, feedback=wrong, criterion=OF_INTRO[0]).critique == "no"
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 20_000, "“" * 5_000, "(" * 20_000, "def f(" * 3_000, "a b " * 5_000, "#\n" * 9_000]
-)
+@pytest.mark.parametrize("text", ["a" * 20_000, "“" * 5_000, "(" * 20_000, "def f(" * 3_000, "#\n" * 9_000])
 def test_rules_take_little_time_on_any_text(text: str) -> None:
     start = time.perf_counter()
     for criterion in (*OF_INTRO, *OF_CODE, *OF_POST, *OF_README):
