@@ -12,10 +12,11 @@ from longform.artifacts.rows import Row, grouped, read_batches
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from tasks.annotation.form import Field, Form, Item, Sheets, Shown, Task
+from tasks.annotation.reviews import VERDICTS
 from tasks.llmcrit.criteria import shown
 
 MOST = 100  # sheets of a layer and task
-VERDICTS = ("accept", "edit", "reject")
+AIMS = {True: "to meet", False: "to violate", None: "as it is"}
 FEEDBACK = ("feedback_id", "task", "feedback", "text", "validity", "context")
 CRITIQUES = ("critique_id", "feedback_id", "criterion_id", "task", "planted")
 
@@ -108,7 +109,7 @@ def demonstration_tasks(demonstrations: Iterable[Row]) -> Iterator[Task]:
     """A task for each demonstration, but for those that a person edited: what was proposed is no longer there."""
     for row in demonstrations:
         if row["state"] != "edited":
-            aims = (f"to {'meet' if each['satisfied'] else 'violate'}: {shown(each)}" for each in row["criteria"])
+            aims = (f"{AIMS[each['satisfied']]}: {shown(each)}" for each in row["criteria"])
             texts = {"criteria": "\n".join(aims), "input": row["input"], "output": row["output"]}
             yield _task(row["demonstration_id"], row, texts)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row
@@ -18,20 +18,17 @@ from schemas.llmcrit import JUDGEMENTS
 from tasks.annotation.files import Rejectable, open_sheets, read_sheets
 from tasks.annotation.form import Task
 from tasks.annotation.labelling import Checked
+from tasks.annotation.reviews import first_of, rows_of
 from tasks.annotation.values import Unfit
 from tasks.llmcrit.form import CONTEXT_FORM, CRITIQUE_FORM, VALIDITY_FORM, critique_tasks, feedback_tasks
-from tasks.llmcrit.reviews import first_of, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tasks.annotation.agreement import Measure
-    from tasks.metrics.intervals import Floats
 
 LAYERS = ("validity", "context", "constructive", "helpful")
 POSITIVE = ("specific", "match", "yes")
-ALL, NAN = "all tasks", float("nan")
-PAPER = {  # of LLMCrit, 4.3 and its footnote on label balance, in percent, of each of LAYERS
+ALL, PAPER = {  # of LLMCrit, 4.3 and its footnote on label balance, in percent, of each of LAYERS
     "agreed, %": (95.33, 92.0, 91.0, 89.67),
     "accuracy, %": (96.48, 94.23, 95.22, 88.53),
     "macro F1, %": (83.38, 70.24, 95.05, 77.25),
@@ -127,77 +124,23 @@ def collect_judgements(context: StageContext, validity: AllRows, context_: AllRo
 
 
 def agreement_by_layer(judgements: pd.DataFrame) -> pd.DataFrame:
-    """How far people agree, and the judge with them: a row for each layer and task, and one ALL of each layer, with the
-    paper's figures beside it; empty without judgements. In percent; NaN where there is no figure.
-
-    Accuracy, macro F1 and the shares of positive labels are of `agreed_items`, whose number is in `compared`. Intervals
-    (95 %): Wilson's of accuracy, else by bootstrap over items.
+    """How far people agree, and the judge with them (`judge_figures`): a row for each layer and task, and one ALL of
+    each layer, with the paper's figures beside it; empty without judgements.
     """
     import pandas as pd
 
+    from tasks.annotation.judges import judge_figures
     from tasks.publishing.printed import beside
 
-    rows = []
+    rows: list[Row] = []
     for layer in LAYERS:
         own = judgements[judgements["layer"] == layer]
         for task in [*sorted(own["task"].unique()), ALL] if len(own) else []:
-            rows.append({"layer": layer, "task": task, **_figures(own if task == ALL else own[own["task"] == task])})
-    paper = pd.DataFrame({"layer": LAYERS, "task": ALL, **PAPER})
+            of_task = own if task == ALL else own[own["task"] == task]
+            rows.append({"layer": layer, "task": task, **judge_figures(of_task, POSITIVE)})
+    printed: dict[str, Any] = {"layer": LAYERS, "task": ALL, **PAPER}
+    paper = pd.DataFrame(printed)
     return beside(pd.DataFrame(rows), paper, on=["layer", "task"]) if rows else pd.DataFrame()
-
-
-def agreed_items(judgements: pd.DataFrame) -> pd.DataFrame:
-    """The items of which all people say the same, with columns `label` and `judge`: of those that two or more people
-    judged, or of all if no item was judged by two. `judgements`: of one layer.
-    """
-    labels = judgements.groupby("item_id")["label"]
-    number = labels.transform("size")
-    kept = (labels.transform("nunique") == 1) & (number >= min(2, number.max()))
-    found: pd.DataFrame = judgements[kept].drop_duplicates("item_id")
-    return found
-
-
-def _figures(judgements: pd.DataFrame) -> Row:
-    """The figures of a row of `agreement_by_layer`, from the judgements that it is about."""
-    from tasks.annotation.agreement import alpha, pairwise_share, units
-    from tasks.metrics.intervals import share_interval
-
-    twice = units(judgements.rename(columns={"task": "task_id", "label": "value"}))
-    people, items = alpha(twice), agreed_items(judgements)
-    f1, same = macro_f1(items), items["label"] == items["judge"]
-    return {
-        "people": judgements["annotator_id"].nunique(),
-        "judged by two or more": len(twice),
-        **_numbers("agreed, %", pairwise_share(twice)),
-        **_numbers("Krippendorff's alpha", people.value, *people.bounds(), times=1),
-        "compared": len(items),
-        **_numbers("accuracy, %", same.mean(), *share_interval(same.sum(), len(items))),
-        **_numbers("macro F1, %", f1.value, *f1.bounds()),
-        **_numbers("positive by people, %", items["label"].isin(POSITIVE).mean()),
-        **_numbers("positive by the judge, %", items["judge"].isin(POSITIVE).mean()),
-    }
-
-
-def _numbers(name: str, value: float | None, *bounds: float, times: int = 100) -> Row:
-    """`name`: the value, NaN for None; `name from`, `name to`: its bounds, if given; all multiplied by `times`."""
-    found = zip((name, f"{name} from", f"{name} to"), (value, *bounds), strict=False)
-    return {key: NAN if each is None else times * each for key, each in found}
-
-
-def macro_f1(items: pd.DataFrame) -> Measure:
-    """The mean F1 of the labels that occur in the columns `label`, the truth, or `judge`."""
-    import numpy as np
-    import pandas as pd
-
-    from tasks.annotation.agreement import Measure
-    from tasks.metrics.intervals import ratio
-
-    def mean(sums: Floats) -> Floats:
-        hits, marks = np.split(sums, 2, axis=-1)
-        return ratio(np.nansum(ratio(2 * hits, marks), axis=-1), np.sum(marks > 0, axis=-1, dtype=float))
-
-    people, judge = np.split(pd.get_dummies(pd.concat([items["label"], items["judge"]]), dtype=float).to_numpy(), 2)
-    return Measure(np.column_stack([people * judge, people + judge]), mean)
 
 
 def doubted(judgements: pd.DataFrame, least: float) -> dict[str, str]:

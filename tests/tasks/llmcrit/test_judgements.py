@@ -19,13 +19,12 @@ from longform.files import sha256_of
 from schemas.llmcrit import CONTEXT, CRITERIA, CRITIQUES, FEEDBACK, JUDGEMENTS, TEXTS, VALIDITY
 from tasks.annotation import sheets as written_as
 from tasks.annotation.form import Form, Task
+from tasks.annotation.judges import agreed_items, macro_f1
 from tasks.llmcrit.form import CONTEXT_FORM, CRITIQUE_FORM, VALIDITY_FORM, critique_tasks, feedback_tasks
 from tasks.llmcrit.judgements import (
-    agreed_items,
     agreement_by_layer,
     collect_judgements,
     doubted,
-    macro_f1,
     open_judgements,
     read_context_judgements,
     read_critique_judgements,

@@ -85,18 +85,15 @@ FILES = [(LINES, "c.jsonl"), (MARKED, "c.jsonl"), (json.dumps(TWO), "c.jsonl"), 
 def test_a_file_may_have_lines_or_an_array_or_be_a_markdown_list(tmp_path: Path, content: Any, name: str) -> None:
     aspects, criteria, shown = imported(tmp_path, content, name)
     assert [(row["aspect_id"], row["file"]) for row in aspects] == [("jars/a", name), ("jars/b", name)]
-    assert [(row["aspect_id"], row["name"]) for row in criteria] == [
-        (f"jars/{key.lower()}", f"{key} {number}") for key in "AB" for number in ("one", "two")
-    ]
+    of = [("jars/a", "A one"), ("jars/a", "A two"), ("jars/b", "B one"), ("jars/b", "B two")]
+    assert [(row["aspect_id"], row["name"]) for row in criteria] == of
     assert shown == []
     assert not has_demonstrations(source(tmp_path, content, name))
 
 
 def test_a_markdown_list_without_sections_is_one_aspect_with_the_facts_of_its_front_matter(tmp_path: Path) -> None:
-    content = (
-        '---\ntitle: "On jars"\nlicence: MIT\nsource: a cook\n---\n### 1. Fruit\nIs it named?\n\n### 2. Lid\nIs it on?'
-    )
-    (aspect,), criteria, _ = imported(tmp_path, content, "a.md")
+    head = "---\ntitle: On jars\nlicence: MIT\nsource: a cook\n---\n"
+    (aspect,), criteria, _ = imported(tmp_path, f"{head}### 1. Fruit\nIs it named?\n\n### 2. Lid\nIs it on?", "a.md")
     assert [aspect[name] for name in ("aspect_id", "licence", "source")] == ["jars/on-jars", "MIT", "a cook"]
     assert pairs(criteria) == [FRUIT, ("Lid", "Is it on?")]
 
@@ -127,7 +124,7 @@ def test_a_line_that_is_no_aspect_is_rejected_with_its_place_reason_and_words(tm
     assert [(row["key"], row["kind"]) for row in found] == [(f"jars/criteria.jsonl#{n}", "defect") for n in range(2, 7)]
     assert [row["reason"] for row in found] == ["no object of JSON"] * 3 + ["no list of criteria"] * 2
     assert (found[0]["raw"], "All is well" in found[3]["raw"]) == (content[1], True)
-    criteria = list(home.run(released.released_criteria, files))
+    criteria = home.run(STAGES["criteria"], files)
     assert [row["aspect_id"] for row in criteria] == ["jars/1"] * 2 + ["jars/1-2"] * 2
 
 
@@ -144,7 +141,7 @@ VANISHES = wrong("a demonstration that is a text vanishes", "Plum. Say more.")
 def test_a_demonstration_without_input_or_output_is_rejected(tmp_path: Path, bad: Any) -> None:
     files = source(tmp_path, json.dumps({"aspect_id": 1, "criteria": LIST, "demonstrations": [bad, SHOWN]}))
     home = Home(tmp_path / "home")
-    made = home.run(released.released_demonstrations, files)
+    made = home.run(STAGES["demonstrations"], files)
     assert [(row["position"], row["input"]) for row in made] == [(2, "Plum.")]
     assert list(home.rejected(made).values()) == ["a demonstration without input or output"]
     assert has_demonstrations(files)
@@ -160,9 +157,8 @@ def exported(path: Path, *tables: list[Row]) -> bytes:
         (folder / config / "jars" / "jars-0.parquet").write_bytes(Path(written).read_bytes())
     facts = {"number": 1, "recipe": "r", "stages": {}, "splits": {}, "offline": True, "files": {}, "configs": counts}
     write_json(folder / "manifest.json", facts)
-    form = EXPORTS["llmcrit-jsonl"]
-    rows = form.rows(Export(home.store, find(path, "llmcrit"), None, "criteria", frozenset()))
-    return b"".join(map(form.line, rows))
+    form, of = EXPORTS["llmcrit-jsonl"], Export(home.store, find(path, "llmcrit"), None, "criteria", frozenset())
+    return b"".join(map(form.line, form.rows(of)))
 
 
 def back(path: Path, *records: Row) -> tuple[list[list[Row]], list[list[Row]]]:
@@ -175,13 +171,13 @@ WORDS = st.lists(st.sampled_from(["plums", "`code`", "2.5 kg", "“so”", "**bo
 CHECKS = WORDS.map(lambda words: f"Is it {' '.join(words)}?")
 ITEMS = st.fixed_dictionaries({"name": st.sampled_from(["", "Fruit", "Use of `with`", "Date: day"]), "check": CHECKS})
 DEMONSTRATED = st.fixed_dictionaries({"input": TEXTS, "output": TEXTS})
-FACTS = {name: st.none() | TEXTS for name in ("name", "licence", "source")}
-TABLES = {"criteria": st.lists(ITEMS, min_size=1, max_size=4), "demonstrations": st.lists(DEMONSTRATED, min_size=1)}
+FACTS: Row = {name: st.none() | TEXTS for name in ("name", "licence", "source")}
+FACTS |= {"criteria": st.lists(ITEMS, min_size=1, max_size=4), "demonstrations": st.lists(DEMONSTRATED, min_size=1)}
 KEPT = ("position", "name", "guideline", "licence", "source", "check", "input", "output")
 
 
 @settings(max_examples=25)
-@given(st.lists(st.fixed_dictionaries({**TABLES, **FACTS, "aspect_guideline": TEXTS}), min_size=1, max_size=3))
+@given(st.lists(st.fixed_dictionaries({**FACTS, "aspect_guideline": TEXTS}), min_size=1, max_size=3))
 def test_what_was_imported_is_exported_so_that_it_comes_back(records: list[Row]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         before, after = map(chain.from_iterable, back(Path(folder), *records))

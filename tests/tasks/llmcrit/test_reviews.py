@@ -21,15 +21,14 @@ from longform.files import sha256_of
 from schemas.llmcrit import ASPECTS, CRITERIA, DEMONSTRATIONS, REVIEWS
 from tasks.annotation import sheets as written_as
 from tasks.annotation.files import sheet_files
+from tasks.annotation.reviews import TWICE, reviewed
 from tasks.llmcrit.form import CRITERION_FORM, DEMONSTRATION_FORM, criterion_tasks, demonstration_tasks
 from tasks.llmcrit.reviews import (
-    TWICE,
     open_reviews,
     read_criterion_reviews,
     read_demonstration_reviews,
     review_criteria,
     review_demonstrations,
-    reviewed,
 )
 
 ASPECT = filled(ASPECTS, aspect_id="jars/labels", task="jars", position=1, name="Labels", guideline="Label jars.")
@@ -260,8 +259,8 @@ def test_every_item_is_kept_or_rejected_by_a_vote_whatever_the_order_of_reviews(
     def edited(item: Row, review: Row) -> Row:
         return {"name": review["name"]}
 
-    made = list(reviewed(items, reviews, "criterion_id", edited, reviewed_only))
-    assert made == list(reviewed(items, reviews[::-1], "criterion_id", edited, reviewed_only))
+    made = list(reviewed(items, reviews, "criterion_id", "aspect_id", edited, reviewed_only))
+    assert made == list(reviewed(items, reviews[::-1], "criterion_id", "aspect_id", edited, reviewed_only))
     expected = []
     for item, own in zip(items, verdicts, strict=True):
         against = own.count("reject")
