@@ -14,7 +14,7 @@ from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import commitpackft, reddit
 from flows.sources import papers as own_papers
-from longform.artifacts.rows import Rows
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
@@ -165,17 +165,23 @@ def rebuild(builder: Builder, config: LLMCritConfig) -> None:
     tasks, prompt = tasks_of(config), prompts(config)
     model, embedding = endpoints_by_stage(config), embedding_of(config)
     voices = {task.name: {"role": task.role, "noun": task.noun} for task in tasks}
-    judged_by = {task.name: rubric(task) for task in tasks}
-    review, judgement = (partial(opening, accounts=config.accounts) for opening in (open_reviews, open_judgements))
+    rubrics = {task.name: rubric(task) for task in tasks}
+    kinds = {task.name: task.kinds for task in tasks if not task.criteria}
+
+    def asking(stage: str, name: str) -> dict[str, Any]:
+        """The arguments by which a stage asks its model with a prompt."""
+        return {"model": model[stage], "prompt": prompt[name]}
+
+    def sheets(opening: Any, setting: str) -> list[Source]:
+        """The filled-in sheets that a setting names."""
+        return opened(builder, partial(opening, accounts=config.accounts), getattr(config, setting))
 
     released = open_released(tasks, builder.digests)
     guided = read_guidelines(builder, open_guidelines(tasks, builder.digests))
     aspects = collect_aspects(builder, guided, released_aspects(builder, released))
-    proposed = propose_criteria(
-        builder, guided, model=model["propose_criteria"], prompt=prompt["propose_criteria"], voices=voices
-    )
+    proposed = propose_criteria(builder, guided, **asking("propose_criteria", "propose_criteria"), voices=voices)
     distinct = distinct_criteria(builder, proposed, released_criteria(builder, released), similar=config.similar)
-    said = read_criterion_reviews(builder, opened(builder, review, config.criterion_reviews), distinct, aspects)
+    said = read_criterion_reviews(builder, sheets(open_reviews, "criterion_reviews"), distinct, aspects)
     criteria = review_criteria(builder, distinct, said, reviewed_only=config.reviewed_only)
 
     imported = released_demonstrations(builder, released)
@@ -184,37 +190,26 @@ def rebuild(builder: Builder, config: LLMCritConfig) -> None:
         *candidates(builder, config, tasks),
         imported,
         texts=config.texts if config.limit is None else min(config.texts, config.limit),
-        demonstrations={task.name: len(task.kinds) for task in tasks if not task.criteria},
+        demonstrations={name: len(of) for name, of in kinds.items()},
         popular={task.name: task.texts.most_popular for task in tasks},
         characters=config.characters,
         seed=config.seed,
     )
-    kinds = {task.name: task.kinds for task in tasks if not task.criteria}
     changes = plan_changes(builder, drawn, aspects, criteria, kinds=kinds, seed=config.seed)
-    changed = change_texts(
-        builder,
-        changes,
-        aspects,
-        model=model["change_texts"],
-        violate=prompt["violate"],
-        meet=prompt["meet"],
-        meet_or_leave=prompt["meet_or_leave"],
-        voices=voices,
-    )
-    complied = verify_changes(builder, changed, model=model["verify_changes"], prompt=prompt["verify"], voices=voices)
+    by_kind = {name: prompt[name] for name in ("violate", "meet", "meet_or_leave")}
+    changed = change_texts(builder, changes, aspects, model=model["change_texts"], **by_kind, voices=voices)
+    complied = verify_changes(builder, changed, **asking("verify_changes", "verify"), voices=voices)
     written = write_demonstrations(
         builder,
         changed,
         complied,
         aspects,
-        model=model["write_demonstrations"],
-        prompt=prompt["demonstrate"],
+        **asking("write_demonstrations", "demonstrate"),
         voices=voices,
         least_verified=config.least_verified,
     )
     gathered = gather_demonstrations(builder, written, imported)
-    sheets = opened(builder, review, config.demonstration_reviews)
-    said = read_demonstration_reviews(builder, sheets, gathered)
+    said = read_demonstration_reviews(builder, sheets(open_reviews, "demonstration_reviews"), gathered)
     demonstrations = review_demonstrations(builder, gathered, said, reviewed_only=config.reviewed_only)
 
     texts = take_texts(builder, drawn, changed)
@@ -235,55 +230,30 @@ def rebuild(builder: Builder, config: LLMCritConfig) -> None:
     nouns = {task.name: task.noun for task in tasks}
     planted = plant_feedback(builder, texts, texts, criteria, number=config.planted, nouns=nouns, seed=config.seed)
     mixed = mix_planted(builder, feedback, planted)
-    validity = judge_validity(
-        builder, mixed, model=model["judge_validity"], prompt=prompt["judge_validity"], rubrics=judged_by
-    )
+    validity = judge_validity(builder, mixed, **asking("judge_validity", "judge_validity"), rubrics=rubrics)
     belongs = judge_context(
-        builder,
-        mixed,
-        validity,
-        texts,
-        model=model["judge_context"],
-        prompt=prompt["judge_context"],
-        rubrics=judged_by,
+        builder, mixed, validity, texts, **asking("judge_context", "judge_context"), rubrics=rubrics
     )
     critiques = judge_critiques(
-        builder,
-        mixed,
-        belongs,
-        texts,
-        criteria,
-        model=model["judge_critiques"],
-        prompt=prompt["judge_critique"],
-        rubrics=judged_by,
+        builder, mixed, belongs, texts, criteria, **asking("judge_critiques", "judge_critique"), rubrics=rubrics
     )
-    judgements = collect_judgements(
-        builder,
-        read_validity_judgements(builder, opened(builder, judgement, config.validity_judgements), feedback, validity),
-        read_context_judgements(
-            builder, opened(builder, judgement, config.context_judgements), feedback, texts, belongs
-        ),
-        read_critique_judgements(
-            builder, opened(builder, judgement, config.critique_judgements), critiques, feedback, texts, criteria
-        ),
-    )
+    judged = sheets(open_judgements, "validity_judgements")
+    of_validity = read_validity_judgements(builder, judged, feedback, validity)
+    judged = sheets(open_judgements, "context_judgements")
+    of_context = read_context_judgements(builder, judged, feedback, texts, belongs)
+    judged = sheets(open_judgements, "critique_judgements")
+    of_critiques = read_critique_judgements(builder, judged, critiques, feedback, texts, criteria)
+    judgements = collect_judgements(builder, of_validity, of_context, of_critiques)
 
     published = publish_feedback(builder, feedback, validity, belongs, critiques, texts, aspects)
     by_criterion = publish_critiques(builder, critiques, feedback, texts, criteria)
     checks = check_judges(builder, planted, validity, belongs, critiques)
+    further = {"aspects": aspects, "criteria": criteria, "demonstrations": demonstrations, "texts": texts}
+    every = {"feedback": published, "critiques": by_criterion, **further, "checks": checks, "judgements": judgements}
     set_publication(
         builder,
         ABOUT,
-        [
-            Table("feedback", published),
-            Table("critiques", by_criterion),
-            Table("aspects", aspects),
-            Table("criteria", criteria),
-            Table("demonstrations", demonstrations),
-            Table("texts", texts),
-            Table("checks", checks),
-            Table("judgements", judgements),
-        ],
+        [Table(name, rows) for name, rows in every.items()],
         name_sources(builder, drawn, demonstrations, aspects),
         tables=lambda: [
             *tables(published, by_criterion, checks, criteria, texts, doubts(judgements, config.least_agreement)),

@@ -10,6 +10,7 @@ so are one JSON array, and a plain list of criteria as Markdown (.md, .txt), in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def released_demonstrations(context: StageContext, files: Shard) -> Iterator[Row
         if isinstance(aspect, Rejected):
             continue
         for position, shown_text in enumerate(aspect["shown"], start=1):
+            shown_text = shown_text if isinstance(shown_text, dict) else {"text": shown_text}
             given, said = (shown_text.get(name) for name in ("input", "output"))
             key = f"d_{fingerprint([aspect['aspect_id'], given, said])}"
             if isinstance(given, str) and isinstance(said, str) and given.strip() and said.strip():
@@ -139,21 +141,21 @@ def _aspects(files: Shard) -> Iterator[Row | Rejected]:
             yield Rejected(f"{task}/{name}#{position}", "defect", reason, raw=str(record)[:2_000])
             continue
         guideline, shown_texts = str(record.get("aspect_guideline") or ""), record.get("demonstrations")
-        key = slug_of(str(record.get("aspect_id", position)))
+        key = slug_of(str(record.get("aspect_id", position)).rpartition("/")[2])
         seen[key] = seen.get(key, 0) + 1
-        heading = next((title for title, _ in sections(guideline)[:1]), None)
+        heading = next((line.strip("#* \t") for line in guideline.splitlines() if line.startswith("#")), None)
         yield {
             "aspect_id": f"{task}/{key}" + (f"-{seen[key]}" if seen[key] > 1 else ""),
             "task": task,
             "position": position,
-            "name": record.get("name") or heading or f"aspect {record.get('aspect_id', position)}",
+            "name": _text(record, "name") or heading or f"aspect {record.get('aspect_id', position)}",
             "guideline": guideline,
             "origin": "released",
             "file": name,
-            "licence": record.get("licence"),
-            "source": record.get("source"),
+            "licence": _text(record, "licence"),
+            "source": _text(record, "source"),
             "listed": listed,
-            "shown": [each for each in shown_texts if isinstance(each, dict)] if isinstance(shown_texts, list) else [],
+            "shown": shown_texts if isinstance(shown_texts, list) else [],
         }
 
 
@@ -177,6 +179,12 @@ def _records(files: Shard) -> Iterator[Any]:
         yield from (_json(line) for line in lines if line.strip())
 
 
+def _text(record: Row, name: str) -> str | None:
+    """A field of a record, if it is a text that is not empty."""
+    value = record.get(name)
+    return value if isinstance(value, str) and value.strip() else None
+
+
 def _json(line: bytes) -> Any:
     """The JSON value of a line; the line as text if it is none."""
     try:
@@ -194,10 +202,12 @@ def _listed(criteria: Any) -> list[tuple[str, str]]:
     found = []
     for each in criteria if isinstance(criteria, list) else []:
         if isinstance(each, str):
-            found += named_items(each) or named_items(f"1. {each}")
+            several = named_items(each)
+            one = " ".join(re.sub(r"^\s*[-*•]\s", " ", each, flags=re.MULTILINE).split())
+            found += several if len(several) > 1 else (named_items(one) or named_items(f"1. {one}"))[:1]
         elif isinstance(each, dict):
             check = next((each[name] for name in CHECKS if isinstance(each.get(name), str)), "")
-            found.append((str(each.get("name") or ""), check))
+            found.append((" ".join(str(each.get("name") or "").split()), " ".join(check.split())))
     return [(name, check) for name, check in found if name or check]
 
 
@@ -208,7 +218,8 @@ def _exported(export: Export) -> Iterator[Row]:
     """The aspects of a version in the released layout, task by task."""
 
     def published(config: str) -> Iterator[Row]:
-        return Export(export.store, export.version, None, config, frozenset()).published()
+        there = export.version.configs.get(config)
+        return Export(export.store, export.version, None, config, frozenset()).published() if there else iter(())
 
     criteria, shown_texts = _by_aspect(published("criteria")), _by_aspect(published("demonstrations"))
     for aspect in published("aspects"):

@@ -8,7 +8,6 @@ introductions/
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from longform.errors import UsageError
 
 FILE, GUIDELINES, CRITERIA = "task.toml", "guidelines", "criteria.jsonl"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+NAME = r"^[a-z][a-z0-9_]{0,39}$"
 FIELDS_OF = {
     "papers": {"section", "strata"},
     "commits": {"language", "least_lines"},
@@ -88,7 +87,7 @@ class WritingTask(_Data):
     that belongs to the text only in part. `unhelpful`: grounds on which a critique does not help.
     """
 
-    name: str = Field(pattern=NAME.pattern)
+    name: str = Field(pattern=NAME)
     folder: Path
     noun: Word = "text"
     role: Word = "an experienced editor of such texts"
@@ -134,6 +133,8 @@ def load_task(folder: Path) -> WritingTask:
     file = folder / FILE
     try:
         told = tomllib.loads(file.read_text(encoding="utf-8"))
+        if "folder" in told:
+            raise UsageError(f"{file}: folder: a task is where its file is; leave it out.")
         task = WritingTask(**{"name": folder.resolve().name, **told, "folder": folder})
     except OSError as error:
         raise UsageError(

@@ -7,12 +7,13 @@ from collections import Counter
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*\n", re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"^(\w+)[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_FENCE = re.compile(r"\A(`{3,}|~{3,})[\w+-]*[ \t]*\n(?P<inside>.*?)\n?\1\s*\Z", re.DOTALL)
+_MARKS = re.compile(r"(?<!\w)[*_`]+|[*_`]+(?!\w)")
+_FENCE = re.compile(r"\A(`{3,}|~{3,})[\w+-]*[ \t]*\r?\n(?P<inside>.*?)(?:\r?\n)?\1\s*\Z", re.DOTALL)
 
 
 def front_matter(text: str) -> tuple[dict[str, str], str]:
     """(the fields between --- lines at the beginning, without quotes around them; the text after them)."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    text = re.sub(r"\r\n?", "\n", text.removeprefix("\ufeff"))
     found = _FRONT.match(text)
     if found is None:
         return {}, text
@@ -25,6 +26,7 @@ def sections(markdown: str) -> list[tuple[str, str]]:
     """
     from markdown_it import MarkdownIt
 
+    markdown = re.sub(r"\r\n?", "\n", markdown)
     tokens = MarkdownIt().parse(markdown)
     heads = [
         (int(token.tag[1:]), token.map[0], tokens[place + 1].content)
@@ -39,16 +41,17 @@ def sections(markdown: str) -> list[tuple[str, str]]:
     for place, (level, start, heading) in enumerate(heads):
         if level == chosen:
             end = next((at for other, at, _ in heads[place + 1 :] if other <= chosen), len(lines))
-            found.append((" ".join(re.sub(r"[*_`]", "", heading).split()), "\n".join(lines[start:end])))
+            found.append((" ".join(_MARKS.sub("", heading).split()), "\n".join(lines[start:end])))
     return found
 
 
 def unfenced(text: str) -> str | None:
     """What is inside of a code fence around the whole of a text; None if there is none."""
     found = _FENCE.match(text.strip())
-    return found["inside"] if found else None
+    whole = found is not None and not re.search(rf"^{found[1]}", found["inside"], re.MULTILINE)
+    return found["inside"] if found and whole else None
 
 
 def slug_of(name: str) -> str:
     """A name as a part of an id: lower case, hyphens between its words; `section` if nothing is left."""
-    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")[:60] or "section"
+    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")[:60].strip("-") or "section"
