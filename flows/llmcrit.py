@@ -21,42 +21,50 @@ from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from longform.pseudonyms import NoAuthors
 from tasks.llmcrit.audits import AUDITS
-from tasks.llmcrit.changes import change_texts, plan_changes, take_texts, verify_changes
-from tasks.llmcrit.criteria import distinct_criteria, propose_criteria
-from tasks.llmcrit.demonstrations import write_demonstrations
-from tasks.llmcrit.feedback import TFIDF, check_embedding, choose_feedback, give_feedback
-from tasks.llmcrit.form import FORMS as FORMS
-from tasks.llmcrit.guidelines import collect_aspects, open_guidelines, read_guidelines
-from tasks.llmcrit.judgements import (
-    collect_judgements,
-    open_judgements,
-    read_context_judgements,
-    read_critique_judgements,
-    read_validity_judgements,
-)
-from tasks.llmcrit.layers import judge_context, judge_critiques, judge_validity
-from tasks.llmcrit.offline import RULES
-from tasks.llmcrit.planted import check_judges, mix_planted, plant_feedback
-from tasks.llmcrit.published import name_sources, publish_critiques, publish_feedback
-from tasks.llmcrit.released import EXPORTS as EXPORTS
-from tasks.llmcrit.released import (
+from tasks.llmcrit.criteria.criteria import distinct_criteria, propose_criteria
+from tasks.llmcrit.criteria.guidelines import collect_aspects, open_guidelines, read_guidelines
+from tasks.llmcrit.criteria.released import EXPORTS as EXPORTS
+from tasks.llmcrit.criteria.released import (
     gather_demonstrations,
     open_released,
     released_aspects,
     released_criteria,
     released_demonstrations,
 )
-from tasks.llmcrit.report import agreement_tables, doubts, figures, tables
-from tasks.llmcrit.reviews import (
+from tasks.llmcrit.feedback.feedback import TFIDF, check_embedding, choose_feedback, give_feedback
+from tasks.llmcrit.feedback.layers import judge_context, judge_critiques, judge_validity
+from tasks.llmcrit.feedback.planted import check_judges, mix_planted, plant_feedback
+from tasks.llmcrit.form import FORMS as FORMS
+from tasks.llmcrit.offline import RULES
+from tasks.llmcrit.people.judgements import (
+    collect_judgements,
+    open_judgements,
+    read_context_judgements,
+    read_critique_judgements,
+    read_validity_judgements,
+)
+from tasks.llmcrit.people.reviews import (
     open_reviews,
     read_criterion_reviews,
     read_demonstration_reviews,
     review_criteria,
     review_demonstrations,
 )
+from tasks.llmcrit.published import name_sources, publish_critiques, publish_feedback
+from tasks.llmcrit.report import agreement_tables, doubts, figures, tables
 from tasks.llmcrit.takedown import responses_of as responses_of
 from tasks.llmcrit.task import WritingTask, load_tasks
-from tasks.llmcrit.texts import code_texts, draw_texts, open_texts, own_texts, post_texts, section_texts, settings_of
+from tasks.llmcrit.texts.changes import change_texts, plan_changes, take_texts, verify_changes
+from tasks.llmcrit.texts.demonstrations import write_demonstrations
+from tasks.llmcrit.texts.draw import (
+    code_texts,
+    draw_texts,
+    open_texts,
+    own_texts,
+    post_texts,
+    section_texts,
+    settings_of,
+)
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import listed_in

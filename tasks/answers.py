@@ -4,11 +4,19 @@ there is none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 from longform.artifacts.rows import Rejected, Row
+from longform.engine.stage import StageContext
 from longform.llm.ask.prompts import Prompt
-from longform.llm.ask.types import Answer, Endpoint, Failure
+from longform.llm.ask.types import Answer, Endpoint, Failure, Request
+from longform.llm.ask.window import over_window
 from longform.llm.retry import MODEL_REASON
 
+Item = TypeVar("Item")
+
+TOO_LONG = "longer than the endpoint's window"
 NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", "model"))
 
 
@@ -28,3 +36,29 @@ def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
         "endpoint": model.name,
         "model": answer.model,
     }
+
+
+def answered(
+    context: StageContext, model: Endpoint, items: Iterable[tuple[str, Item, Request]]
+) -> Iterator[tuple[Item, list[Answer] | Rejected]]:
+    """(item, its samples that can be read) of each (key, item, request); or (item, the Rejected of the key) where there
+    is no such sample, and, last, for each whose request does not fit into the endpoint's window.
+    """
+    left_out: list[tuple[Item, Rejected]] = []
+
+    def fitting() -> Iterator[tuple[tuple[str, Item, int], Request]]:
+        for key, item, request in items:
+            if over := over_window(model, request):
+                left_out.append((item, Rejected(key, "filtered", TOO_LONG, detail=over)))
+            else:
+                yield (key, item, request.samples), request
+
+    replies: list[Answer | Failure] = []
+    for (key, item, samples), reply in context.ask(model, fitting()):
+        replies.append(reply)
+        if len(replies) == samples:
+            answers = [each for each in replies if isinstance(each, Answer)]
+            failures = [each for each in replies if isinstance(each, Failure)]
+            replies = []
+            yield item, answers or unanswered(key, failures[0])
+    yield from left_out

@@ -26,20 +26,20 @@ from longform.llm.models import Models
 from longform.llm.price import caps_of
 from longform.llm.retry import Retry
 from longform.settings import budget, responses
-from tasks.llmcrit.criteria import distinct_criteria, label, propose_criteria
-from tasks.llmcrit.feedback import BASE, CRIT, choose_feedback, give_feedback
-from tasks.llmcrit.guidelines import collect_aspects, read_guidelines
-from tasks.llmcrit.layers import judge_context, judge_critiques, judge_validity
-from tasks.llmcrit.planted import mix_planted, plant_feedback
-from tasks.llmcrit.released import (
+from tasks.llmcrit.criteria.criteria import distinct_criteria, label, propose_criteria
+from tasks.llmcrit.criteria.guidelines import collect_aspects, read_guidelines
+from tasks.llmcrit.criteria.released import (
     ENDINGS,
     has_demonstrations,
     released_aspects,
     released_criteria,
     released_demonstrations,
 )
+from tasks.llmcrit.feedback.feedback import BASE, CRIT, choose_feedback, give_feedback
+from tasks.llmcrit.feedback.layers import judge_context, judge_critiques, judge_validity
+from tasks.llmcrit.feedback.planted import mix_planted, plant_feedback
 from tasks.llmcrit.task import FILE, GUIDELINES, Texts, WritingTask, load_task
-from tasks.llmcrit.texts import open_texts, own_texts
+from tasks.llmcrit.texts.draw import open_texts, own_texts
 from tasks.sources.files.inputs import open_files
 
 DATASET, LOCK = "llmcrit", "critique"

@@ -219,6 +219,14 @@ PerGroup = Annotated[Rows, "all rows of one group (for community question answer
 AllRows = Annotated[Rows, "all rows of the stage, seen whole"]
 
 
+def distinct(rows: Iterable[Row], key: str, reason: str) -> Iterator[Row | Rejected]:
+    """The first row of each value of the column `key`; for each further one a Rejected with this value and reason."""
+    seen = set[Any]()
+    for row in rows:
+        yield Rejected(row[key], "filtered", reason) if row[key] in seen else row
+        seen.add(row[key])
+
+
 def grouped(rows: Iterable[Row], column: str) -> defaultdict[Any, list[Row]]:
     """value of the column -> the rows with this value, in their order. A value that no row has gives an empty list
     (defaultdict).

@@ -5,22 +5,9 @@
 
 from __future__ import annotations
 
-import orjson
-
-from longform.artifacts.rows import Row
-from tasks.publishing.exports import Export, Format
+from tasks.publishing.exports import Export, Format, json_line
 
 CONFIGS = ("preference", "preference_sampled", "preference_text")
 
 
-def line(row: Row) -> bytes:
-    """A row as one line of a JSONL file, in UTF-8 with a line end; times are in ISO 8601. Other characters that some
-    readers take for line ends are escaped.
-    """
-    text = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-    for end in ("\x85", "\u2028", "\u2029"):
-        text = text.replace(end.encode(), f"\\u{ord(end):04x}".encode())
-    return text
-
-
-EXPORTS = {"preference-jsonl": Format(Export.published, line, ("train", "test"), CONFIGS, "train")}
+EXPORTS = {"preference-jsonl": Format(Export.published, json_line, ("train", "test"), CONFIGS, "train")}

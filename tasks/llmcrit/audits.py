@@ -7,12 +7,9 @@ what they find.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import duckdb
-
-from longform.artifacts.rows import Row, read_parquet
-from tasks.publishing.audits import Audit, Audits, Files, Finding, Kinds, VersionAudit
+from longform.artifacts.rows import Row
+from tasks.publishing.audits import Audit, Audits, Kinds, QueryAudit, VersionAudit
 from tasks.publishing.generated import CEILING, audits_of_texts, generated, is_generated
 from tasks.text.audits.equality import equal_texts
 
@@ -46,26 +43,6 @@ OF_FEEDBACK = audits_of_texts(_feedback, generated())
 OF_DEMONSTRATIONS = audits_of_texts(_demonstrations, generated())
 
 
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """The findings that an SQL query over the files of configs gives as (config, key, what); none if a config has no
-    file. `{name}` in it stands for the rows of the config of that name.
-    """
-
-    audit: str
-    configs: tuple[str, ...]
-    sql: str
-
-    def __call__(self, files: Files) -> Iterator[Finding]:
-        """See above."""
-        paths = {name: [path for of in files.get(name, {}).values() for path in of] for name in self.configs}
-        if all(paths.values()):
-            query = self.sql.format(**{name: read_parquet(of) for name, of in paths.items()})
-            with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
-                for config, key, what in database.execute(query).fetchall():
-                    yield Finding(self.audit, config, None, key, what)
-
-
 _BARE = r"lower(trim(regexp_replace({}, '\s+', ' ', 'g')))"
 _EQUAL = f"""
     SELECT 'feedback', feedback_id, 'the feedback of ' || number || ' aspects' FROM (
@@ -93,11 +70,11 @@ EQUAL, BOTH_SIDES, JUDGES = "equal_feedback", "text_on_both_sides", "planted_fee
 AUDITS = Audits(
     rows={"texts": OF_CHANGES, "feedback": OF_FEEDBACK, "demonstrations": OF_DEMONSTRATIONS},
     version=(
-        VersionAudit(EQUAL, CEILING, _Query(EQUAL, ("feedback",), _EQUAL), ("feedback",)),
+        VersionAudit(EQUAL, CEILING, QueryAudit(EQUAL, ("feedback",), _EQUAL), ("feedback",)),
         VersionAudit(
-            BOTH_SIDES, 0.0, _Query(BOTH_SIDES, ("demonstrations", "texts"), _BOTH_SIDES), ("demonstrations",)
+            BOTH_SIDES, 0.0, QueryAudit(BOTH_SIDES, ("demonstrations", "texts"), _BOTH_SIDES), ("demonstrations",)
         ),
-        VersionAudit(JUDGES, 0.0, _Query(JUDGES, ("checks",), _MISSED), ("checks",)),
+        VersionAudit(JUDGES, 0.0, QueryAudit(JUDGES, ("checks",), _MISSED), ("checks",)),
     ),
     kinds=(Kinds("strategy", ("give_feedback",), "choose_feedback", asked="prompts"),),
     applied={"texts": "change_texts", "feedback": "choose_feedback", "demonstrations": "write_demonstrations"},

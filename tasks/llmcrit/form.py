@@ -13,7 +13,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from tasks.annotation.form import Field, Form, Item, Sheets, Shown, Task
 from tasks.annotation.reviews import VERDICTS
-from tasks.llmcrit.criteria import shown
+from tasks.llmcrit.criteria.criteria import shown
 
 MOST = 100  # sheets of a layer and task
 AIMS = {True: "to meet", False: "to violate", None: "as it is"}

@@ -6,7 +6,6 @@ the table are judged by the words that it shares with units of the text: sentenc
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from bisect import bisect_right
@@ -18,7 +17,8 @@ from typing import NamedTuple
 
 from longform.llm.offline import PromptInputs, Rule
 from tasks.text.markdown.named_items import named_items
-from tasks.text.prose import COMMON, Block, Span, blocks, sentences, sentences_of
+from tasks.text.prose import COMMON, Span, sentences, sentences_of
+from tasks.text.units import is_code, parses, units_of
 
 Words = tuple[frozenset[str], frozenset[str], int]  # beginnings of words that count two, and one; what it takes
 
@@ -50,26 +50,10 @@ def traits_of(kind: str) -> tuple[Trait, ...]:
     return tuple(Trait(**each) for each in tomllib.loads(FILE.read_text(encoding="utf-8"))[kind])
 
 
-_CODE_LINE = re.compile(r"^[ \t]*(?:import \w|from \S+ import |def \w+ ?\(|class \w+.*:$|[\w.]+ = |return\b)", re.M)
 _NOT = re.compile(r"\b(?:not|no|never|avoid\w*|without|free of|instead of|rather than)\b|n't\b", re.I)
 _LEAD = re.compile(r"\A(?:(?:check|that|does|do|is|are|has|the|an?|each|text|keeps? to this:)\s+)*", re.I)
 _COMMON = {*COMMON, "title", "self", "return"}
 _FILLER = {"text", "chec", "veri", "keep", "writ", "clea", "tell", "read", "firs", "that", "say", "says", "give"}
-
-
-@lru_cache(maxsize=256)
-def _is_code(text: str) -> bool:
-    return "```" not in text and len(_CODE_LINE.findall(text)) > 1
-
-
-@lru_cache(maxsize=256)
-def _units(text: str) -> tuple[Span, ...]:
-    """Where the lines of code are, without indentation; of other texts sentences, headings and lines of lists."""
-    found: list[Span] = []
-    for kind, start, end in [Block("code", 0, len(text))] if _is_code(text) else blocks(text):
-        lines = (Span(*line.span()) for line in re.compile(r"(?<!`)(?!```)\S.*").finditer(text, start, end))
-        found += sentences_of(text, start, end) if kind == "prose" else lines
-    return tuple(found) or (Span(0, len(text)),)
 
 
 @lru_cache(maxsize=8_192)
@@ -88,7 +72,7 @@ def _pattern(look: str) -> re.Pattern[str]:
 @lru_cache(maxsize=8_192)
 def _places(look: str | Words, text: str) -> tuple[Span, ...]:
     """The units of the text in which there is what is looked for, in order; none for an empty pattern."""
-    units = _units(text)
+    units = units_of(text)
     if isinstance(look, tuple):
         core, others, least = look
         stems = ((unit, _stems(text[unit.start : unit.end])) for unit in units)
@@ -147,7 +131,7 @@ def _judged(trait: Trait, text: str) -> tuple[str, str]:
 
 def compliance(criterion: str, text: str, noun: str = "text") -> tuple[str, str]:
     """(met, violated or not applicable; the place of the text that decides, "" if there is none)."""
-    return _judged(_trait(criterion, _is_code(text), noun), text)
+    return _judged(_trait(criterion, is_code(text), noun), text)
 
 
 # texts
@@ -157,10 +141,10 @@ def _inserted(text: str, piece: str) -> Iterator[str]:
     """The text with the piece in it: code at its end, then its beginning; a sentence also in the middle."""
     counts = Counter(word for word in re.findall(r"[a-z]{4,}", text.lower()) if word not in _COMMON)
     piece = piece.replace("{a}", next((word for word, _ in counts.most_common(1)), "item"))
-    if _is_code(text):
+    if is_code(text):
         yield from (f"{text.rstrip()}\n\n\n{piece}\n", f"{piece}\n\n\n{text}")
         return
-    ends = [unit.end for unit in _units(text) if text[unit.start : unit.end].endswith((".", "!", "?"))]
+    ends = [unit.end for unit in units_of(text) if text[unit.start : unit.end].endswith((".", "!", "?"))]
     for at in (ends[(len(ends) - 1) // 2], ends[-1], ends[0]) if ends else [len(text.rstrip())]:
         yield f"{text[:at]} {piece}{text[at:]}"
     yield f"{piece} {text}"
@@ -168,7 +152,7 @@ def _inserted(text: str, piece: str) -> Iterator[str]:
 
 def _without(look: str | Words, text: str) -> Iterator[str]:
     """The text without the units that have it (in code also with `pass` in their place), and without what is found."""
-    for instead in ("", "pass")[: 1 + _is_code(text)]:
+    for instead in ("", "pass")[: 1 + is_code(text)]:
         rest = text
         for start, end in reversed(_places(look, text)):
             rest = rest[:start] + instead + rest[end:].lstrip(" ")
@@ -188,24 +172,15 @@ def _fixed(trait: Trait, text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=512)
-def _parses(code: str) -> bool:
-    try:
-        ast.parse(re.sub(r"\\(\\|[^\n'\"])", "//", code))  # it warns of unknown escapes
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def _turned(trait: Trait, text: str, verdict: str) -> str:
     """The text changed, and not only cut at an end, so that the trait's verdict is this one; else unchanged."""
-    met, code, whole = verdict == "met", _is_code(text), " ".join(text.split())
+    met, code, whole = verdict == "met", is_code(text), " ".join(text.split())
     look, piece = (trait.bad, trait.add) if met else (trait.good, trait.spoil)
     piece = piece or ("# {a} stays as it is" if code else "The same is true of {a}.")
     for start in (text, *([_fixed(trait, text)] if met else []), *_without(look, text)):
         for changed in (start, *_inserted(start, piece)):
             fits = " ".join(changed.split()) not in whole and _judged(trait, changed)[0] == verdict
-            if fits and (not code or _parses(changed) or not _parses(text)):
+            if fits and (not code or parses(changed) or not parses(text)):
                 return changed
     return text
 
@@ -225,7 +200,7 @@ def _rewrite(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *, 
     in any case.
     """
     text, noun = _text(inputs), inputs.one("What is written")
-    traits = [_trait(criterion, _is_code(text), noun) for _, criterion in inputs.numbered(label)]
+    traits = [_trait(criterion, is_code(text), noun) for _, criterion in inputs.numbered(label)]
     done = {verdict, "not applicable"} if inputs.task.endswith("leave") else {verdict}
     changed = text
     for trait in traits:
@@ -267,10 +242,10 @@ def _remark(trait: Trait, text: str, noun: str, byte: int, vague: int) -> str:
     verdict, place = _judged(trait, text)
     key = verdict if place else {"violated": "missing", "met": "clean"}.get(verdict, verdict)
     key = "vague" if verdict == "violated" and byte < vague else key
-    spans = [unit for unit in _units(text) if unit.end - unit.start >= 20] or _units(text)
+    spans = [unit for unit in units_of(text) if unit.end - unit.start >= 20] or units_of(text)
     line = " ".join((place or text[slice(*spans[byte % len(spans)])]).split())
     line = line if len(line) <= 160 else f"{line[:160].rpartition(' ')[0]}…"
-    marks = next((marks for marks in ("``" if _is_code(text) else "“”", '""') if not {*marks} & {*line}), "“”")
+    marks = next((marks for marks in ("``" if is_code(text) else "“”", '""') if not {*marks} & {*line}), "“”")
     words = {"place": f"{marks[0]}{line}{marks[1]}", "noun": noun, "advice": trait.advice}
     return _PHRASES[key][byte % len(_PHRASES[key])].format(**words)
 
@@ -283,7 +258,7 @@ def _feedback(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *,
     criteria = [criterion for _, criterion in inputs.numbered("Criterion")] or names or _noticed(text)
     feedback = ""
     for n, criterion in enumerate(criteria):
-        remark = _remark(_trait(criterion, _is_code(text), noun), text, noun, random_bytes[n % 32], vague)
+        remark = _remark(_trait(criterion, is_code(text), noun), text, noun, random_bytes[n % 32], vague)
         longer = f"{feedback}\n{n + 1}. **{_named(criterion)[0] or criterion}**:\n    - {remark}"
         feedback = longer if len(longer) + 8 < max_characters else feedback
     return feedback.strip("\n")
@@ -291,7 +266,7 @@ def _feedback(inputs: PromptInputs, random_bytes: bytes, max_characters: int, *,
 
 def _noticed(text: str) -> list[str]:
     """At most two things that the table finds bad in the text, and one that it finds good, as criteria."""
-    table = traits_of("code" if _is_code(text) else "prose")
+    table = traits_of("code" if is_code(text) else "prose")
     bad = [trait.subject for trait in table if _places(trait.bad, text)]
     good = [trait.subject for trait in table if _places(trait.good, text) and trait.subject not in bad]
     return [f"**{name}**: {name}" for name in (*bad[:2], *good[-1:])] or ["**Clarity**: clarity"]
@@ -376,7 +351,7 @@ def _critique(inputs: PromptInputs, random_bytes: bytes, max_characters: int) ->
     """The critical sentences on the criterion; they help if they are right, and say where or what to change."""
     text, feedback, criterion = inputs.one("Text"), inputs.one("Feedback"), inputs.one("Criterion")
     noun, items, critical = inputs.one("What is written"), _items(feedback), dict[str, str]()
-    trait, name = _trait(criterion, _is_code(text), noun), _folded(_named(criterion)[0] or criterion)
+    trait, name = _trait(criterion, is_code(text), noun), _folded(_named(criterion)[0] or criterion)
     verdict, place = _judged(trait, text)
     own, broken = _stems(criterion) - _stems(noun), place if verdict == "violated" else ""
     for title, body in [item for item in items if _folded(item[0]) == name] or items:

@@ -8,7 +8,7 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.llmcrit import ORIGINS, PUBLISHED_CRITIQUES, PUBLISHED_FEEDBACK
-from tasks.llmcrit.criteria import label
+from tasks.llmcrit.criteria.criteria import label
 
 FROM = ("source_id", "licence", "url", "authors", "retrieved_at")
 

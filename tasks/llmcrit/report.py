@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from longform.artifacts.rows import Rows
 from tasks.publishing.card import Figure, ReportTable
+from tasks.publishing.charts import Counts, stacked_bars
 from tasks.publishing.plots import svg_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure as Plot
 
 ASKED = ["text_id", "task", "strategy", "granularity"]
 FEEDBACK = [*ASKED, "model", "aspect_id", "aspect", "validity", "context"]
 CRITIQUES = [*ASKED, "writer", "criterion_id", "violated", "constructive", "helpful"]
 CRITERIA = ["criterion_id", "aspect_id", "task", "position", "name", "check", "state"]
 TEXTS = ["text_id", "task", "stratum", "modified"]
-BARS = {"touched": "#d9813c", "helped": "#1b5e8a"}
 
 TABLE_25 = (
     "Judged: feedback texts judged for validity. Valid: specific. Contextual: match, as a share of all judged and of "
@@ -90,14 +89,14 @@ def doubts(judgements: Rows, least: float) -> dict[str, str]:
     """layer -> a sentence for the notes of its tables, where its judge agrees too little with people. `judgements`:
     rows of JUDGEMENTS; `least`: the share of agreement below which a judge is in doubt.
     """
-    from tasks.llmcrit.judgements import doubted
+    from tasks.llmcrit.people.judgements import doubted
 
     return doubted(judgements.to_pandas(JUDGEMENTS), least)
 
 
 def agreement_tables(judgements: Rows) -> list[ReportTable]:
     """The table on judges and people; [] if nobody judged. `judgements`: rows of JUDGEMENTS."""
-    from tasks.llmcrit.judgements import agreement_by_layer
+    from tasks.llmcrit.people.judgements import agreement_by_layer
 
     frame = agreement_by_layer(judgements.to_pandas(JUDGEMENTS))
     return [ReportTable("Judges and people", AGREEMENT, frame)] if len(frame) else []
@@ -107,28 +106,16 @@ def figures(feedback: Rows) -> list[Figure]:
     """The plot of touched and helpfully addressed criteria; [] if none was judged. `feedback`: the published one."""
     from tasks.llmcrit.tables import STRATEGIES, as_in_paper
 
-    given = as_in_paper(feedback.to_pandas(["task", "strategy", "granularity", "judged", *BARS]))
-    sums = given[given.judged > 0].groupby(["task", "strategy"])[[*BARS]].sum()
+    given = as_in_paper(feedback.to_pandas(["task", "strategy", "granularity", "judged", "touched", "helped"]))
+    sums = given[given.judged > 0].groupby(["task", "strategy"])[["touched", "helped"]].sum()
     if not len(sums):
         return []
     title = "Criteria touched and helpfully addressed, by strategy and task"
     note = "Sums over all texts and models. Feedback that was asked for criterion by criterion is left out."
     ordered = sums.loc[sorted(sums.index, key=lambda row: (row[0], STRATEGIES.index(row[1])))]
-    return [Figure("criteria", title, note, svg_of(partial(_drawn, ordered), title))]
-
-
-def _drawn(sums: pd.DataFrame) -> Plot:
-    """A pair of bars for each row of `sums`: indexed by task and strategy, a column for each of BARS."""
-    from matplotlib.figure import Figure as Plot
-
-    figure, places = Plot(figsize=(max(9.0, 0.9 * len(sums)), 3.5)), range(len(sums))
-    axes = figure.add_axes((0.07, 0.14, 0.92, 0.76))
-    for side, (name, colour) in zip((-0.22, 0.22), BARS.items(), strict=True):
-        bars = axes.bar([place + side for place in places], sums[name], 0.44, color=colour, label=name)
-        axes.bar_label(bars, fmt="{:,.0f}", fontsize=7)
-    again = sums.index.get_level_values(0).duplicated()  # a task's name stands below its first strategy
-    names = [row[1] if known else f"{row[1]}\n{row[0]}" for row, known in zip(sums.index, again, strict=True)]
-    axes.set_xticks(places, names, fontsize=8)
-    axes.set_ylabel("criteria")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, ncols=2, frameon=False)
-    return figure
+    panels = [
+        Counts("touched", {"criteria": ordered.touched.tolist()}),
+        Counts("helpfully addressed", {"criteria": ordered.helped.tolist()}),
+    ]
+    chart = partial(stacked_bars, [", ".join(row) for row in ordered.index], panels)
+    return [Figure("criteria", title, note, svg_of(chart, title))]

@@ -8,15 +8,13 @@ are of nothing; `… from` and `… to` after a share are its interval (95 %).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tasks.metrics.intervals import ratio_interval, share_interval
-from tasks.publishing.printed import beside, printed
+from tasks.metrics.shares import sums_and_shares
+from tasks.publishing.printed import above_paper, beside, printed
 
 PRINTED = Path(__file__).with_name("printed.toml")
 STRATEGIES = ("base", "crit", "icl", "cricl")
@@ -39,7 +37,9 @@ def table_25_valid_and_contextual(found: pd.DataFrame) -> pd.DataFrame:
         "contextual, % of judged": ("contextual", "feedback judged"),
         "contextual, % of valid": ("contextual", "valid"),
     }
-    return above_paper(rows_of(as_in_paper(found).groupby(ROW), OF_FEEDBACK, shares), printed(PRINTED, "table_25"))
+    return above_paper(
+        sums_and_shares(as_in_paper(found).groupby(ROW), OF_FEEDBACK, shares), printed(PRINTED, "table_25")
+    )
 
 
 def table_1_constructive_and_helpful(found: pd.DataFrame) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def table_1_constructive_and_helpful(found: pd.DataFrame) -> pd.DataFrame:
         "constructive, % of judged": ("touched", "criteria judged"),
         "helpful, % of touched": ("helped", "touched"),
     }
-    ours = rows_of(as_in_paper(found).groupby(ROW), ["contextual", *OF_CRITIQUES], shares, over_texts=True)
+    ours = sums_and_shares(as_in_paper(found).groupby(ROW), ["contextual", *OF_CRITIQUES], shares, over_texts=True)
     paper = printed(PRINTED, "table_26").merge(printed(PRINTED, "table_2"), on=[*ROW, "texts"])
     paper["helpful, % of touched"] = 100 * paper.helped / paper.touched
     return above_paper(ours, paper)
@@ -56,7 +56,7 @@ def table_1_constructive_and_helpful(found: pd.DataFrame) -> pd.DataFrame:
 
 def table_26_touched(found: pd.DataFrame, column: str = "touched", table: str = "table_26") -> pd.DataFrame:
     """Table 26: how many criteria are touched, in how many texts with feedback, and the mean of a text."""
-    rows = above_paper(rows_of(as_in_paper(found).groupby(ROW), [column, "texts"]), printed(PRINTED, table))
+    rows = above_paper(sums_and_shares(as_in_paper(found).groupby(ROW), [column, "texts"]), printed(PRINTED, table))
     rows[f"{column} a text"] = rows[column].astype(float) / rows.texts.astype(float)
     return rows
 
@@ -115,14 +115,16 @@ def planted_violations(texts: pd.DataFrame, critiques: pd.DataFrame) -> pd.DataF
     judged, row = as_in_paper(counts_of_critiques(modified.assign(criteria=kinds))), ["task", "strategy", "criteria"]
     groups = judged.groupby([*row, "text_id"])[OF_CRITIQUES].sum().reset_index().assign(texts=1).groupby(row)
     shares = {f"{part}, % of judged": (part, "criteria judged") for part in ("touched", "helped")}
-    return rows_of(groups, ["texts", *OF_CRITIQUES], shares, over_texts=True)
+    return sums_and_shares(groups, ["texts", *OF_CRITIQUES], shares, over_texts=True)
 
 
 def checks_of_judges(checks: pd.DataFrame) -> pd.DataFrame:
     """By layer and kind of planted feedback, how often the judge gives the right verdict."""
     layers = pd.Categorical(checks.layer, LAYERS)
     hits = checks.assign(layer=layers, kind=checks.planted, planted=1, hits=checks.hit.astype(int))
-    return rows_of(hits.groupby(["layer", "kind"]), ["planted", "hits"], {"hits, % of planted": ("hits", "planted")})
+    return sums_and_shares(
+        hits.groupby(["layer", "kind"]), ["planted", "hits"], {"hits, % of planted": ("hits", "planted")}
+    )
 
 
 def criteria_and_texts(criteria: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
@@ -178,28 +180,3 @@ def counts_of_critiques(critiques: pd.DataFrame) -> pd.DataFrame:
 def as_in_paper(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows without those of feedback that was asked for criterion by criterion, which only table 4 shows."""
     return rows[rows.granularity != "criterion"]
-
-
-def rows_of(
-    groups: Any, columns: list[str], shares: Mapping[str, tuple[str, str]] | None = None, *, over_texts: bool = False
-) -> pd.DataFrame:
-    """A row for each of the groups (of a pandas groupby): the sums of its columns, and its shares, name -> the column
-    that is a part of the other. Intervals are Wilson's, or by bootstrap over the group's rows, each of a text.
-    """
-    rows = groups[columns].sum()
-    for name, (part, whole) in (shares or {}).items():
-        if over_texts:
-            bounds = [ratio_interval(own[part], own[whole]) for _, own in groups]
-        else:
-            bounds = [share_interval(*numbers) for numbers in zip(rows[part], rows[whole], strict=True)]
-        rows[name] = 100 * rows[part] / rows[whole]
-        rows[[f"{name} from", f"{name} to"]] = 100 * np.array(bounds, float).reshape(-1, 2)
-    found: pd.DataFrame = rows.reset_index()
-    return found.astype(dict.fromkeys(found.select_dtypes("category"), object))
-
-
-def above_paper(ours: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
-    """Our rows and below them the paper's on the same tasks; `source` says which is which."""
-    own = ours.astype(dict.fromkeys(ours.select_dtypes("integer"), "Int64")).assign(source="this build")
-    others = paper[paper.task.isin(own.task)].assign(source="paper")
-    return pd.concat([own, others], ignore_index=True)[["source", *ours.columns]]

@@ -65,6 +65,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryAudit:
+    """The findings that an SQL query over the files of configs gives as (config, key, what); none if a config has no
+    file. `{name}` in it stands for the rows of the config of that name.
+    """
+
+    audit: str
+    configs: tuple[str, ...]
+    sql: str
+
+    def __call__(self, files: Files) -> Iterator[Finding]:
+        """See above."""
+        paths = {name: [path for of in files.get(name, {}).values() for path in of] for name in self.configs}
+        if all(paths.values()):
+            query = self.sql.format(**{name: read_parquet(of) for name, of in paths.items()})
+            with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
+                for config, key, what in database.execute(query).fetchall():
+                    yield Finding(self.audit, config, None, key, what)
+
+
+@dataclass(frozen=True, slots=True)
 class VersionAudit:
     """What must hold of the rows of a version together. `finds` yields a finding for each row that is concerned;
     `ceiling` is their share (0 to 1) that is let through, 1 if they are only reported. `configs`: those that it looks

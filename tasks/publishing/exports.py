@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import orjson
+
 from longform.artifacts.rows import Row, read_batches
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, stage_rows
@@ -81,3 +83,13 @@ class Format:
     split: str | None = None
     options: frozenset[str] = frozenset()
     notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def json_line(row: Row) -> bytes:
+    """A row as one line of a JSONL file, in UTF-8 with a line end; times are in ISO 8601. Other characters that some
+    readers take for line ends are escaped.
+    """
+    text: bytes = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    for end in ("\x85", "\u2028", "\u2029"):
+        text = text.replace(end.encode(), f"\\u{ord(end):04x}".encode())
+    return text

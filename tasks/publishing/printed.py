@@ -50,3 +50,10 @@ def beside(ours: pd.DataFrame, paper: pd.DataFrame, *, on: list[str]) -> pd.Data
             found.insert(place, f"{name} paper", matched[name])
             found.insert(place + 1, f"{name} difference", (found[name] - matched[name]).round(DECIMALS))
     return found
+
+
+def above_paper(ours: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
+    """Our rows and below them the paper's on the same tasks; `source` says which is which."""
+    own = ours.astype(dict.fromkeys(ours.select_dtypes("integer"), "Int64")).assign(source="this build")
+    others = paper[paper.task.isin(own.task)].assign(source="paper")
+    return pd.concat([own, others], ignore_index=True)[["source", *ours.columns]]

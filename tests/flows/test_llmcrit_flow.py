@@ -145,7 +145,8 @@ def test_feedback_by_criteria_finds_what_texts_were_made_to_violate(sample: tupl
     critiques, texts = (rows(sample[1], name) for name in ("critiques", "texts"))
     query = (
         f"SELECT c.violated, avg(coalesce(helpful, false)::INT) FROM {critiques} AS c "
-        f"JOIN {texts} AS t USING (text_id) WHERE strategy = 'crit' AND granularity = 'aspect' AND t.modified GROUP BY 1"
+        f"JOIN {texts} AS t USING (text_id) "
+        "WHERE strategy = 'crit' AND granularity = 'aspect' AND t.modified GROUP BY 1"
     )
     found = dict(asked(query))
     assert found[True] > 0.7 > 0.3 > found[False]

@@ -52,6 +52,14 @@ def unfenced(text: str) -> str | None:
     return found["inside"] if found and whole else None
 
 
+def without_fence(reply: str, original: str) -> str:
+    """A reply without the code fence around the whole of it, which models put around code; as it is if the text it was
+    made from has such a fence.
+    """
+    inside = unfenced(reply)
+    return reply if inside is None or unfenced(original) is not None else inside
+
+
 def slug_of(name: str) -> str:
     """A name as a part of an id: lower case, hyphens between its words; `section` if nothing is left."""
     return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")[:60].strip("-") or "section"

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from flows.cli.main import app
 from flows.cli.sheets import chosen, forms_of
-from flows.registry import DATASETS
 from longform.errors import UsageError
 from longform.files import write_json
 from schemas.llmcrit import PUBLISHED_FEEDBACK
@@ -23,7 +22,6 @@ FORMS = ["criteria", "demonstrations", "validity", "context", "critiques"]
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A version of three judged feedback texts, of a dataset whose forms are those of llmcrit."""
-    monkeypatch.setitem(DATASETS, "llmcrit", "tasks.llmcrit.form")
     rows = [
         filled(PUBLISHED_FEEDBACK, feedback_id=f"f{number}", task="jars", feedback=f"On {number}.", validity="specific")
         for number in range(3)

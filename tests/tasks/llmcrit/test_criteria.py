@@ -17,7 +17,7 @@ from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Endpoint, Failure
 from schemas.llmcrit import ASPECTS, CRITERIA
 from tasks.answers import NO_MODEL
-from tasks.llmcrit.criteria import criterion_rows, distinct_criteria, label, propose_criteria, shown
+from tasks.llmcrit.criteria.criteria import criterion_rows, distinct_criteria, label, propose_criteria, shown
 
 PROMPT = load_prompt("llmcrit/propose_criteria", PROMPTS)
 VOICES = {"jars": {"noun": "label of a jar", "role": "a cook"}}

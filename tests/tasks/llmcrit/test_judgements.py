@@ -21,7 +21,7 @@ from tasks.annotation import sheets as written_as
 from tasks.annotation.form import Form, Task
 from tasks.annotation.judges import agreed_items, macro_f1
 from tasks.llmcrit.form import CONTEXT_FORM, CRITIQUE_FORM, VALIDITY_FORM, critique_tasks, feedback_tasks
-from tasks.llmcrit.judgements import (
+from tasks.llmcrit.people.judgements import (
     agreement_by_layer,
     collect_judgements,
     doubted,

@@ -20,8 +20,8 @@ from longform.artifacts.versions import find
 from longform.errors import SourceError
 from longform.files import sha256_of, write_json
 from schemas.llmcrit import DEMONSTRATIONS
-from tasks.llmcrit import released
-from tasks.llmcrit.released import EXPORTS, has_demonstrations
+from tasks.llmcrit.criteria import released
+from tasks.llmcrit.criteria.released import EXPORTS, has_demonstrations
 from tasks.publishing.exports import Export
 
 STAGES = {name: getattr(released, f"released_{name}") for name in ("aspects", "criteria", "demonstrations")}

@@ -23,7 +23,7 @@ from tasks.annotation import sheets as written_as
 from tasks.annotation.files import sheet_files
 from tasks.annotation.reviews import TWICE, reviewed
 from tasks.llmcrit.form import CRITERION_FORM, DEMONSTRATION_FORM, criterion_tasks, demonstration_tasks
-from tasks.llmcrit.reviews import (
+from tasks.llmcrit.people.reviews import (
     open_reviews,
     read_criterion_reviews,
     read_demonstration_reviews,

@@ -476,7 +476,7 @@ def test_plot_has_the_sums_of_touched_and_helped_criteria(
     assert len(texts) == 12
     for numbers in texts:
         for number in numbers:
-            assert f">{number:,}</text>" in figure.svg
+            assert f">{number:,}</text>" in figure.svg.replace("> ", ">")
     assert report.figures(drawn["feedback"])[0].svg == figure.svg
     assert inline(figure.svg, "a").startswith("<svg")
 

@@ -20,12 +20,12 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Request
 from schemas.llmcrit import CONTEXT, CRITIQUES, VALIDITY
 from schemas.replies import Contextualization, Critique, Validity
-from tasks.answers import made_by
-from tasks.llmcrit.asking import Voices, answered, longest_request
-from tasks.llmcrit.criteria import MOST_CRITERIA, shown
-from tasks.llmcrit.planted import CONSTRUCTIVE, HELPFUL, asked_of
-from tasks.llmcrit.planted import CONTEXT as CONTEXT_LAYER
-from tasks.llmcrit.planted import VALIDITY as VALIDITY_LAYER
+from tasks.answers import answered, made_by
+from tasks.llmcrit.asking import Voices, longest_request
+from tasks.llmcrit.criteria.criteria import MOST_CRITERIA, shown
+from tasks.llmcrit.feedback.planted import CONSTRUCTIVE, HELPFUL, asked_of
+from tasks.llmcrit.feedback.planted import CONTEXT as CONTEXT_LAYER
+from tasks.llmcrit.feedback.planted import VALIDITY as VALIDITY_LAYER
 
 SPECIFIC, MATCH, YES = "specific", "match", "yes"
 

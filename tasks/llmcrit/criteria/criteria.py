@@ -13,8 +13,8 @@ from longform.engine.stage import AllRows, AtMost, Rows, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Flaw, Request
 from schemas.llmcrit import CRITERIA
-from tasks.answers import made_by
-from tasks.llmcrit.asking import Voices, answered, longest_of_prompt
+from tasks.answers import answered, made_by
+from tasks.llmcrit.asking import Voices, longest_of_prompt
 from tasks.text.markdown.named_items import named_items
 from tasks.text.shingles import words
 

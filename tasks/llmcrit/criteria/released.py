@@ -11,22 +11,22 @@ so are one JSON array, and a plain list of criteria as Markdown (.md, .txt), in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import AllRows, Rejected, Row, Shard, Source
+from longform.artifacts.rows import AllRows, Rejected, Row, Shard, Source, distinct, grouped
 from longform.engine.stage import StageContext, stage
 from longform.errors import SourceError
 from schemas.llmcrit import ASPECTS, CRITERIA, DEMONSTRATIONS
 from tasks.answers import NO_MODEL
-from tasks.llmcrit.criteria import criterion_rows, shown
+from tasks.llmcrit.criteria.criteria import criterion_rows, shown
 from tasks.llmcrit.task import WritingTask
-from tasks.publishing.exports import Export, Format
+from tasks.publishing.exports import Export, Format, json_line
 from tasks.sources.files.inputs import open_files
+from tasks.sources.files.json_values import json_values
 from tasks.sources.files.lines import read_lines
 from tasks.text.markdown.document import front_matter, sections, slug_of
 from tasks.text.markdown.named_items import named_items
@@ -115,14 +115,7 @@ def _counts() -> Row:
 @stage(DEMONSTRATIONS, revision=1)
 def gather_demonstrations(context: StageContext, written: AllRows, released: AllRows) -> Iterator[Row | Rejected]:
     """The demonstrations that were written and those that were imported; a Rejected for one that is there already."""
-    seen = set[str]()
-    for rows in (written, released):
-        for row in rows:
-            if row["demonstration_id"] in seen:
-                yield Rejected(row["demonstration_id"], "filtered", "the same demonstration is there already")
-            else:
-                seen.add(row["demonstration_id"])
-                yield row
+    yield from distinct(chain(written, released), "demonstration_id", "the same demonstration is there already")
 
 
 # ---------------------------------------------------------------- records
@@ -161,36 +154,22 @@ def _aspects(files: Shard) -> Iterator[Row | Rejected]:
 
 def _records(files: Shard) -> Iterator[Any]:
     """The records of a file: JSON lines, one JSON array or object, or the sections of a Markdown list."""
-    lines = list(read_lines(files))
-    text = b"\n".join(lines)
     if files.source.path.lower().endswith((".md", ".txt")):
-        front, body = front_matter(text.decode("utf-8", "replace"))
+        front, body = front_matter(b"\n".join(read_lines(files)).decode("utf-8", "replace"))
         facts = {"licence": front.get("licence"), "source": front.get("source")}
         stem = front.get("title") or Path(files.source.path).stem
         parts = [(title, part.partition("\n")[2]) for title, part in sections(body)]
         whole = [(stem, body)] if not any(named_items(part) for _, part in parts) else parts
         for title, part in whole:
             yield {"aspect_id": title, "name": title, "criteria": part, **facts}
-        return
-    try:
-        whole_file = orjson.loads(text)
-        yield from whole_file if isinstance(whole_file, list) else [whole_file]
-    except orjson.JSONDecodeError:
-        yield from (_json(line) for line in lines if line.strip())
+    else:
+        yield from (value for value, _ in json_values(files))
 
 
 def _text(record: Row, name: str) -> str | None:
     """A field of a record, if it is a text that is not empty."""
     value = record.get(name)
     return value if isinstance(value, str) and value.strip() else None
-
-
-def _json(line: bytes) -> Any:
-    """The JSON value of a line; the line as text if it is none."""
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return line.decode("utf-8", "replace")
 
 
 def _listed(criteria: Any) -> list[tuple[str, str]]:
@@ -221,13 +200,13 @@ def _exported(export: Export) -> Iterator[Row]:
         there = export.version.configs.get(config)
         return Export(export.store, export.version, None, config, frozenset()).published() if there else iter(())
 
-    criteria, shown_texts = _by_aspect(published("criteria")), _by_aspect(published("demonstrations"))
+    criteria, shown_texts = (grouped(published(name), "aspect_id") for name in ("criteria", "demonstrations"))
     for aspect in published("aspects"):
-        own = sorted(criteria.get(aspect["aspect_id"], []), key=lambda row: row["position"])
+        own = sorted(criteria[aspect["aspect_id"]], key=lambda row: row["position"])
         if not own:
             export.left_out["an aspect without criteria"] += 1
             continue
-        given = sorted(shown_texts.get(aspect["aspect_id"], []), key=lambda row: row["position"])
+        given = sorted(shown_texts[aspect["aspect_id"]], key=lambda row: row["position"])
         yield {
             "aspect_id": aspect["aspect_id"],
             "name": aspect["name"],
@@ -239,17 +218,4 @@ def _exported(export: Export) -> Iterator[Row]:
         }
 
 
-def _by_aspect(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """aspect id -> its rows."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["aspect_id"], []).append(row)
-    return found
-
-
-def _line(row: Row) -> bytes:
-    """A row as one line of JSON."""
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-
-
-EXPORTS = {"llmcrit-jsonl": Format(_exported, _line, (), ("criteria",))}
+EXPORTS = {"llmcrit-jsonl": Format(_exported, json_line, (), ("criteria",))}

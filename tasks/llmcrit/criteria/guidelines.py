@@ -16,18 +16,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from longform.artifacts.rows import Rejected, Row, Shard, Source
+from longform.artifacts.rows import Rejected, Row, Shard, Source, distinct
 from longform.engine.stage import AllRows, AtMost, StageContext, stage
 from longform.errors import SourceError
 from schemas.llmcrit import ASPECTS
+from tasks.llmcrit.asking import MOST_CHARACTERS
 from tasks.llmcrit.task import WritingTask
 from tasks.sources.files.inputs import open_files
 from tasks.sources.files.lines import read_lines
 from tasks.text.markdown.document import front_matter, sections, slug_of
 
-MOST_CHARACTERS = 20_000
 MOST_ASPECTS = 100
 
 
@@ -85,11 +86,4 @@ def _unusable(heading: str, text: str, position: int) -> str | None:
 @stage(ASPECTS, revision=1, split_by="task")
 def collect_aspects(context: StageContext, guided: AllRows, released: AllRows) -> Iterator[Row | Rejected]:
     """The aspects of all documents and imported files; a Rejected for one whose task has another of the same name."""
-    seen = set[str]()
-    for rows in (guided, released):
-        for row in rows:
-            if row["aspect_id"] in seen:
-                yield Rejected(row["aspect_id"], "filtered", "another aspect of the task has this name")
-            else:
-                seen.add(row["aspect_id"])
-                yield row
+    yield from distinct(chain(guided, released), "aspect_id", "another aspect of the task has this name")

@@ -22,13 +22,13 @@ from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Flaw, Request
 from schemas.llmcrit import CHANGED, CHANGES, COMPLIANCE, TEXTS
 from schemas.replies import Compliance
-from tasks.answers import NO_MODEL, made_by
-from tasks.llmcrit.asking import Voices, answered, longest_request, tokens_to_rewrite, unfenced_reply
+from tasks.answers import NO_MODEL, answered, made_by
+from tasks.llmcrit.asking import MOST_CHARACTERS, Voices, longest_request, tokens_to_rewrite
 from tasks.llmcrit.audits import OF_CHANGES
-from tasks.llmcrit.criteria import MOST_CRITERIA, shown
-from tasks.llmcrit.guidelines import MOST_CHARACTERS
+from tasks.llmcrit.criteria.criteria import MOST_CRITERIA, shown
 from tasks.publishing.audits import rejected_by
 from tasks.text.audits.equality import equal_texts
+from tasks.text.markdown.document import without_fence
 
 VIOLATE_ALL, MEET_SOME, VIOLATE_SOME, MEET_ALL = 1, 2, 3, 4
 TEST, DEMONSTRATION = "test", "demonstration"
@@ -187,13 +187,13 @@ def _named(change: Row, satisfied: bool | None) -> list[str]:
 
 def _unchanged(original: str, reply: str) -> Flaw | None:
     """What is wrong with a reply that leaves the text as it was."""
-    same = equal_texts(unfenced_reply(reply, original), original)
+    same = equal_texts(without_fence(reply, original), original)
     return ("invalid", "the text was left as it was") if same else None
 
 
 def _changed(change: Row, answer: Answer, model: Endpoint, prompt: Prompt) -> Row | Rejected:
     """A row of CHANGED from the model's reply, or the Rejected if an audit finds it."""
-    text = unfenced_reply(answer.value, change["original"])
+    text = without_fence(answer.value, change["original"])
     unchanged = equal_texts(text, change["original"])
     row = {**change, "text": text, "unchanged": unchanged, **made_by(answer, model, prompt)}
     return rejected_by(row, OF_CHANGES, "change_id") or row

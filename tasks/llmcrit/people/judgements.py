@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 LAYERS = ("validity", "context", "constructive", "helpful")
 POSITIVE = ("specific", "match", "yes")
 ALL = "all tasks"
-PAPER = {  # of LLMCrit, 4.3 and its footnote on label balance, in percent, of each of LAYERS
-    "agreed, %": (95.33, 92.0, 91.0, 89.67),
-    "accuracy, %": (96.48, 94.23, 95.22, 88.53),
-    "macro F1, %": (83.38, 70.24, 95.05, 77.25),
-    "positive by people, %": (93.0, 93.0, 39.0, 82.0),
-}
 open_judgements = partial(open_sheets, group="judgements")
 
 
@@ -131,7 +125,8 @@ def agreement_by_layer(judgements: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     from tasks.annotation.judges import judge_figures
-    from tasks.publishing.printed import beside
+    from tasks.llmcrit.tables import PRINTED
+    from tasks.publishing.printed import beside, printed
 
     rows: list[Row] = []
     for layer in LAYERS:
@@ -139,9 +134,7 @@ def agreement_by_layer(judgements: pd.DataFrame) -> pd.DataFrame:
         for task in [*sorted(own["task"].unique()), ALL] if len(own) else []:
             of_task = own if task == ALL else own[own["task"] == task]
             rows.append({"layer": layer, "task": task, **judge_figures(of_task, POSITIVE)})
-    printed: dict[str, Any] = {"layer": LAYERS, "task": ALL, **PAPER}
-    paper = pd.DataFrame(printed)
-    return beside(pd.DataFrame(rows), paper, on=["layer", "task"]) if rows else pd.DataFrame()
+    return beside(pd.DataFrame(rows), printed(PRINTED, "judges"), on=["layer", "task"]) if rows else pd.DataFrame()
 
 
 def doubted(judgements: pd.DataFrame, least: float) -> dict[str, str]:

@@ -13,8 +13,6 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from longform.artifacts.parts import key_hash
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rejected, Row, Shard, Source, grouped
@@ -24,11 +22,13 @@ from tasks.llmcrit.task import WritingTask
 from tasks.sources.admission import REASON as TAKEN_DOWN
 from tasks.sources.author_names import names_authors
 from tasks.sources.files.inputs import open_files
+from tasks.sources.files.json_values import json_values
 from tasks.sources.files.lines import read_lines
 from tasks.sources.reddit.reddit_threads import title_tag
 from tasks.text.audits.equality import bare
 from tasks.text.duplicates import near_duplicates
 from tasks.text.shingles import shingle_hashes
+from tasks.text.units import lines_of_code
 
 Tasks = dict[str, dict[str, Any]]  # task -> its settings of texts
 
@@ -94,11 +94,6 @@ def code_texts(context: StageContext, commits: Rows, *, tasks: Tasks) -> Iterato
                 yield _candidate(name, commit["commit_id"], text, commit)
 
 
-def lines_of_code(text: str) -> int:
-    """The number of lines that are neither blank nor a comment of #."""
-    return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-
-
 @stage(CANDIDATES, revision=1, at_most=AtMost(rows=lambda sizes: sizes["items"] * len(sizes["tasks"])))
 def post_texts(context: StageContext, items: Rows, *, tasks: Tasks) -> Iterator[Row | Rejected]:
     """Each submission, title and text, for each task of posts; a Rejected for a comment, and for a submission of
@@ -160,17 +155,15 @@ def own_texts(context: StageContext, files: Shard, *, takedowns: Collection[str]
 
 
 def _records(files: Shard) -> Iterator[tuple[str, str, Row, str]]:
-    """(its place, its id or "", its fields, its line) of each text of a file."""
-    name, lines = Path(files.source.path).name, list(read_lines(files))
+    """(its place, its id or "", its fields, what it was read from) of each text of a file."""
+    name = Path(files.source.path).name
     if not files.source.path.lower().endswith((".jsonl", ".json")):
-        text = b"\n".join(lines).decode("utf-8", "replace")
+        text = b"\n".join(read_lines(files)).decode("utf-8", "replace")
         yield name, name, {"text": text}, text
         return
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            record = _record(line)
-            key = str(record.get("id") or record.get("text_id") or "")
-            yield f"{name}#{number}", key, record, line.decode("utf-8", "replace")
+    for number, (value, raw) in enumerate(json_values(files), start=1):
+        record = value if isinstance(value, dict) else {}
+        yield f"{name}#{number}", str(record.get("id") or record.get("text_id") or ""), record, raw
 
 
 def _own(task: str, key: str, record: Row, facts: Mapping[str, str | None]) -> Row:
@@ -180,15 +173,6 @@ def _own(task: str, key: str, record: Row, facts: Mapping[str, str | None]) -> R
     found |= {"licence": record.get("licence") or facts.get("licence"), "url": record.get("url")}
     found |= {"authors": [str(name) for name in names] if isinstance(names, list) else []}
     return found | {"stratum": str(record.get("stratum") or "")}
-
-
-def _record(line: bytes) -> Row:
-    """The object of a line of JSON; {} if it is none."""
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def _candidate(task: str, source_id: str, text: str, record: Row) -> Row:

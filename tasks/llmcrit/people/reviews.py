@@ -11,7 +11,7 @@ from schemas.llmcrit import CRITERIA, DEMONSTRATIONS, REVIEWS
 from tasks.annotation.files import Rejectable, open_sheets, read_sheets
 from tasks.annotation.labelling import Checked
 from tasks.annotation.reviews import review_rows, reviewed
-from tasks.llmcrit.criteria import shown
+from tasks.llmcrit.criteria.criteria import shown
 from tasks.llmcrit.form import CRITERION_FORM, DEMONSTRATION_FORM, criterion_tasks, demonstration_tasks
 
 CRITERION_COLUMNS = {"new_name": "name", "new_check": "text"}  # field -> column of REVIEWS

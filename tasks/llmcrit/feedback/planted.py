@@ -16,7 +16,7 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.llmcrit import CHECKS, PLANTED
-from tasks.llmcrit.criteria import label
+from tasks.llmcrit.criteria.criteria import label
 
 VALIDITY, CONTEXT, CONSTRUCTIVE, HELPFUL = "validity", "context", "constructive", "helpful"
 YES, NO = "yes", "no"

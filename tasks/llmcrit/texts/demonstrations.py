@@ -11,11 +11,11 @@ from longform.engine.stage import AtMost, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Request
 from schemas.llmcrit import DEMONSTRATIONS
-from tasks.answers import made_by
-from tasks.llmcrit.asking import Voices, answered, longest_of_prompt
+from tasks.answers import answered, made_by
+from tasks.llmcrit.asking import Voices, longest_of_prompt
 from tasks.llmcrit.audits import OF_DEMONSTRATIONS
-from tasks.llmcrit.changes import DEMONSTRATION
-from tasks.llmcrit.criteria import shown
+from tasks.llmcrit.criteria.criteria import shown
+from tasks.llmcrit.texts.changes import DEMONSTRATION
 from tasks.publishing.audits import rejected_by
 
 

@@ -21,17 +21,16 @@ from longform.engine.stage import AtMost, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint
 from schemas.llmcrit import FEEDBACK, SAMPLES
-from tasks.answers import made_by
-from tasks.llmcrit.asking import REPLY_TOKENS, Voices, answered, longest_request
+from tasks.answers import answered, made_by
+from tasks.llmcrit.asking import REPLY_TOKENS, Voices, longest_request
 from tasks.llmcrit.audits import OF_FEEDBACK
-from tasks.llmcrit.criteria import shown
-from tasks.llmcrit.remarks import remarks
+from tasks.llmcrit.criteria.criteria import shown
 from tasks.publishing.audits import rejected_by
 from tasks.retrieval.consistency import Vectors, most_central, tfidf
 from tasks.retrieval.dense import check_local_models, local_model
+from tasks.text.markdown.remarks import remarks
 
 BASE, CRIT, ICL, CRICL = "base", "crit", "icl", "cricl"
-STRATEGIES = (BASE, CRIT, ICL, CRICL)
 TEXT, ASPECT, CRITERION = "text", "aspect", "criterion"
 TFIDF = "tfidf"
 

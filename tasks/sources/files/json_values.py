@@ -1,0 +1,37 @@
+"""The records of a file of JSON that people write by hand: JSON lines, one array, or one object over many lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import orjson
+
+from longform.artifacts.rows import Shard
+from tasks.sources.files.lines import read_lines
+
+
+def json_values(files: Shard) -> Iterator[tuple[Any, str]]:
+    """(value, what it was read from) of each record: of each line that is not blank, of each item of the array that a
+    file is, or of the one object. A line that is no JSON is a text. JSON lines are streamed if the first is an object.
+    """
+    lines: Iterator[bytes] = (line for line in read_lines(files) if line.strip())
+    first = next(lines, b"")
+    if not isinstance(_value(first), dict):
+        rest = list(lines)
+        whole = _value(b"\n".join([first, *rest]))
+        if isinstance(whole, list | dict):
+            yield from ((each, orjson.dumps(each).decode()) for each in (whole if isinstance(whole, list) else [whole]))
+            return
+        lines = iter(rest)
+    for line in chain([first] if first else [], lines):
+        yield _value(line), line.decode("utf-8", "replace")
+
+
+def _value(text: bytes) -> Any:
+    """The value of a JSON text; the text itself if it is none."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text.decode("utf-8", "replace")
