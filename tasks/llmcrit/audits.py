@@ -18,7 +18,8 @@ LEAST_PLANTED = 5  # verdicts; of fewer the share says nothing
 
 
 def _changes(row: Row) -> Iterator[tuple[str, str, str]]:
-    if is_generated(row["response"], row["model"]):
+    stays = row.get("kind") == 4 and equal_texts(row["text"], row["original"])  # as it may; nothing of it is generated
+    if is_generated(row["response"], row["model"]) and not stays:
         yield "text", row["original"] or "", row["text"]
 
 

@@ -94,9 +94,13 @@ def test_modifications_that_leave_the_text_as_it_was_are_asked_for_again_and_sto
     tmp_path: Path, server: Server
 ) -> None:
     config = config_of(server)
-    server.fails = replies(server, lambda good, prompt: dict(unfenced(prompt))["Text"], tasks=CHANGES[:2])
+    server.fails = replies(server, lambda good, prompt: _given(prompt), tasks=CHANGES[:2])
     sentence = refused(config, tmp_path)
     assert sentence.startswith("change_texts: ")
+
+
+def _given(prompt: str) -> str:
+    return next(text for label, text in unfenced(prompt) if label.startswith("Text"))
 
 
 def test_code_in_a_fence_is_taken_out_of_it(tmp_path: Path, server: Server) -> None:
@@ -140,7 +144,7 @@ def _rows(version: Version, config: str) -> list[dict[str, Any]]:
 
 def test_a_few_bad_replies_are_rejected_rows_that_the_card_counts(tmp_path: Path, server: Server) -> None:
     config = config_of(server)
-    server.fails = replies(server, BAD["loop"], tasks=["llmcrit/demonstrate"], share=0.06)
+    server.fails = replies(server, BAD["loop"], tasks=["llmcrit/demonstrate"], share=0.12)
     version = built("llmcrit", config, tmp_path)
     number = rejected(tmp_path, version, "write_demonstrations").get("model: degenerate", 0)
     assert number >= 1

@@ -115,6 +115,9 @@ def give_feedback(
 
     def subjects() -> Iterator[Subject]:
         for text in texts:
+            if not known.aspects[text["task"]]:
+                lacking.append(Rejected(text["text_id"], "filtered", "its task has no criteria"))
+                continue
             for strategy in prompts:
                 yield from known.subjects(text, strategy)
             if text["task"] in single and CRIT in prompts:

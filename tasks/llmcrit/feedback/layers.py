@@ -117,6 +117,8 @@ def judge_critiques(
     kinds = asked_of({CONSTRUCTIVE, HELPFUL})
     rows = list(_sifted(mixed, kinds, passed, "it does not match its text"))
     yield from (row for row in rows if isinstance(row, Rejected))
+    bare = [row["feedback_id"] for row in rows if not isinstance(row, Rejected) and not row["criteria"]]
+    yield from (Rejected(name, "filtered", "there is no criterion for it") for name in bare)
     items = (
         (row["feedback_id"], (row, criterion), request(row, criterion))
         for row in rows
@@ -154,7 +156,7 @@ def _verdict(row: Row, answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
 def _critique(row: Row, criterion: str, answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
     """A row of CRITIQUES. A critique without an extraction is none."""
     extraction = (answer.value.extraction or "").strip()
-    constructive = answer.value.critique == YES
+    constructive = answer.value.critique == YES and bool(extraction)
     return {
         **_judged(row, answer, model, prompt),
         "critique_id": f"{row['feedback_id']}#{criterion}",

@@ -123,7 +123,7 @@ def check_judges(
                 said.setdefault(row["feedback_id"], {})[layer] = (row["verdict"], row["model"])
     for row in critiques.as_dicts("feedback_id", "planted", CONSTRUCTIVE, HELPFUL, "model"):
         if row["planted"]:
-            verdicts = {CONSTRUCTIVE: YES if row[CONSTRUCTIVE] else NO, HELPFUL: YES if row[HELPFUL] else NO}
+            verdicts = {layer: YES if row[layer] else NO for layer in (CONSTRUCTIVE, HELPFUL) if row[layer] is not None}
             said.setdefault(row["feedback_id"], {}).update({name: (of, row["model"]) for name, of in verdicts.items()})
     for row in planted:
         found = said.get(row["feedback_id"], {})

@@ -21,9 +21,8 @@ from schemas.llmcrit import CANDIDATES, DRAWN
 from tasks.llmcrit.task import WritingTask
 from tasks.sources.admission import REASON as TAKEN_DOWN
 from tasks.sources.author_names import names_authors
-from tasks.sources.files.inputs import open_files
-from tasks.sources.files.json_values import json_values
-from tasks.sources.files.lines import read_lines
+from tasks.sources.files.inputs import open_files, with_distinct_names
+from tasks.sources.files.json_values import text_records
 from tasks.sources.reddit.reddit_threads import title_tag
 from tasks.text.audits.equality import bare
 from tasks.text.duplicates import near_duplicates
@@ -36,6 +35,7 @@ TEXT_FIELDS = ("text", "post", "code", "introduction", "input", "content")
 DEMONSTRATED = 1 << 62  # texts whose hash is below, a quarter, may become demonstrations
 SPARE = 50
 OWN_A_PART = 500
+TWICE = "an id that comes again"
 OWN = "own"  # group of texts of one's own
 NEARLY = 0.8  # of the word 3-grams of two texts are shared
 
@@ -123,14 +123,14 @@ def open_texts(
     named: Iterable[tuple[str, list[Path]]], digest: Callable[[Path], str], *, licence: str | None = None
 ) -> list[Source]:
     """Files of one's own texts as sources: (group, paths) of each task. JSON lines hold a text each, other files are
-    one text.
+    one text, whose id is the file's name, with those of folders where several have it.
     """
     facts = (("licence", licence),)
     ending = (".jsonl", ".json", ".md", ".txt", ".py", ".rst", ".tex")
     return [
         source
         for group, paths in named
-        for source in open_files(paths, group=group, endings=ending, digest=digest, facts=facts)
+        for source in with_distinct_names(open_files(paths, group=group, endings=ending, digest=digest, facts=facts))
     ]
 
 
@@ -141,7 +141,7 @@ def own_texts(context: StageContext, files: Shard, *, takedowns: Collection[str]
     that comes again.
     """
     facts, seen = dict(files.source.facts), set[str]()
-    for place, key, record, raw in _records(files):
+    for place, key, record, raw in text_records(files):
         text = next((record[field] for field in TEXT_FIELDS if isinstance(record.get(field), str)), "")
         key = key or fingerprint(text)
         if f"{OWN}/{key}" in takedowns:
@@ -150,27 +150,16 @@ def own_texts(context: StageContext, files: Shard, *, takedowns: Collection[str]
             seen.add(key)
             yield _own(files.source.group, key, {**record, "text": text}, facts)
         else:
-            reason = "an id that comes again" if text.strip() else f"no text under {', '.join(TEXT_FIELDS)}"
+            reason = TWICE if text.strip() else f"no text under {', '.join(TEXT_FIELDS)}"
             yield Rejected(place, "defect", reason, raw=raw[:2_000])
-
-
-def _records(files: Shard) -> Iterator[tuple[str, str, Row, str]]:
-    """(its place, its id or "", its fields, what it was read from) of each text of a file."""
-    name = Path(files.source.path).name
-    if not files.source.path.lower().endswith((".jsonl", ".json")):
-        text = b"\n".join(read_lines(files)).decode("utf-8", "replace")
-        yield name, name, {"text": text}, text
-        return
-    for number, (value, raw) in enumerate(json_values(files), start=1):
-        record = value if isinstance(value, dict) else {}
-        yield f"{name}#{number}", str(record.get("id") or record.get("text_id") or ""), record, raw
 
 
 def _own(task: str, key: str, record: Row, facts: Mapping[str, str | None]) -> Row:
     """The row of CANDIDATES of a text of one's own."""
     names = record.get("authors")
     found = _candidate(task, f"{OWN}/{key}", record["text"].strip("\n"), {})
-    found |= {"licence": record.get("licence") or facts.get("licence"), "url": record.get("url")}
+    said = {name: record.get(name) if isinstance(record.get(name), str) else None for name in ("licence", "url")}
+    found |= {"licence": said["licence"] or facts.get("licence"), "url": said["url"]}
     found |= {"authors": [str(name) for name in names] if isinstance(names, list) else []}
     return found | {"stratum": str(record.get("stratum") or "")}
 
@@ -242,11 +231,12 @@ def draw_texts(
         given = {row["demonstration_id"]: row["input"] for row in shown[task]}
         near = _nearly(tables, kept, [row["text_id"] for row in others], given)
         reasons.update(dict.fromkeys(near, "nearly the text of a demonstration"))
-        uses.update(_test([row for row in others if row["text_id"] not in near], texts))
+        uses.update(_test([row for row in others if row["text_id"] not in near], texts, seed))
     for row in chain.from_iterable(tables):
         name = row["text_id"]
-        if name in uses:
-            use, modified = uses[name]
+        if found := uses.pop(name, None):
+            use, modified = found
+            reasons[name] = TWICE
             yield {**row, "use": use, "modified": modified}
         else:
             yield Rejected(name, "filtered", reasons.get(name, "not drawn"))
@@ -256,19 +246,22 @@ def _sifted(tables: Iterable[Rows], characters: int) -> tuple[dict[str, str], di
     """(text id -> why it is left out; task -> the other candidates, without their texts)."""
     reasons: dict[str, str] = {}
     pools: defaultdict[str, list[Row]] = defaultdict(list)
-    seen = set[tuple[str, int]]()
+    seen, ids = set[tuple[str, int]](), set[str]()
     for row in chain.from_iterable(
         rows.as_dicts("text_id", "task", "text", "stratum", "popularity") for rows in tables
     ):
         text = row.pop("text")
         same = (row["task"], key_hash(bare(text) or text))
-        if len(text) > characters:
+        if row["text_id"] in ids:
+            reasons.setdefault(row["text_id"], TWICE)
+        elif len(text) > characters:
             reasons[row["text_id"]] = "longer than the most characters"
         elif same in seen:
             reasons[row["text_id"]] = "the text of another"
         else:
             seen.add(same)
             pools[row["task"]].append(row)
+        ids.add(row["text_id"])
     return reasons, pools
 
 
@@ -307,12 +300,16 @@ def _nearly(tables: Iterable[Rows], kept: list[str], others: list[str], given: d
     return {name for pair in crossing if len(first & {*pair}) == 1 for name in pair if name not in first}
 
 
-def _test(ranked: list[Row], number: int) -> dict[str, tuple[str, bool]]:
-    """text id -> (test, whether it is to be modified) of the texts that are drawn: the first of each stratum in turn,
-    every other one of them, stratum by stratum, to be modified.
+def _test(ranked: list[Row], number: int, seed: int) -> dict[str, tuple[str, bool]]:
+    """text id -> (test, whether it is to be modified) of the texts that are drawn: the first of each stratum in turn.
+    Half of them, and of each stratum, are to be modified: those that come first by another hash.
     """
     strata = grouped(ranked, "stratum")
     in_turn = (row for rows in zip_longest(*(strata[name] for name in sorted(strata))) for row in rows if row)
     drawn = [row for row, _ in zip(in_turn, range(number), strict=False)]
-    drawn.sort(key=lambda row: row["stratum"])  # stable: by hash within a stratum
-    return {row["text_id"]: ("test", place % 2 == 1) for place, row in enumerate(drawn)}
+    found: dict[str, tuple[str, bool]] = {}
+    for _, own in sorted(grouped(drawn, "stratum").items()):
+        half = (len(found) + len(own)) // 2 - len(found) // 2  # odd strata are rounded down and up in turn
+        own.sort(key=lambda row: key_hash(f"{seed}\x1fmodified\x1f{row['text_id']}"))
+        found.update({row["text_id"]: ("test", place < half) for place, row in enumerate(own)})
+    return found

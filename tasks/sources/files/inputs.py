@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,19 @@ def open_files(
     if not found:
         raise UsageError("No file was named: give a file, a folder, or several.")
     return list(found.values())
+
+
+def with_distinct_names(files: Sequence[Source]) -> list[Source]:
+    """The files with a `name` of their own: where several have the same, with as many folders in front as tell them
+    apart, e.g. one/README.md and two/README.md.
+    """
+    tails = [["/".join(Path(file.path).parts[-most:]) for most in range(1, 100)] for file in files]
+    times = Counter(name for own in tails for name in dict.fromkeys(own))
+    names = [next((name for name in own if times[name] == 1), own[-1]) for own in tails]
+    return [
+        replace(file, facts=tuple({**dict(file.facts), "name": name}.items()))
+        for file, name in zip(files, names, strict=True)
+    ]
 
 
 def files_in(path: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from longform.artifacts.rows import Shard
+from longform.artifacts.rows import Row, Shard
 from tasks.sources.files.lines import read_lines
 
 
@@ -27,6 +27,21 @@ def json_values(files: Shard) -> Iterator[tuple[Any, str]]:
         lines = iter(rest)
     for line in chain([first] if first else [], lines):
         yield _value(line), line.decode("utf-8", "replace")
+
+
+def text_records(files: Shard) -> Iterator[tuple[str, str, Row, str]]:
+    """(its place, its id or "", its fields, what it was read from) of each text of a file: of JSON (.jsonl, .json) each
+    object, with its `id` or `text_id`; {} for what is none. Any other file is one text, with the file's name as its id.
+    """
+    name = dict(files.source.facts)["name"] or ""
+    if not files.source.path.lower().endswith((".jsonl", ".json")):
+        text = b"\n".join(read_lines(files)).decode("utf-8", "replace")
+        yield name, name, {"text": text}, text
+        return
+    for number, (value, raw) in enumerate(json_values(files), start=1):
+        record = value if isinstance(value, dict) else {}
+        key = record.get("id", record.get("text_id"))
+        yield f"{name}#{number}", "" if key is None else str(key), record, raw
 
 
 def _value(text: bytes) -> Any:

@@ -10,7 +10,9 @@ on, headings, and words around the list.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 from tasks.text.markdown.document import unfenced
 
@@ -72,6 +74,12 @@ def named_items(text: str) -> list[tuple[str, str]]:
     lines = re.split(r"\r\n?|\n", unfenced(text) or text)
     items = _items([_line(line.expandtabs(4)) for line in lines])
     groups = [_is_group(item) for item in items]
+    below = [{_split(each.whole)[0] for each in item.below} for item, group in zip(items, groups, strict=True) if group]
+    names = Counter(chain.from_iterable(below))
+    if (
+        max(names.values(), default=0) > 1
+    ):  # names of several items' items, such as Question and Why, are parts of items
+        groups = [False] * len(items)
     found = [
         each
         for item, group in zip(items, groups, strict=True)
