@@ -68,6 +68,7 @@ from tasks.llmcrit.texts.draw import (
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import listed_in
+from tasks.sources.papers.paper_ids import PAPER_GROUPS
 from tasks.sources.reddit.dumps import open_dumps
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +77,7 @@ PROMPT_NAMES = (
     "propose_criteria", "violate", "meet", "meet_or_leave", "verify", "demonstrate", "feedback_base", "feedback_crit",
     "feedback_icl", "feedback_cricl", "judge_validity", "judge_context", "judge_critique",
 )  # fmt: skip
+OWN_GROUPS = ("own", "web", *PAPER_GROUPS)  # of takedowns that may mean a text of one's own, by its id or address
 JUDGES = ("verify_changes", "judge_validity", "judge_context", "judge_critiques")
 
 OFFLINE = RULES
@@ -334,7 +336,7 @@ def candidates(builder: Builder, config: LLMCritConfig, tasks: list[WritingTask]
         section_texts(builder, read, tasks=settings_of(tasks, "papers")),
         code_texts(builder, commits, tasks=settings_of(tasks, "commits")),
         post_texts(builder, items, tasks=settings_of(tasks, "posts")),
-        own_texts(builder, open_texts(own, builder.digests), **listed_in(builder.store.home, ["own"])),
+        own_texts(builder, open_texts(own, builder.digests), **listed_in(builder.store.home, OWN_GROUPS)),
     )
 
 

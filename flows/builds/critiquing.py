@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from flows.config.endpoints import batched, ceilings_of_stages, check_batches, unbatched
-from flows.llmcrit import OFFLINE, LLMCritConfig, embedding_of, endpoints_by_stage, prompts, rubric
-from longform.artifacts.rows import Row, Rows, Source, grouped
+from flows.llmcrit import OFFLINE, OWN_GROUPS, LLMCritConfig, embedding_of, endpoints_by_stage, prompts, rubric
+from longform.artifacts.rows import Row, Rows, Source, grouped, read_batches
 from longform.artifacts.store import Store
 from longform.engine.build import Build, Progress, Tasks
 from longform.engine.plan import Plan
 from longform.engine.runners import Processes
 from longform.engine.stage import Builder, Method
-from longform.errors import UsageError
+from longform.engine.thread_tasks import Threads
+from longform.errors import SourceError, UsageError
 from longform.llm.models import Models
 from longform.llm.price import caps_of
 from longform.llm.retry import Retry
@@ -40,8 +42,10 @@ from tasks.llmcrit.feedback.layers import judge_context, judge_critiques, judge_
 from tasks.llmcrit.feedback.planted import mix_planted, plant_feedback
 from tasks.llmcrit.task import FILE, GUIDELINES, Texts, WritingTask, load_task
 from tasks.llmcrit.texts.draw import open_texts, own_texts
+from tasks.sources.admission import listed_in
 from tasks.sources.files.inputs import open_files
 
+ROWS_AT_ONCE = 200
 DATASET, LOCK = "llmcrit", "critique"
 
 
@@ -101,20 +105,57 @@ def opened(asked: Asked, task: WritingTask, builder: Builder) -> tuple[list[Sour
     return (sources, []) if guided else ([], sources)
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The rows of what a critique reads, for which no model is asked; `criteria` is None if a model is to derive them
+    from guideline documents (`documents`).
+    """
+
+    documents: Rows
+    aspects: Rows
+    released: Rows
+    demonstrations: Rows
+    texts: Rows
+    criteria: Rows | None
+
+
+def read(builder: Builder, asked: Asked, config: LLMCritConfig) -> Read:
+    """Call the stages that read the texts and the criteria of a critique."""
+    task = task_of(asked)
+    guided, released = opened(asked, task, builder)
+    documents = read_guidelines(builder, guided)
+    aspects = collect_aspects(builder, documents, released_aspects(builder, released))
+    imported = released_criteria(builder, released)
+    shown = released_demonstrations(builder, released)
+    files, taken_down = (
+        open_texts([(task.name, [asked.file])], builder.digests),
+        listed_in(builder.store.home, OWN_GROUPS),
+    )
+    texts = own_texts(builder, files, **taken_down)
+    criteria = None if guided else criteria_of(builder, documents, imported, task, config)
+    return Read(documents, aspects, imported, shown, texts, criteria)
+
+
+def criteria_of(builder: Builder, documents: Rows, imported: Rows, task: WritingTask, config: LLMCritConfig) -> Rows:
+    """Call the stages that make the criteria: of guideline documents, for which a model is asked, and imported ones."""
+    proposed = propose_criteria(
+        builder,
+        documents,
+        model=endpoints_by_stage(config)["propose_criteria"],
+        prompt=prompts(config)["propose_criteria"],
+        voices={task.name: {"role": task.role, "noun": task.noun}},
+    )
+    return distinct_criteria(builder, proposed, imported, similar=config.similar)
+
+
 def method(builder: Builder, asked: Asked, config: LLMCritConfig) -> Tables:
     """Call the stages of a critique in order."""
     task, prompt, model = task_of(asked), prompts(config), endpoints_by_stage(config)
     voices = {task.name: {"role": task.role, "noun": task.noun}}
-    guided, released = opened(asked, task, builder)
-    documents = read_guidelines(builder, guided)
-    proposed = propose_criteria(
-        builder, documents, model=model["propose_criteria"], prompt=prompt["propose_criteria"], voices=voices
-    )
-    aspects = collect_aspects(builder, documents, released_aspects(builder, released))
-    criteria = distinct_criteria(builder, proposed, released_criteria(builder, released), similar=config.similar)
-    shown = released_demonstrations(builder, released)
-    texts = own_texts(builder, open_texts([(task.name, [asked.file])], builder.digests))
-    given = give_feedback(
+    given = read(builder, asked, config)
+    texts, aspects, shown = given.texts, given.aspects, given.demonstrations
+    criteria = given.criteria or criteria_of(builder, given.documents, given.released, task, config)
+    samples = give_feedback(
         builder,
         texts,
         aspects,
@@ -126,7 +167,7 @@ def method(builder: Builder, asked: Asked, config: LLMCritConfig) -> Tables:
         samples=config.samples,
         single=[],
     )
-    feedback = choose_feedback(builder, given, texts, criteria, embedding=embedding_of(config))
+    feedback = choose_feedback(builder, samples, texts, criteria, embedding=embedding_of(config))
     if not asked.layers:
         return Tables(texts, aspects, criteria, feedback)
     none = plant_feedback(builder, texts, texts, criteria, number=0, nouns={task.name: task.noun}, seed=config.seed)
@@ -146,15 +187,37 @@ def method(builder: Builder, asked: Asked, config: LLMCritConfig) -> Tables:
     return Tables(texts, aspects, criteria, feedback, validity, belongs, critiques)
 
 
-def plan(asked: Asked, config: LLMCritConfig, home: Path) -> Plan:
-    """What a critique would do for each stage, and what it costs; nothing is sent. Errors as by `method`."""
+def plan(asked: Asked, config: LLMCritConfig, home: Path, progress: Progress) -> Plan:
+    """What a critique would do for each stage, and what it costs; nothing is sent, but texts and criteria are read into
+    the home, so that the price is that of these. Errors as by `method`.
+    """
     check_batches(config)
+    read_into(asked, config, home, progress)
     declared = Method(Store(home))
     method(declared, asked, config)
     planned = Plan(declared.store, responses=responses(home), unbatched=unbatched(config))
     with closing(planned):
         planned.plan_all(declared)
     return planned
+
+
+def read_into(asked: Asked, config: LLMCritConfig, home: Path, progress: Progress) -> None:
+    """Build what a critique reads. Errors as by `method`; SourceError for a file of texts without a usable one."""
+    store = Store(home)
+    store.prepare()
+    with store.lock(LOCK):
+        models = Models(responses(home), home=home, dataset=DATASET, offline=OFFLINE)
+        build = Build(store, tasks=Threads(), runner=Processes(), progress=progress, models=models)
+        try:
+            texts = read(build, asked, config).texts
+            build.finish()
+            build.digests.keep()
+        finally:
+            build.close()
+    if not texts.count:
+        reasons = [row["reason"] for row in left_out(store, build) if row["stage"] == "own_texts"]
+        told = ", ".join(f"{number:,} {reason}" for reason, number in Counter(reasons).items())
+        raise SourceError(f"{asked.file} holds no text that can be used ({told or 'it is empty'}).")
 
 
 def critique(
@@ -190,6 +253,7 @@ def critique(
         build = Build(
             store, tasks=tasks, runner=Processes(), progress=progress, models=models, batch=batched(config),
             unbatched_online=online, ceilings=ceilings_of_stages(config),
+            accept=() if "ceilings" in config.model_fields_set else config.MODEL_STAGES,  # nothing is published
         )  # fmt: skip
         try:
             tables = method(build, asked, config)
@@ -222,6 +286,19 @@ def records(tables: Tables) -> Iterator[Row]:
             "model": row["model"],
             "response": row["response"],
         }
+
+
+def left_out(store: Store, build: Build) -> list[Row]:
+    """What the stages of a critique left out, each with `stage`, `key`, `reason` and `detail`."""
+    return [
+        {"stage": done.stage, **{name: row[name] for name in ("key", "reason", "detail")}}
+        for done in build.done
+        if done.stage != "plant_feedback"
+        for part in done.artifact.parts
+        if part.rejected
+        for batch in read_batches(store.rejected_path(part), ROWS_AT_ONCE)
+        for row in batch.to_pylist()
+    ]
 
 
 def _verdicts(rows: Rows | None) -> dict[str, str]:

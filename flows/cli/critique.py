@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +23,7 @@ from flows.cli.shared.arguments import (
     print_json,
     with_prompts,
 )
-from longform.errors import UsageError
+from longform.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
     from longform.artifacts.rows import Row
@@ -30,6 +32,21 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 STRATEGIES = ("base", "crit", "icl", "cricl")
+OF_BUILDS = {
+    *[
+        "tasks",
+        "sources",
+        "texts",
+        "limit",
+        "strategies",
+        "single",
+        "planted",
+        "reviewed_only",
+        "least_verified",
+        "characters",
+    ]
+}
+KEYS_SHOWN = 5
 LEFT_OUT_SHOWN = 5
 SAID = {"specific": "specific", "match": "on this text"}  # a verdict that passes -> as it is shown
 
@@ -75,6 +92,7 @@ def critique(
     from flows.builds.console import Bars, Lines, console
     from flows.config import configuration
     from flows.registry import config_class
+    from longform.artifacts.store import Store
     from longform.engine.thread_tasks import Threads
     from longform.hints import hint
     from longform.llm.retry import Retry
@@ -83,13 +101,17 @@ def critique(
     if strategy not in STRATEGIES:
         raise UsageError(f'There is no strategy "{strategy}"; {hint(strategy, STRATEGIES, "there is")}')
     given = with_prompts(settings, prompts)
+    if unused := [name for name in (each.partition("=")[0] for each in settings or []) if name in OF_BUILDS]:
+        raise UsageError(f"--set {unused[0]}: a critique has no such setting; it is one of `longform build llmcrit`.")
     chosen = configuration.read("llmcrit", config_class("llmcrit"), config, ["samples=1", *given])
     asked, root = critiquing.Asked(file, criteria, strategy, layers, noun, role), home_of(home)
-    planned = critiquing.plan(asked, chosen, root)
+    _refuse_unwritable(to)
+    out = console(stderr=True)
+    with closing(Bars(out) if out.is_terminal else Lines()) as progress:
+        planned = critiquing.plan(asked, chosen, root, progress)
     if plan_only:
         return _print_plan(planned, as_json)
     _agree(planned, yes)
-    out = console(stderr=True)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         tables, build = critiquing.critique(
             asked,
@@ -101,22 +123,28 @@ def critique(
             retry=Retry.of(retry_errors),
         )
     found = list(critiquing.records(tables))
-    left_out = [
-        (entry.stage, f"{number:,} {reason}")
-        for entry in build.done
-        for kind in ("filtered", "defect")
-        for reason, number in entry.artifact.reasons(kind).items()
-        if entry.stage != "plant_feedback"
-    ]
-    if to:
+    left_out = critiquing.left_out(Store(root), build)
+    if to and found:
         _write(to, found)
     if as_json:
-        return print_json({"feedback": found, "left_out": [f"{stage}: {what}" for stage, what in left_out]})
-    _print(found, layers, tables.criteria.count, to)
-    for stage, what in left_out[:LEFT_OUT_SHOWN]:
-        print(f"{stage}: left out {what}", file=sys.stderr)
+        print_json({"feedback": found, "left_out": left_out})
+    else:
+        _print(found, layers, tables.criteria.count, to)
+    numbers = Counter((row["stage"], row["reason"]) for row in left_out)
+    for (stage, reason), number in numbers.most_common(LEFT_OUT_SHOWN):
+        keys = [row["key"] for row in left_out if (row["stage"], row["reason"]) == (stage, reason)]
+        few = ", ".join(keys[:KEYS_SHOWN]) + (", …" if number > KEYS_SHOWN else "")
+        print(f"{stage}: left out {number:,} {reason} ({few})", file=sys.stderr)
     if not found:
-        raise UsageError(f"There is no feedback on {file}: look at what was left out.")
+        raise SourceError(f"There is no feedback on {file}: look at what was left out.")
+
+
+def _refuse_unwritable(to: Path | None) -> None:
+    """Raise UsageError if `--to` names a file that is there, or one in a folder that is not there or not writable."""
+    if to and to.exists():
+        raise UsageError(f"--to {to} is there already: name another file, or move it away.")
+    if to and not os.access(to.parent, os.W_OK):
+        raise UsageError(f"--to {to}: there is no folder {to.parent} that can be written to.")
 
 
 def _print_plan(planned: Plan, as_json: bool) -> None:
@@ -155,7 +183,7 @@ def _agree(planned: Plan, yes: bool) -> None:
 
 
 def _write(to: Path, found: Iterable[Row]) -> None:
-    """Write a line of JSON for each feedback; a file that is there is replaced."""
+    """Write a line of JSON for each feedback."""
     import orjson
 
     from longform.files import write_bytes
@@ -181,7 +209,8 @@ def _print(found: list[Row], layers: bool, criteria: int, to: Path | None) -> No
             for line in _remark_lines(row, layers):
                 out.print(line, soft_wrap=False)
             out.print()
-    out.print(f"{len(texts):,} texts · {criteria:,} criteria · {remarks:,} remarks, {told:,} of them on a criterion")
+    words = (f"{len(texts):,} text{'s' * (len(texts) != 1)}", f"{criteria:,} criteri{'on' if criteria == 1 else 'a'}")
+    out.print(f"{' · '.join(words)} · {remarks:,} remark{'s' * (remarks != 1)}, {told:,} on a criterion")
     if layers:
         out.print(_passed(found))
     if to:

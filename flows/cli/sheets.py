@@ -86,7 +86,11 @@ def write_sheets(
     written = _write(sheet_files(of.form, drawn, format), to, format)
     items = sum(len(task.items) for task in drawn)
     experts = len({task.annotator for task in drawn} - {None})
-    counts = {"sheets": len(drawn)} | ({of.form.items: items, "experts": experts} if of.form.items else {})
+    counts = (
+        {"sheets": len(drawn)}
+        | ({of.form.items: items} if of.form.items else {})
+        | ({"experts": experts} if experts else {})
+    )
     if as_json:
         return print_json({**counts, "format": format, "written": [str(path) for path in written]})
     print(", ".join(f"{number:,} {name}" for name, number in counts.items()) + f", drawn with seed {seed}.")

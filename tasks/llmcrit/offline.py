@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from longform.llm.offline import PromptInputs, Rule
 from tasks.text.markdown.named_items import named_items
-from tasks.text.prose import COMMON, Span, sentences, sentences_of
+from tasks.text.prose import COMMON, Span, sentences
+from tasks.text.quotations import QUOTATION, folded, quotations_found, sentences_and_bare
 from tasks.text.units import is_code, parses, units_of
 
 Words = tuple[frozenset[str], frozenset[str], int]  # beginnings of words that count two, and one; what it takes
@@ -51,7 +52,7 @@ def traits_of(kind: str) -> tuple[Trait, ...]:
 
 
 _NOT = re.compile(r"\b(?:not|no|never|avoid\w*|without|free of|instead of|rather than)\b|n't\b", re.I)
-_LEAD = re.compile(r"\A(?:(?:check|that|does|do|is|are|has|the|an?|each|text|keeps? to this:)\s+)*", re.I)
+_LEAD = re.compile(r"\A(?:(?:check|that|does|do|is|are|there|has|the|an?|each|text|keeps? to this:)\s+)*", re.I)
 _COMMON = {*COMMON, "title", "self", "return"}
 _FILLER = {"text", "chec", "veri", "keep", "writ", "clea", "tell", "read", "firs", "that", "say", "says", "give"}
 
@@ -274,8 +275,6 @@ def _noticed(text: str) -> list[str]:
 
 # judges
 
-_QUOTE = re.compile(r"“.+?”(?!\w)|`[^`\n]+`|\"[^\"\n]{3,}\"")
-_SUGGESTED = re.compile(r"\b(?:such as|like|e\.g\.|add|write|use|name|call|raise|with|to|instead of)[ :,]*\Z", re.I)
 _CRITICAL = re.compile(
     r"\b(?:should|could|lacks?|missing|not|instead|consider|rewrit\w+|add|remove|delete|replace|shorten|split|cut|use|say"
     r"|(?:take|leave) out|explain|please|unclear|vague|too|needs?|has to|must|better|fails?|breaks?|nothing in)\b", re.I
@@ -294,27 +293,6 @@ def _items(feedback: str) -> list[tuple[str, str]]:
     return [("", parts[0]), *zip(parts[1::2], parts[2::2], strict=True)]
 
 
-def _sentences(text: str) -> Iterator[tuple[str, str]]:
-    """(sentence, the same with its quotations blanked out)."""
-    bare = _QUOTE.sub(lambda found: found[0][0] + "_" * (len(found[0]) - 2) + found[0][-1], text)
-    for line in re.finditer(r"[^\s*-].*", bare):
-        yield from ((text[slice(*span)], bare[slice(*span)]) for span in sentences_of(bare, *line.span()))
-
-
-@lru_cache(maxsize=1_024)
-def _folded(text: str) -> str:
-    return " ".join(["", *re.findall(r"\w+", text.lower()), ""])
-
-
-def _quotations(feedback: str, text: str) -> list[bool]:
-    """Whether each quotation of the feedback stands in the text; what it suggests to write is none. One that ends in …
-    may be cut off within a word.
-    """
-    lines = feedback.splitlines()
-    found = [each[0] for line in lines for each in _QUOTE.finditer(line) if not _SUGGESTED.search(line[: each.start()])]
-    return [_folded(quote)[: -1 if "…" in quote[-3:] else None] in _folded(text) for quote in found]
-
-
 def _tags(**fields: str) -> str:
     return "\n".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
 
@@ -327,7 +305,7 @@ def _verify(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> s
 def _validity(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """Specific if a sentence speaks of this text, or, in feedback that is not for all writers, states something."""
     feedback, noun = inputs.one("Feedback"), inputs.one("What the feedback is on")
-    told = [bare for _, body in _items(feedback) for _, bare in _sentences(body)]
+    told = [bare for _, body in _items(feedback) for _, bare in sentences_and_bare(body)]
     nouns = re.compile("|".join(map(re.escape, (noun, *noun.split()))))
     speaks = any(_HERE.search(nouns.sub("TEXT", each)) for each in told)
     states = not _TO_ALL.search(feedback) and any(_STATES.match(each) for each in told)
@@ -338,7 +316,7 @@ def _validity(inputs: PromptInputs, random_bytes: bytes, max_characters: int) ->
 def _context(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
     """By its quotations; without these by its rarer words, or because it says what is missing."""
     text, feedback = inputs.one("Text"), "\n".join(body for _, body in _items(inputs.one("Feedback")))
-    found, told = _quotations(feedback, text), " ".join(bare for _, bare in _sentences(feedback)).lower()
+    found, told = quotations_found(feedback, text), " ".join(bare for _, bare in sentences_and_bare(feedback)).lower()
     rare = {word for word in re.findall(r"[^\W\d_]{6,}", told) if word not in _COMMON}
     known = 2 * len(rare.intersection(re.findall(r"\w+", text.lower()))) > len(rare)
     verdict = "match" if known or re.search(r"\b(?:lacks?|missing|is no|are no)\b", told) else "unsure"
@@ -351,16 +329,16 @@ def _critique(inputs: PromptInputs, random_bytes: bytes, max_characters: int) ->
     """The critical sentences on the criterion; they help if they are right, and say where or what to change."""
     text, feedback, criterion = inputs.one("Text"), inputs.one("Feedback"), inputs.one("Criterion")
     noun, items, critical = inputs.one("What is written"), _items(feedback), dict[str, str]()
-    trait, name = _trait(criterion, is_code(text), noun), _folded(_named(criterion)[0] or criterion)
+    trait, name = _trait(criterion, is_code(text), noun), folded(_named(criterion)[0] or criterion)
     verdict, place = _judged(trait, text)
     own, broken = _stems(criterion) - _stems(noun), place if verdict == "violated" else ""
-    for title, body in [item for item in items if _folded(item[0]) == name] or items:
-        for sentence, bare in _sentences(body):
-            concerns = _folded(title) == name or _concerns(trait, own, broken, title, sentence, bare)
+    for title, body in [item for item in items if folded(item[0]) == name] or items:
+        for sentence, bare in sentences_and_bare(body):
+            concerns = folded(title) == name or _concerns(trait, own, broken, title, sentence, bare)
             negative = _CRITICAL.search(bare) or (trait.good and re.search(r"\bno\b", bare))
             critical |= {sentence: bare} if concerns and negative and not _PRAISE.search(bare) else {}
     extraction = " ".join(critical)
-    found = _quotations(extraction, text)
+    found = quotations_found(extraction, text)
     concrete = any(_CONCRETE.search(bare) and len(_stems(bare) - own) > 3 for bare in critical.values())
     helpful = "yes" if verdict == "violated" and (any(found) if found else concrete) else "no"
     fields = {"extraction": extraction, "critique": "yes" if critical else "no", "helpful": helpful}
@@ -371,10 +349,10 @@ def _concerns(trait: Trait, own: frozenset[str], broken: str, title: str, senten
     """Whether a sentence of feedback is on a criterion: by words of its trait in the title above it, or without one in
     itself, by two words of the criterion, or by the place that breaks it, if it quotes that.
     """
-    quotes = [_folded(each[0]) for each in _QUOTE.finditer(sentence)]
+    quotes = [folded(each[0]) for each in QUOTATION.finditer(sentence)]
     known = trait.chosen and _pattern(rf"(?<!\w)(?:{trait.chosen})(?!\w)").search(title or bare)
     shares = len(_stems(bare) & own) >= min(2, len(own)) > 0
-    return bool(known) or shares or any(len(each) > 8 and each in _folded(broken) for each in quotes)
+    return bool(known) or shares or any(len(each) > 8 and each in folded(broken) for each in quotes)
 
 
 _MIXED = "Feedback that belongs to the text only in part counts as"

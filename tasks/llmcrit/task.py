@@ -16,6 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from longform.errors import UsageError
 
+RESERVED = {
+    *["feedback", "critiques", "aspects", "criteria", "demonstrations", "texts", "checks", "judgements", "figures"]
+}
 FILE, GUIDELINES, CRITERIA = "task.toml", "guidelines", "criteria.jsonl"
 NAME = r"^[a-z][a-z0-9_]{0,39}$"
 FIELDS_OF = {
@@ -153,6 +156,8 @@ def load_tasks(folders: list[str]) -> list[WritingTask]:
     """The tasks of these folders, in their order. UsageError as by `load_task`, and for two of one name."""
     tasks = [load_task(Path(folder)) for folder in folders]
     names = [task.name for task in tasks]
+    if taken := RESERVED.intersection(names):
+        raise UsageError(f'A task cannot have the name "{min(taken)}", which a table has: give it another `name`.')
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f'Two tasks have the name "{twice[0]}": give one of them another `name` in its {FILE}.')
     return tasks

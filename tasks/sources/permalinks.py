@@ -12,7 +12,8 @@ from tasks.sources.paper_names import canonical, paper_named, papers_in_address
 
 FORMS = (
     "an id (cooking.stackexchange.com/4711, reddit/t3_1abcd, s2/13756489, openreview/<note>, acl/2020.acl-main.1, "
-    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, author/<name or id>, u/<Reddit "
+    "doi:10.1000/xyz, arXiv:2101.00001, filename/paper.pdf, a file's SHA-256, own/<id of a text of yours>, "
+    "author/<name or id>, u/<Reddit "
     "name>), or the address of a user's page of Stack Exchange, Reddit or OpenReview, of a Stack Exchange post, a "
     "Reddit submission or comment, an OpenReview forum, an ACL Anthology page, arXiv, DOI, "
     "or CorpusID:<number>; of any other page its address with https://, and of other pages of those sites "
@@ -26,7 +27,7 @@ _ACL = re.compile(r"[A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]+-[a-z0-9_]+\.[0
 _ACL_ENDING = re.compile(r"(?:v[0-9]+)?(?:\.(?:pdf|bib|xml|endf))?\Z")
 _GROUP = re.compile(
     r"\A(openreview|reddit|s2|acl|file|filename|title|author|web|msmarco|expertqa|webgpt|wildchat|ultrafeedback"
-    r"|commitpackft)[/:]\s?",
+    r"|commitpackft|own)[/:]\s?",
     re.IGNORECASE,
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -45,6 +46,7 @@ _UPSTREAM = {
     "sha256": _SHA256,
     "filename": _LABEL,
     "author": _LABEL,
+    "own": _LABEL,
     "msmarco": re.compile(r"[pq][0-9]+"),
     "expertqa": re.compile(r"[0-9a-f]{20}"),
     **dict.fromkeys(("webgpt", "wildchat", "ultrafeedback", "commitpackft"), _PRINTABLE),

@@ -86,7 +86,7 @@ def _no_list(reply: str) -> Flaw | None:
     return None if named_items(reply) else ("invalid", "no list of criteria")
 
 
-@stage(CRITERIA, revision=1, at_most=AtMost(keeps=True))
+@stage(CRITERIA, revision=1, at_most=AtMost(rows=lambda of: of["proposed"] + of["released"]))
 def distinct_criteria(
     context: StageContext, proposed: AllRows, released: AllRows, *, similar: float
 ) -> Iterator[Row | Rejected]:

@@ -83,7 +83,7 @@ def _unusable(heading: str, text: str, position: int) -> str | None:
     return None if "\n" in text.strip() or text.strip("# \n") != heading else "a heading without a text"
 
 
-@stage(ASPECTS, revision=1, split_by="task")
+@stage(ASPECTS, revision=1, split_by="task", at_most=AtMost(rows=lambda of: of["guided"] + of["released"]))
 def collect_aspects(context: StageContext, guided: AllRows, released: AllRows) -> Iterator[Row | Rejected]:
     """The aspects of all documents and imported files; a Rejected for one whose task has another of the same name."""
     yield from distinct(chain(guided, released), "aspect_id", "another aspect of the task has this name")

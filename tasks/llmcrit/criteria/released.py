@@ -18,7 +18,7 @@ from typing import Any
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row, Shard, Source, distinct, grouped
-from longform.engine.stage import StageContext, stage
+from longform.engine.stage import AtMost, StageContext, stage
 from longform.errors import SourceError
 from schemas.llmcrit import ASPECTS, CRITERIA, DEMONSTRATIONS
 from tasks.answers import NO_MODEL
@@ -29,7 +29,7 @@ from tasks.sources.files.inputs import open_files
 from tasks.sources.files.json_values import json_values
 from tasks.sources.files.lines import read_lines
 from tasks.text.markdown.document import front_matter, sections, slug_of
-from tasks.text.markdown.named_items import named_items
+from tasks.text.markdown.named_items import items_of_lines, named_items
 
 ENDINGS = (".jsonl", ".json", ".md", ".txt")
 CHECKS = ("check", "text", "description", "criterion")
@@ -112,7 +112,7 @@ def _counts() -> Row:
     return {"violations": 0, "verified": 0, "state": "proposed", "reviewers": 0}
 
 
-@stage(DEMONSTRATIONS, revision=1)
+@stage(DEMONSTRATIONS, revision=1, at_most=AtMost(rows=lambda of: of["written"] + of["released"]))
 def gather_demonstrations(context: StageContext, written: AllRows, released: AllRows) -> Iterator[Row | Rejected]:
     """The demonstrations that were written and those that were imported; a Rejected for one that is there already."""
     yield from distinct(chain(written, released), "demonstration_id", "the same demonstration is there already")
@@ -159,8 +159,7 @@ def _records(files: Shard) -> Iterator[Any]:
         facts = {"licence": front.get("licence"), "source": front.get("source")}
         stem = front.get("title") or Path(files.source.path).stem
         parts = [(title, part.partition("\n")[2]) for title, part in sections(body)]
-        whole = [(stem, body)] if not any(named_items(part) for _, part in parts) else parts
-        for title, part in whole:
+        for title, part in parts if any(named_items(part) for _, part in parts) else [(stem, items_of_lines(body))]:
             yield {"aspect_id": title, "name": title, "criteria": part, **facts}
     else:
         yield from (value for value, _ in json_values(files))

@@ -22,21 +22,22 @@ from schemas.llmcrit import CONTEXT, CRITIQUES, VALIDITY
 from schemas.replies import Contextualization, Critique, Validity
 from tasks.answers import answered, made_by
 from tasks.llmcrit.asking import Voices, longest_request
-from tasks.llmcrit.criteria.criteria import MOST_CRITERIA, shown
+from tasks.llmcrit.criteria.criteria import shown
 from tasks.llmcrit.feedback.planted import CONSTRUCTIVE, HELPFUL, asked_of
 from tasks.llmcrit.feedback.planted import CONTEXT as CONTEXT_LAYER
 from tasks.llmcrit.feedback.planted import VALIDITY as VALIDITY_LAYER
+from tasks.text.quotations import is_drawn_from
 
 SPECIFIC, MATCH, YES = "specific", "match", "yes"
 
 
-def _bounds(times: int, reply: Any) -> AtMost:
-    """Upper bounds of a layer: so many questions for each feedback."""
-    most: Callable[[Any], float] = lambda of: times * of["mixed"]  # noqa: E731
+def _bounds(reply: Any, *, each: str = "") -> AtMost:
+    """Upper bounds of a layer: a question for each feedback, and for each row of the input `each`."""
+    most: Callable[[Any], float] = lambda of: of["mixed"] * (of[each] if each else 1)  # noqa: E731
     return AtMost(most, most, lambda of: [longest_request(of["model"], of["prompt"], reply=reply)])
 
 
-@stage(VALIDITY, revision=1, at_most=_bounds(1, Validity))
+@stage(VALIDITY, revision=1, at_most=_bounds(Validity))
 def judge_validity(
     context: StageContext, mixed: Rows, *, model: Endpoint, prompt: Prompt, rubrics: Voices
 ) -> Iterator[Row | Rejected]:
@@ -57,7 +58,7 @@ def judge_validity(
         yield found if isinstance(found, Rejected) else _verdict(row, found[0], model, prompt)
 
 
-@stage(CONTEXT, revision=1, at_most=_bounds(1, Contextualization))
+@stage(CONTEXT, revision=1, at_most=_bounds(Contextualization))
 def judge_context(
     context: StageContext,
     mixed: Rows,
@@ -87,7 +88,7 @@ def judge_context(
         yield found if isinstance(found, Rejected) else _verdict(row, found[0], model, prompt)
 
 
-@stage(CRITIQUES, revision=1, at_most=_bounds(MOST_CRITERIA, Critique))
+@stage(CRITIQUES, revision=1, at_most=_bounds(Critique, each="criteria"))
 def judge_critiques(
     context: StageContext,
     mixed: Rows,
@@ -154,9 +155,9 @@ def _verdict(row: Row, answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
 
 
 def _critique(row: Row, criterion: str, answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
-    """A row of CRITIQUES. A critique without an extraction is none."""
+    """A row of CRITIQUES. A critique without an extraction from the feedback is none."""
     extraction = (answer.value.extraction or "").strip()
-    constructive = answer.value.critique == YES and bool(extraction)
+    constructive = answer.value.critique == YES and bool(extraction) and is_drawn_from(row["feedback"], extraction)
     return {
         **_judged(row, answer, model, prompt),
         "critique_id": f"{row['feedback_id']}#{criterion}",

@@ -45,7 +45,7 @@ def asked_of(layers: set[str]) -> set[str]:
     return {kind for kind, expected in EXPECTED.items() if layers & expected.keys()}
 
 
-@stage(PLANTED, revision=1, at_most=AtMost(rows=lambda sizes: len(EXPECTED) * sizes["texts"]))
+@stage(PLANTED, revision=1, at_most=AtMost(rows=lambda of: len(EXPECTED) * of["texts"] * bool(of["number"])))
 def plant_feedback(
     context: StageContext,
     texts: Rows,

@@ -23,6 +23,7 @@ from tasks.sources.admission import REASON as TAKEN_DOWN
 from tasks.sources.author_names import names_authors
 from tasks.sources.files.inputs import open_files, with_distinct_names
 from tasks.sources.files.json_values import text_records
+from tasks.sources.permalinks import ids_of_address
 from tasks.sources.reddit.reddit_threads import title_tag
 from tasks.text.audits.equality import bare
 from tasks.text.duplicates import near_duplicates
@@ -144,8 +145,11 @@ def own_texts(context: StageContext, files: Shard, *, takedowns: Collection[str]
     for place, key, record, raw in text_records(files):
         text = next((record[field] for field in TEXT_FIELDS if isinstance(record.get(field), str)), "")
         key = key or fingerprint(text)
-        if f"{OWN}/{key}" in takedowns:
+        url = record.get("url")
+        if takedowns and {f"{OWN}/{key}", *(ids_of_address(url) if isinstance(url, str) else [])} & {*takedowns}:
             yield Rejected(place, "filtered", TAKEN_DOWN)
+        elif "\ufffd" in text or "\0" in text:
+            yield Rejected(place, "defect", "no text in UTF-8")
         elif text.strip() and key not in seen:
             seen.add(key)
             yield _own(files.source.group, key, {**record, "text": text}, facts)

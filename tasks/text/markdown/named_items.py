@@ -16,6 +16,7 @@ from itertools import chain
 
 from tasks.text.markdown.document import unfenced
 
+MOST_OF_A_LINE = 200  # characters of an item among plain lines
 NAME_WORDS, LABEL_WORDS = 10, 6
 
 _NUMBER = re.compile(
@@ -88,6 +89,12 @@ def named_items(text: str) -> list[tuple[str, str]]:
     named = [(_split(each.text), [below.whole for below in each.below]) for each in found]
     whole = [(name, " ".join(filter(None, [check, *below]))) for (name, check), below in named]
     return [(name, check) for name, check in whole if name or check]
+
+
+def items_of_lines(body: str) -> str | list[str]:
+    """A body without any list as a list of its lines, if they are as short as items are."""
+    lines = [line.strip() for line in body.splitlines() if line.strip() and not line.startswith("#")]
+    return body if named_items(body) or any(len(line) > MOST_OF_A_LINE for line in lines) else lines
 
 
 def _is_group(item: _Item) -> bool:

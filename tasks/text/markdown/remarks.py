@@ -33,7 +33,7 @@ def remarks(feedback: str, criteria: Sequence[Criterion]) -> list[Remark]:
     was given on, with criterion_id, name and check. Items that name no criterion, and paragraphs outside of items, are
     remarks of their own; one that only introduces or ends the feedback may belong to none.
     """
-    by_name = {_folded(each["name"]): each["criterion_id"] for each in reversed(criteria) if each["name"]}
+    by_name = {_folded(each["name"] or each["check"]): each["criterion_id"] for each in reversed(criteria)}
     found = []
     for name, text in _parts(feedback):
         named = by_name.get(_folded(name)) or by_name.get(_folded(_NUMBERED.sub("", name, count=1))) if name else None
