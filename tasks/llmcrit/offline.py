@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from longform.llm.offline import PromptInputs, Rule
 from tasks.text.markdown.named_items import named_items
+from tasks.text.markdown.quotations import QUOTATION, folded, quotations_found, sentences_and_bare
 from tasks.text.prose import COMMON, Span, sentences
-from tasks.text.quotations import QUOTATION, folded, quotations_found, sentences_and_bare
 from tasks.text.units import is_code, parses, units_of
 
 Words = tuple[frozenset[str], frozenset[str], int]  # beginnings of words that count two, and one; what it takes

@@ -26,7 +26,7 @@ from tasks.llmcrit.criteria.criteria import shown
 from tasks.llmcrit.feedback.planted import CONSTRUCTIVE, HELPFUL, asked_of
 from tasks.llmcrit.feedback.planted import CONTEXT as CONTEXT_LAYER
 from tasks.llmcrit.feedback.planted import VALIDITY as VALIDITY_LAYER
-from tasks.text.quotations import is_drawn_from
+from tasks.text.markdown.quotations import is_drawn_from
 
 SPECIFIC, MATCH, YES = "specific", "match", "yes"
 
