@@ -127,11 +127,12 @@ def test_each_criterion_of_a_feedback_is_a_question_and_a_row_with_its_reasoning
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ({"extraction": "Say more.", "critique": "yes", "helpful": "no"}, ("Say more.", True, False)),
+        ({"extraction": "Feedback f1.", "critique": "yes", "helpful": "no"}, ("Feedback f1.", True, False)),
         ({"extraction": "Well done.", "critique": "no", "helpful": "no"}, ("", False, None)),
         ({"extraction": "Well done.", "critique": "No", "helpful": "Yes"}, ("", False, None)),
         ({"extraction": "", "critique": "no", "helpful": "no"}, ("", False, None)),
         ({"extraction": " ", "critique": "yes", "helpful": "yes"}, ("", False, None)),
+        ({"extraction": "It was made up.", "critique": "yes", "helpful": "yes"}, ("", False, None)),
     ],
 )
 def test_without_a_critique_there_is_no_extraction_and_no_word_on_its_help(said: Row, expected: Any) -> None:
