@@ -184,7 +184,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("rej", "rejects"),
     ("--home HOME show ax", "axioms axioms@first axioms@second"),
     ("show --home HOME axioms@s", "axioms@second"),
-    ("show --home HOME/none ''", "axioms expertqa revision-distance"),
+    ("show --home HOME/none ''", "axioms expertqa revision-distance llmcrit"),
     ("--home HOME rejects axioms --stage pair_", "pair_by_votes pair_with_related pair_generated pair_combined"),
     ("build revision-distance --until read_s2", "read_s2_metadata read_s2orc"),
     ("build nothing --until read_w", ""),
