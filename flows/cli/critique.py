@@ -143,7 +143,7 @@ def _refuse_unwritable(to: Path | None) -> None:
     """Raise UsageError if `--to` names a file that is there, or one in a folder that is not there or not writable."""
     if to and to.exists():
         raise UsageError(f"--to {to} is there already: name another file, or move it away.")
-    if to and not os.access(to.parent, os.W_OK):
+    if to and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
         raise UsageError(f"--to {to}: there is no folder {to.parent} that can be written to.")
 
 
@@ -184,11 +184,10 @@ def _agree(planned: Plan, yes: bool) -> None:
 
 def _write(to: Path, found: Iterable[Row]) -> None:
     """Write a line of JSON for each feedback."""
-    import orjson
-
     from longform.files import write_bytes
+    from tasks.publishing.exports import json_line
 
-    write_bytes(to, b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in found))
+    write_bytes(to, b"".join(map(json_line, found)))
 
 
 def _print(found: list[Row], layers: bool, criteria: int, to: Path | None) -> None:

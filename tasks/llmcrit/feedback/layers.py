@@ -157,7 +157,7 @@ def _verdict(row: Row, answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
 def _critique(row: Row, criterion: str, answer: Answer, model: Endpoint, prompt: Prompt) -> Row:
     """A row of CRITIQUES. A critique without an extraction from the feedback is none."""
     extraction = (answer.value.extraction or "").strip()
-    constructive = answer.value.critique == YES and bool(extraction) and is_drawn_from(row["feedback"], extraction)
+    constructive = answer.value.critique == YES and is_drawn_from(row["feedback"], extraction)
     return {
         **_judged(row, answer, model, prompt),
         "critique_id": f"{row['feedback_id']}#{criterion}",

@@ -38,6 +38,6 @@ def quotations_found(feedback: str, text: str) -> list[bool]:
 
 
 def is_drawn_from(text: str, extraction: str) -> bool:
-    """Whether at least half of the words of an extraction stand in the text that it is to be drawn from."""
+    """Whether an extraction has words, and at least half of them stand in the text that it is to be drawn from."""
     own = set(words(extraction))
-    return 2 * len(own & set(words(text))) >= len(own)
+    return 2 * len(own & set(words(text))) >= len(own) > 0
