@@ -192,10 +192,12 @@ _ASKED = (
     column("aspect_id", pa.string(), "aspect it was asked about; null for base", null=True),
     column("criteria", pa.list_(pa.string()), "criterion ids it is judged on: of the aspect, of the task for base"),
 )
+_SHOWN = column("demonstrations", pa.list_(pa.string()), "demonstration ids shown with it, in this order; may be empty")
 
 SAMPLES = table(
     "samples",
     *_ASKED,
+    _SHOWN,
     column("samples", pa.list_(SAMPLE), "the replies that can be read"),
     *MADE_BY,
     key="feedback_id",
@@ -214,6 +216,7 @@ REMARK = pa.struct(
 FEEDBACK = table(
     "feedback",
     *_ASKED,
+    _SHOWN,
     column("feedback", pa.string(), "the sample that is most similar to the others"),
     column("remarks", pa.list_(REMARK), "its remarks, in their order"),
     column("similarity", pa.float64(), "its mean cosine to the other samples; null where there is none", null=True),

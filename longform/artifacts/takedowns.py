@@ -131,9 +131,9 @@ def mentions(
     order of `paths`.
 
     Searched are columns of ids (strings `*_id`, lists `*_ids`; of `post#passage` only `post` counts), and columns of
-    URLs: a list `x_urls` beside a list of texts `x`, without the entries whose text is only their URL. `ids_of_url`
-    gives the record ids that a URL stands for, by default only the id of its web page (`page_of`); None among them is
-    ignored.
+    URLs: a list `x_urls` beside a list of texts `x`, without the entries whose text is only their URL, and `url` of
+    texts of one's own (`source_id` own/...). `ids_of_url` gives the record ids that a URL stands for, by default
+    only the id of its web page (`page_of`); None among them is ignored.
     """
     import duckdb
     import pyarrow.parquet as pq
@@ -171,7 +171,8 @@ def _id_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
 
 def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
-    """(name, DuckDB query for its URLs) for each list `x_urls` beside a list of texts `x`. The query has a `{}` for
+    """(name, DuckDB query for its URLs) for each list `x_urls` beside a list of texts `x`, and for `url` beside
+    `source_id`, of texts of one's own. The query has a `{}` for
     the table; it gives each URL once, without empty ones and those equal to their text.
     """
     for name in schema.names:
@@ -179,3 +180,5 @@ def _address_columns(schema: pa.Schema) -> Iterator[tuple[str, str]]:
         if text != name and text in schema.names:
             pairs = f'SELECT unnest("{name}") AS url, unnest("{text}") AS text FROM {{}}'
             yield name, f"SELECT DISTINCT url FROM ({pairs}) WHERE url <> '' AND text <> url"
+    if {"url", "source_id"} <= {*schema.names}:
+        yield "url", "SELECT DISTINCT url FROM {} WHERE url <> '' AND starts_with(source_id, 'own/')"

@@ -20,9 +20,9 @@ side is drawn at random for each task.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from longform.artifacts.parts import key_hash
 
@@ -76,7 +76,8 @@ class Field:
 class Form:
     """What is shown and asked. `key`, `item_key`, `annotator`: the columns of the task's id, the item's id and the
     annotator's id; `context`: further id columns written into the sheets. `items`: the key of the list of items in
-    JSON; "" if tasks have no items. `ordered`: items keep their order instead of being shuffled.
+    JSON; "" if tasks have no items. `ordered`: items keep their order instead of being shuffled. `unfit`: field name ->
+    value, of a task or of one of its items, to the reason why these values do not go together, else None.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Form:
     item_key: str = ""
     context: tuple[str, ...] = ()
     ordered: bool = False
+    unfit: Callable[[Mapping[str, Any]], str | None] | None = None
 
     def asked(self, *, of_item: bool) -> tuple[Field, ...]:
         """The fields asked about each item (`of_item`), or those about the task as a whole."""

@@ -177,7 +177,8 @@ def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Pla
 def check(
     form: Form, labelling: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str
 ) -> Checked:
-    """The labelling checked against form and build; single invalid values are left out and listed in its `wrong`.
+    """The labelling checked against form and build; invalid values, and those of a task or an item that do not go
+    together, are left out and listed in its `wrong`.
     Unfit for one that is void or empty, of an unknown task or item, without a valid annotator, or whose sheet shows
     other texts than the build. `known`: tasks of the build by id; `accounts`: account in a tool -> annotator id;
     `raw`: the labelling's text in its file.
@@ -198,9 +199,21 @@ def check(
             values[cell] = ours
             if fields[name].offered and isinstance(ours, str) and ours != value:
                 as_written[cell] = value
+    for place in _unfit_places(form, task, values, wrong):
+        values = {cell: value for cell, value in values.items() if cell[0] != place}
     time = collecting_unfit(wrong, seconds, labelling.seconds, task.id)
     found = frozenset(items.values()) - {WHOLE}
     return Checked(labelling, task, annotator, values, as_written, found, swapped, time, wrong, raw)
+
+
+def _unfit_places(form: Form, task: Task, values: Mapping[tuple[str, str], Any], wrong: list[Unfit]) -> list[str]:
+    """The places (item ids, WHOLE) whose values do not go together by the form; the reasons are appended to `wrong`."""
+    places = []
+    for place in dict.fromkeys(place for place, _ in values):
+        if form.unfit and (reason := form.unfit({name: value for (of, name), value in values.items() if of == place})):
+            wrong.append(Unfit(reason, place or task.id))
+            places.append(place)
+    return places
 
 
 def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:

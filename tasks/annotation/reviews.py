@@ -7,7 +7,8 @@ accepted, edited or rejected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import orjson
 
@@ -50,8 +51,7 @@ def rows_of(found: Iterable[Checked | Rejected], read: Callable[[Checked], list[
 
 
 def review_rows(found: Iterable[Checked | Rejected], columns: Mapping[str, str]) -> Rejectable:
-    """The review of each thing that these sheets review, the first of each person. A Rejected for each further
-    one, one without a verdict, an edit without a new text, and a new text without an edit.
+    """The review of each thing that these sheets review, the first of each person; a Rejected for each further one.
 
     `columns`: field of the form for a new text -> the column it goes to.
     """
@@ -62,16 +62,23 @@ def review_rows(found: Iterable[Checked | Rejected], columns: Mapping[str, str])
     yield from first_of(rows_of(found, read), "review_id", "item_id")
 
 
-def _review(found: Checked, item: str, columns: Mapping[str, str]) -> Row | Unfit:
+def no_review(values: Mapping[str, Any], new: Collection[str]) -> str | None:
+    """Why the values of a form of reviews are no review: without a verdict, an edit without a new text, a new text
+    without an edit. `new`: the fields for new texts.
+    """
+    if "verdict" not in values:
+        return "no verdict"
+    edited, given = values["verdict"] == "edit", any(name in values for name in new)
+    return None if edited == given else "an edit without a new text" if edited else "a new text without an edit"
+
+
+def _review(found: Checked, item: str, columns: Mapping[str, str]) -> Row:
     own = {name: value for (place, name), value in found.values.items() if place == item}
-    item_id, verdict = item or found.task.id, own.get("verdict")
+    item_id = item or found.task.id
     new = {column: own[name].strip() for name, column in columns.items() if name in own}
-    if verdict is None:
-        return Unfit("no verdict", item_id)
-    if (verdict == "edit") != bool(new):
-        return Unfit("a new text without an edit" if new else "an edit without a new text", item_id)
     ids = {"review_id": f"r_{fingerprint([item_id, found.annotator])}", "item_id": item_id}
-    return {**ids, "annotator_id": found.annotator, "verdict": verdict, **dict.fromkeys(columns.values()), **new}
+    said = {"annotator_id": found.annotator, "verdict": own["verdict"]}
+    return {**ids, **said, **dict.fromkeys(columns.values()), **new}
 
 
 def reviewed(

@@ -7,6 +7,7 @@ what they find.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from longform.artifacts.rows import Row
 from tasks.publishing.audits import Audit, Audits, Kinds, QueryAudit, VersionAudit
@@ -23,14 +24,9 @@ def _changes(row: Row) -> Iterator[tuple[str, str, str]]:
         yield "text", row["original"] or "", row["text"]
 
 
-def _feedback(row: Row) -> Iterator[tuple[str, str, str]]:
+def _written(row: Row, column: str, of: str) -> Iterator[tuple[str, str, str]]:
     if is_generated(row["response"], row["model"]):
-        yield "feedback", row.get("text") or "", row["feedback"]
-
-
-def _demonstrations(row: Row) -> Iterator[tuple[str, str, str]]:
-    if is_generated(row["response"], row["model"]):
-        yield "output", row["input"], row["output"]
+        yield column, row.get(of) or "", row[column]
 
 
 def _unmodified(row: Row) -> str | None:
@@ -40,8 +36,8 @@ def _unmodified(row: Row) -> str | None:
 
 
 OF_CHANGES = (Audit("unchanged", CEILING, _unmodified), *audits_of_texts(_changes, generated()))
-OF_FEEDBACK = audits_of_texts(_feedback, generated())
-OF_DEMONSTRATIONS = audits_of_texts(_demonstrations, generated())
+OF_FEEDBACK = audits_of_texts(partial(_written, column="feedback", of="text"), generated())
+OF_DEMONSTRATIONS = audits_of_texts(partial(_written, column="output", of="input"), generated())
 
 
 _BARE = r"lower(trim(regexp_replace({}, '\s+', ' ', 'g')))"

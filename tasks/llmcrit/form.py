@@ -12,7 +12,7 @@ from longform.artifacts.rows import Row, grouped, read_batches
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from tasks.annotation.form import Field, Form, Item, Sheets, Shown, Task
-from tasks.annotation.reviews import VERDICTS
+from tasks.annotation.reviews import VERDICTS, no_review
 from tasks.llmcrit.criteria.criteria import shown
 
 MOST = 100  # sheets of a layer and task
@@ -39,6 +39,7 @@ CRITERION_FORM = _form(
         Field("new_name", "Its name as you would have it", "text", of_item=True),
         Field("new_check", "The check as you would have it", "text", of_item=True),
     ),
+    unfit=partial(no_review, new=("new_name", "new_check")),
 )
 DEMONSTRATION_FORM = _form(
     name="llmcrit-demonstrations",
@@ -53,6 +54,7 @@ DEMONSTRATION_FORM = _form(
         Field("new_input", "The text as you would have it", "text"),
         Field("new_output", "The feedback as you would have it", "text"),
     ),
+    unfit=partial(no_review, new=("new_input", "new_output")),
 )
 VALIDITY_FORM = _form(
     name="llmcrit-validity",
@@ -83,6 +85,7 @@ CRITIQUE_FORM = _form(
         _required("constructive", "Does it criticise, or suggest a change?", choices=("yes", "no")),
         Field("helpful", "If so: does that help the writer?", "choice", ("yes", "no")),
     ),
+    unfit=lambda values: None if "constructive" in values else "no verdict",
 )
 
 # ---------------------------------------------------------------- tasks

@@ -73,7 +73,7 @@ def table_3_by_criterion(feedback: pd.DataFrame, critiques: pd.DataFrame, criter
     judged = as_in_paper(counts_of_critiques(critiques))
     own = criteria[criteria.task.isin(judged.task)].sort_values(["task", "aspect_id", "position"], ignore_index=True)
     headings = feedback.dropna(subset=["aspect"]).drop_duplicates("aspect_id").set_index("aspect_id").aspect
-    aspects = own.aspect_id.map(headings).fillna(own.aspect_id)
+    aspects = [headings.get(each, each) for each in own.aspect_id]
     rows = own[["task"]].assign(aspect=aspects, criterion=own.name.where(own.name != "", own.check))
     for strategy, of_strategy in judged.groupby("strategy"):
         sums = of_strategy.groupby("criterion_id")[OF_CRITIQUES].sum()

@@ -17,12 +17,16 @@ from tasks.publishing.responses_made_from import (
     register,
     responses_in,
 )
+from tasks.sources.permalinks import ids_of_address
 
-ASKED = ("change_texts", "verify_changes", "write_demonstrations", "choose_feedback", "judge_validity", "judge_context")
-JUDGED = ("judge_critiques",)
-WITH_TEXT = ("change_texts", "write_demonstrations", "choose_feedback", "judge_validity", "judge_context", *JUDGED)
+JUDGED = ("judge_validity", "judge_context", "judge_critiques")
+WITH_TEXT = ("change_texts", "write_demonstrations", "choose_feedback", *JUDGED)
 CANDIDATES = ("section_texts", "code_texts", "post_texts", "own_texts")
-TOUCHED = ((CANDIDATES, "SELECT text_id FROM {} WHERE source_id IN (SELECT id FROM listed)"),)
+ADDRESSES = ((("own_texts",), "SELECT DISTINCT url FROM {}"),)
+TOUCHED = (
+    (CANDIDATES, "SELECT text_id FROM {} WHERE source_id IN (SELECT id FROM listed)"),
+    (("own_texts",), "SELECT text_id FROM {} WHERE url IN (SELECT id FROM addresses)"),
+)
 IN_TOUCHED = "text_id IN (SELECT id FROM touched)"
 NAMED = (
     (WITH_TEXT, f"{responses_in('{}')} WHERE {IN_TOUCHED}"),
@@ -36,11 +40,14 @@ TEXTS = (
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """Keys of the stored responses that were made from the records with these ids, of papers, commits, posts or own
-    texts; deletes nothing. Those that no row names are found by the words of the text; in doubt one is included.
+    texts (by id or address); deletes nothing. Those that no row names are found by the words of the text; in doubt one
+    is included.
     """
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
+        urls = (url for url in first_values(database, store, ADDRESSES) if {*ids} & {*ids_of_address(url)})
+        register(database, "addresses", urls)
         register(database, "touched", first_values(database, store, TOUCHED))
         named, texts = (set(first_values(database, store, queries)) for queries in (NAMED, TEXTS))
-        known = set(first_column(database, chain(queries_of(store, [*ASKED, *JUDGED], responses_in))))
+        known = set(first_column(database, chain(queries_of(store, ["verify_changes", *WITH_TEXT], responses_in))))
     return named | set(by_words(responses, texts, known - named))

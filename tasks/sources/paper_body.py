@@ -91,6 +91,15 @@ def laid_out(body: Sequence[Section], back: Sequence[Section], outside: Iterable
     return {"text": BREAK.join(text.blocks), "sections": sections, "paragraphs": text.paragraphs}
 
 
+def text_of_role(paper: Row, role: str) -> str:
+    """The paragraphs of the sections of a row of PAPERS that have this role, with blank lines between them; "" if
+    there is none.
+    """
+    chosen = {place for place, section in enumerate(paper["sections"]) if section["role"] == role}
+    spans = (paper["text"][each["start"] : each["end"]] for each in paper["paragraphs"] if each["section"] in chosen)
+    return "\n\n".join(filter(None, map(str.strip, spans)))
+
+
 class _Text:
     """Lays out the text of a paper: `blocks`, the heads and paragraphs so far, which are joined by BREAK; `end`, the
     offset at which the last block ends; `paragraphs`, the rows of the paragraphs so far.

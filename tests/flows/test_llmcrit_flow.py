@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,20 @@ import pytest
 from axioms_builds import Silent
 
 from flows.builds.building import Options, build
+from flows.cli.shared.inspection import trace_lines
+from flows.cli.shared.takedown_effects import holders
+from flows.cli.shared.tracing import trace_row
 from flows.cli.shared.verification import check
-from flows.llmcrit import ABOUT, EXPORTS, SAMPLES, LLMCritConfig
+from flows.llmcrit import ABOUT, EXPORTS, SAMPLES, LLMCritConfig, responses_of
 from longform.artifacts import takedowns
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
 from longform.engine.thread_tasks import SequentialStages
 from longform.files import sha256_of
+from longform.llm.responses.store import open_responses
 from tasks.publishing.exports import Export
+from tasks.sources.permalinks import ids_of_address
 
 TASKS = ("introductions", "code", "posts")
 READMES = paths.TEST_DATA / "readmes"
@@ -205,6 +212,45 @@ def test_a_text_that_is_taken_down_is_in_no_table(sample: tuple[Path, Version], 
     without, _ = make(home, "without")
     for config in ("feedback", "texts"):
         assert asked(f"SELECT count(*) FROM {rows(without, config)} WHERE text_id LIKE '%{source_id}'") == [(0,)]
+
+
+def test_a_text_of_ones_own_is_taken_down_by_its_address_with_what_was_made_of_it(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "texts.jsonl"
+    lines = [json.loads(line) for line in (READMES / "texts.jsonl").read_text().splitlines()]
+    file.write_text("\n".join(json.dumps(line | {"url": f"https://a.example/{n}"}) for n, line in enumerate(lines)))
+    own = {"tasks": [str(READMES)], "sources": {"readmes": str(file)}, "single": [], "strategies": ["base"]}
+    version, _ = make(home, **own)
+    ((url, text_id),) = asked(f"SELECT min(url), arg_min(text_id, url) FROM {rows(version, 'texts')}")
+    ids = ids_of_address(url)
+    (holder,) = holders(home, ids)
+    assert {(hit.id, hit.column) for hit in holder.hits} == {(ids[0], "url")}
+    with closing(open_responses(home / "llm" / "responses.sqlite", home=home)) as responses:
+        found = responses_of(Store(home), ids, responses)
+    made = asked(f"SELECT DISTINCT response FROM {rows(version, 'feedback')} WHERE text_id = '{text_id}'")
+    others = asked(f"SELECT DISTINCT response FROM {rows(version, 'feedback')} WHERE text_id <> '{text_id}'")
+    assert {key for (key,) in made} <= found
+    assert not {key for (key,) in others} & found
+
+
+def test_a_row_is_traced_to_the_document_of_its_criteria_and_the_demonstrations_shown(
+    sample: tuple[Path, Version],
+) -> None:
+    home, version = sample
+    ((found, aspect_id, shown, said),) = asked(
+        "SELECT feedback_id, aspect_id, demonstrations, feedback "
+        f"FROM {rows(version, 'feedback')} WHERE strategy = 'cricl' ORDER BY 1 LIMIT 1"
+    )
+    assert shown
+    traced = trace_row(Store(home), version, found)
+    behind = {(row["stage"], row[row["key"]]) for row in traced["behind"]}
+    assert {("review_demonstrations", each) for each in shown[:3]} <= behind
+    assert ("collect_aspects", aspect_id) in behind
+    lines = "\n".join(trace_lines(traced))
+    assert " ".join(said.split())[:60] in lines
+    assert "judge_validity: verdict " in lines
+    assert re.search(r"\.md · written for longform · Apache-2\.0", lines), "document, its author, its licence"
+    ((criterion,),) = asked(f"SELECT min(criterion_id) FROM {rows(version, 'criteria')}")
+    assert "Apache-2.0" in "\n".join(trace_lines(trace_row(Store(home), version, criterion)))
 
 
 def test_without_texts_there_are_criteria_and_demonstrations_to_review(tmp_path: Path) -> None:

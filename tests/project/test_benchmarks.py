@@ -17,6 +17,7 @@ SMALL = {
     "axioms.py": ["--megabytes", "1"],
     "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
+    "feedback.py": ["--feedback", "100"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
     "paper_versions.py": ["--papers", "600", "--times", "2"],
     "related.py": ["--questions", "400", "--times", "2"],
@@ -40,6 +41,9 @@ KEYS = {
     "dump.py": {
         "megabytes", "ours_mb_per_second", "ours_mb_per_cpu_second", "ours_peak_mb", "lxml_mb_per_second",
         "bs4_mb_per_second", "bs4_peak_mb", "ratio_to_lxml", "ratio_to_bs4", "cpu_model", "cores", "python",
+    },
+    "feedback.py": {
+        "feedback", "chosen_per_second", "ratio_to_sklearn", "same_choice", "remarks_per_second", "cores", "python",
     },
     "llm.py": {
         "ratio_at_64", "requests_per_second_at_256", "cpu_ms_at_256", "hits_per_second", "memory_ratio", "clients",

@@ -79,11 +79,12 @@ def _rejected_of_kind(store: Store, built: Artifact, kind: str) -> Iterator[dict
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
-    """The `lines` of a trace (see `trace_row`) as text: each title padded to 11 characters, then its text, line breaks
-    as blanks.
+    """The `lines` of a trace (see `trace_row`) as text: titles padded to one width, then their texts, line breaks as
+    blanks.
     """
+    width = max(11, *(len(title) + 2 for title, _ in found["lines"]))
     for title, text in found["lines"]:
-        yield f"{title:<11}{text}".replace("\n", " ")
+        yield f"{title:<{width}}{text}".replace("\n", " ")
 
 
 def summary_lines(version: Version, seconds: float) -> Iterator[str]:

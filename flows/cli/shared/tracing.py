@@ -11,10 +11,22 @@ from flows.registry import module_of, stages_of
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.stage import Stage
-from tasks.publishing.lineage import Line, published_row, rows_where, short, stage_rows_where
+from tasks.publishing.lineage import (
+    Line,
+    Record,
+    built_by,
+    calls_of,
+    lines_on_model,
+    published_row,
+    rows_where,
+    short,
+    stage_rows_where,
+)
 
-TEXTS = ("text", "question", "claim", "answer")
-MODEL = ("model", "prompt", "response")
+TEXTS = ("question", "claim", "answer", "feedback", "extraction", "check", "guideline", "output", "text")
+SAID = ("verdict", "state", "constructive", "helpful")
+FROM = ("file", "source", "licence", "url")
+MOST_OF_A_LIST = 3
 
 
 def example_row_id(version: Version) -> str:
@@ -51,44 +63,76 @@ def first_row(version: Version) -> str:
 
 def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[str, Stage]) -> dict[str, Any]:
     """The result of `trace_row` for a dataset without its own `trace`: a dict of the published `row`, its `config`,
-    the stage rows that it was made from (`behind`, found by the ids in the row), all `stages` (name -> fingerprint)
-    and `lines`. UsageError as by `trace_row`.
+    the stage rows that it was made from (`behind`, found by the ids in the row, and in these), the `calls` of models
+    (as by `calls_of`), all `stages` (name -> fingerprint) and `lines`. UsageError as by `trace_row`.
     """
     config, row = published_row(version, row_id)
     behind = list(_stage_rows(store, version, row, stages))
-    lines = [("row", f"{row[version.key(config)]}   {config}/{row.get('split', '')}"), *_lines(behind)]
-    built = [f"{stage} {fingerprint[:8]}" for stage, fingerprint in reversed(version.stages.items())]
-    lines.append(("built by", " <- ".join(built)))
-    return {"row": row, "config": config, "behind": behind, "stages": version.stages, "lines": lines}
+    calls = calls_of(store, sorted({each["response"] for each in behind if each.get("response")}))
+    split = f"/{row['split']}" if row.get("split") else ""
+    lines = [("row", f"{row[version.key(config)]}   {config}{split}"), *_lines(behind, calls)]
+    last = [each["stage"] for each in behind if each["key"] == version.key(config)]
+    lines.append(("built by", " <- ".join(built_by(store, version, last[-1] if last else [*version.stages][-1]))))
+    shown = {"row": row, "config": config, "behind": behind, "calls": calls}
+    return {**shown, "stages": version.stages, "lines": lines}
 
 
 def _stage_rows(
-    store: Store, version: Version, row: dict[str, Any], stages: Mapping[str, Stage]
-) -> Iterator[dict[str, Any]]:
-    """For each stage, in order, whose rows are identified by a column that the published row has too, with a string in
-    it: the stage row with the same id, if there is one, as a dict of its columns, `stage` (the stage's name) and `key`
-    (the name of that column).
+    store: Store, version: Version, row: Record, stages: Mapping[str, Stage], most: int = MOST_OF_A_LIST
+) -> Iterator[Record]:
+    """The stage rows that a published row names, and those that these name in turn, each thing after what it was found
+    by: the row's columns, `stage` (the stage's name) and `key` (the name of its id column).
+
+    A column that has the name of a stage's key names one row of it; a list of texts with the name of a stage's table
+    names several, of which the first `most` are taken.
     """
-    for stage in version.stages:
-        key = stages[stage].schema.metadata[b"key"].decode()
-        if isinstance(value := row.get(key), str):
-            found = stage_rows_where(store, version, stage, f"{key} = ? LIMIT 1", value)
-            yield from ({"stage": stage, "key": key, **found_row} for found_row in found)
+    keys = {name: str(_metadata(stages[name], b"key")) for name in version.stages}
+    tables = {_metadata(stages[name], b"name"): keys[name] for name in version.stages}
+    left, seen = [row], set[tuple[str, str]]()
+    while left:
+        of = left.pop(0)
+        listed = (
+            (tables[name], each)
+            for name, ids in of.items()
+            if name in tables and isinstance(ids, list)
+            for each in ids[:most]
+        )
+        named = [(key, of[key]) for key in dict.fromkeys(keys.values()) if isinstance(of.get(key), str)]
+        for key, value in [*named, *listed]:
+            if not isinstance(value, str) or (key, value) in seen:
+                continue
+            seen.add((key, value))
+            for stage in (name for name in version.stages if keys[name] == key):
+                for found in stage_rows_where(store, version, stage, f"{key} = ? LIMIT 1", value):
+                    left.append({name: each for name, each in found.items() if not isinstance(each, list)})
+                    yield {"stage": stage, "key": key, **found}
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Line]:
-    """The printed lines (title, text) of rows as `_stage_rows` gives them.
+def _metadata(stage: Stage, name: bytes) -> str:
+    return str(stage.schema.metadata[name].decode())
 
-    The title is the row's `key` (the name of its id column) without `_id`, empty if an earlier row had it. The text is
-    the row's id and stage, and, beside a title that is not empty, the beginning of the first of the row's columns in
-    TEXTS, if it has one. A row with a `response` is followed by a line without title: its model, prompt and response.
+
+def _lines(rows: Sequence[Record], calls: Mapping[str, Record]) -> Iterator[Line]:
+    """The printed lines (title, text) of rows as `_stage_rows` gives them: of each thing its id with the beginning of
+    its text and what was said of it, the stages that made it, where it is from, and its models.
+
+    The title is the name of the id column without `_id`. The text is that of the first of the columns in TEXTS, as
+    the last stage left it.
     """
-    seen_titles: set[str] = set()
+    things: dict[tuple[str, str], list[Record]] = {}
     for row in rows:
-        title = row["key"].removesuffix("_id")
-        words = short(next((text for name in TEXTS if isinstance(text := row.get(name), str)), ""))
-        excerpt = f'   "{words}"' if words and title not in seen_titles else ""
-        yield ("" if title in seen_titles else title), f"{row[row['key']]}   {row['stage']}{excerpt}"
-        seen_titles.add(title)
-        if row.get("response"):
-            yield "", " · ".join(f"{name} {row[name]}" for name in MODEL if row.get(name))
+        things.setdefault((row["key"], row[row["key"]]), []).append(row)
+    for (key, value), of in things.items():
+        texts = (text for name in TEXTS for row in reversed(of) if isinstance(text := row.get(name), str) and text)
+        said = {(name, row[name]): row["stage"] for row in reversed(of) for name in SAID if row.get(name) is not None}
+        excerpt = [f'"{short(text)}"' for text, _ in zip(texts, range(1), strict=False)]
+        verdicts = [f"{stage}: {name} {value}" for (name, value), stage in reversed(said.items())]
+        yield key.removesuffix("_id"), "   ".join([value, *excerpt])
+        yield "", " · ".join(dict.fromkeys(["stages " + ", ".join(row["stage"] for row in of), *verdicts]))
+        yield from (("", line) for line in dict.fromkeys(" · ".join(_origin(row)) for row in of) if line)
+        yield from dict.fromkeys(line for row in of if "response" in row for line in lines_on_model(row, calls))
+
+
+def _origin(row: Record) -> list[str]:
+    """What a row says of its file, source, licence and address."""
+    return [str(row[name]) for name in FROM if isinstance(row.get(name), str) and row[name]]

@@ -19,6 +19,7 @@ from tasks.text.markdown.named_items import named_items
 from tasks.text.shingles import words
 
 MOST_CRITERIA = 50  # of an aspect
+NO_LIST: Flaw = ("invalid", "no list of criteria")
 
 
 # ---------------------------------------------------------------- rows
@@ -70,20 +71,17 @@ def propose_criteria(
     """
 
     def request(aspect: Row) -> Request:
-        noun = voices[aspect["task"]]["noun"]
-        return prompt.request(model, noun=noun, guideline=aspect["guideline"], check=_no_list, copies=True)
+        inputs = {"noun": voices[aspect["task"]]["noun"], "guideline": aspect["guideline"]}
+        return prompt.request(model, **inputs, check=lambda reply: None if named_items(reply) else NO_LIST, copies=True)
 
     for aspect, found in answered(context, model, ((row["aspect_id"], row, request(row)) for row in aspects)):
         if isinstance(found, Rejected):
             yield found
         else:
-            listed = named_items(found[0].value)[:MOST_CRITERIA]
-            yield from criterion_rows(aspect, listed, made_by(found[0], model, prompt))
-
-
-def _no_list(reply: str) -> Flaw | None:
-    """What is wrong with a reply that lists no criterion."""
-    return None if named_items(reply) else ("invalid", "no list of criteria")
+            listed = named_items(found[0].value)
+            yield from criterion_rows(aspect, listed[:MOST_CRITERIA], made_by(found[0], model, prompt))
+            for name, check in listed[MOST_CRITERIA:]:
+                yield Rejected(aspect["aspect_id"], "filtered", f"over {MOST_CRITERIA} criteria", detail=name or check)
 
 
 @stage(CRITERIA, revision=1, at_most=AtMost(rows=lambda of: of["proposed"] + of["released"]))

@@ -173,6 +173,7 @@ def _samples(subject: Subject, answers: list[Answer], model: Endpoint, prompt: P
         "granularity": subject.granularity,
         "aspect_id": aspect,
         "criteria": criteria,
+        "demonstrations": [each["demonstration_id"] for each in subject.demonstrations],
         "samples": [{"text": each.value, "response": each.key} for each in answers],
         **made_by(answers[0], model, prompt),
     }

@@ -95,16 +95,12 @@ def _of_demonstrations(
     for task, aspects in by_task.items():
         names = [row["text_id"] for row in texts.get(task, ())]
         for aspect in aspects:
-            of = partial(_rank, seed, aspect["aspect_id"])
-            ranked = sorted(names, key=of)
+            own = ((key_hash(f"{seed}\x1f{aspect['aspect_id']}\x1f{name}"), name) for name in names)
+            ranked = [name for _, name in sorted(own)]
             for position, kind in enumerate(kinds.get(task, ()) if ranked else (), start=1):
                 name = ranked[(position - 1) % len(ranked)]
                 found.setdefault(name, []).append((aspect["aspect_id"], kind, position))
     return found
-
-
-def _rank(seed: int, aspect_id: str, text_id: str) -> int:
-    return key_hash(f"{seed}\x1f{aspect_id}\x1f{text_id}")
 
 
 def _change(text: Row, aspect_id: str, kind: int, position: int, criteria: list[Row], seed: int) -> Row:

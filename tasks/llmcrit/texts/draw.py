@@ -23,6 +23,7 @@ from tasks.sources.admission import REASON as TAKEN_DOWN
 from tasks.sources.author_names import names_authors
 from tasks.sources.files.inputs import open_files, with_distinct_names
 from tasks.sources.files.json_values import text_records
+from tasks.sources.paper_body import text_of_role
 from tasks.sources.permalinks import ids_of_address
 from tasks.sources.reddit.reddit_threads import title_tag
 from tasks.text.audits.equality import bare
@@ -56,20 +57,13 @@ def section_texts(context: StageContext, papers: Rows, *, tasks: Tasks) -> Itera
     """
     for paper in papers:
         for name, of in tasks.items():
-            text, stratum = _section(paper, of["section"]), _stratum(paper["decision"], of["strata"])
+            text, stratum = text_of_role(paper, of["section"]), _stratum(paper["decision"], of["strata"])
             if text and stratum is not None:
                 authors = paper["authors"] if names_authors(paper["licence"]) else []
                 yield {**_candidate(name, paper["paper_id"], text, paper), "stratum": stratum, "authors": authors}
             else:
                 reason = "no such decision" if stratum is None else f"no section of the role {of['section']}"
                 yield Rejected(paper["paper_id"], "filtered", reason, detail=name)
-
-
-def _section(paper: Row, role: str) -> str:
-    """The paragraphs of a paper's sections of a role, with blank lines between them; "" if it has none."""
-    chosen = {place for place, section in enumerate(paper["sections"]) if section["role"] == role}
-    spans = [paper["text"][each["start"] : each["end"]] for each in paper["paragraphs"] if each["section"] in chosen]
-    return "\n\n".join(filter(None, map(str.strip, spans)))
 
 
 def _stratum(decision: str | None, strata: list[list[str]]) -> str | None:
@@ -192,12 +186,7 @@ def rank(seed: int, text_id: str) -> int:
     return key_hash(f"{seed}\x1f{text_id}")
 
 
-def _drawn_at_most(sizes: Any) -> float:
-    """Upper bound of the texts drawn: those of the test, and those that may become demonstrations."""
-    return float(sum(sizes[name] for name in ("papers", "commits", "posts", "own")))
-
-
-@stage(DRAWN, revision=1, at_most=AtMost(rows=_drawn_at_most))
+@stage(DRAWN, revision=1, at_most=AtMost(rows=lambda of: of["papers"] + of["commits"] + of["posts"] + of["own"]))
 def draw_texts(
     context: StageContext,
     papers: AllRows,
@@ -271,11 +260,8 @@ def _sifted(tables: Iterable[Rows], characters: int) -> tuple[dict[str, str], di
 
 def _most_popular(pool: list[Row], number: int | None) -> set[str]:
     """The ids of the `number` texts with most votes, ties by id; of all texts for None."""
-    best = (
-        pool
-        if number is None
-        else heapq.nsmallest(number, pool, key=lambda row: (-(row["popularity"] or 0), row["text_id"]))
-    )
+    of = len(pool) if number is None else number
+    best = heapq.nsmallest(of, pool, key=lambda row: (-(row["popularity"] or 0), row["text_id"]))
     return {row["text_id"] for row in best}
 
 

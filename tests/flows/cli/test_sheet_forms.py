@@ -14,7 +14,7 @@ from flows.cli.main import app
 from flows.cli.sheets import chosen, forms_of
 from longform.errors import UsageError
 from longform.files import write_json
-from schemas.llmcrit import PUBLISHED_FEEDBACK
+from schemas.llmcrit import ASPECTS, CRITERIA, PUBLISHED_FEEDBACK
 
 FORMS = ["criteria", "demonstrations", "validity", "context", "critiques"]
 
@@ -27,11 +27,23 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for number in range(3)
     ]
     folder = tmp_path / "home" / "datasets" / "llmcrit" / "v1"
-    (folder / "jars").mkdir(parents=True)
-    written = Home(tmp_path / "home").table(PUBLISHED_FEEDBACK, rows).paths[0]
-    (folder / "jars" / "jars-0.parquet").write_bytes(Path(written).read_bytes())
+    written = Home(tmp_path / "home")
+    given = {"aspect_id": "jars/a", "task": "jars", "name": "Date", "position": 1}
+    criteria = [filled(CRITERIA, criterion_id=f"c{n}", check=f"Is there a {n}?", **given) for n in range(3)]
+    tables = {
+        "jars/jars-0": (PUBLISHED_FEEDBACK, rows),
+        "aspects/all/all-0": (ASPECTS, [filled(ASPECTS, guideline="Say when.", **given)]),
+        "criteria/all/all-0": (CRITERIA, criteria),
+    }
+    for name, (schema, items) in tables.items():
+        file = folder / f"{name}.parquet"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(Path(written.table(schema, items).paths[0]).read_bytes())
     manifest = {"number": 1, "recipe": "r", "stages": {}, "splits": {"jars": 3}, "offline": True, "files": {}}
-    write_json(folder / "manifest.json", manifest | {"configs": {"feedback": {"jars": 3}}})
+    write_json(
+        folder / "manifest.json",
+        manifest | {"configs": {"feedback": {"jars": 3}, "aspects": {"all": 1}, "criteria": {"all": 3}}},
+    )
     return tmp_path / "home"
 
 
@@ -59,6 +71,19 @@ def test_the_sheets_of_a_form_are_handed_out_and_read_by_the_same_name(home: Pat
     assert shown["rejected"] == {}
 
 
+def test_a_review_that_a_build_would_refuse_is_refused_beforehand(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "sheets.jsonl"
+    run(home, "sheets", "--form", "criteria", "--to", str(file))
+    (sheet,) = (json.loads(line) for line in file.read_text().splitlines())
+    said = ({"verdict": "edit"}, {"verdict": "accept", "new_name": "Year"}, {"verdict": "accept"})
+    items = [item | {"verdict": None} | given for item, given in zip(sheet["criteria"], said, strict=True)]
+    filled_in = tmp_path / "filled.jsonl"
+    filled_in.write_text(json.dumps(sheet | {"annotator_id": "ann", "criteria": items}))
+    shown: dict[str, Any] = json.loads(run(home, "labels", str(filled_in), "--form", "criteria", "--json"))
+    assert shown["rejected"] == {"a new text without an edit": 1, "an edit without a new text": 1}
+    assert {row["field"]: row["labels"] for row in shown["progress"]} == {"verdict": 1, "new_name": 0, "new_check": 0}
+
+
 def test_without_a_form_all_are_listed_and_an_unknown_one_gets_a_hint(home: Path, tmp_path: Path) -> None:
     for command, words in (("sheets", ["--to", str(tmp_path)]), ("labels", ["filled.jsonl"])):
         with pytest.raises(UsageError, match=f"llmcrit has several forms: name one with --form: {', '.join(FORMS)}"):
@@ -70,8 +95,8 @@ def test_without_a_form_all_are_listed_and_an_unknown_one_gets_a_hint(home: Path
 
 
 def test_a_form_without_tasks_says_what_the_version_lacks(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="llmcrit v1 has no criteria to review"):
-        run(home, "sheets", "--form", "criteria", "--to", str(tmp_path))
+    with pytest.raises(UsageError, match="llmcrit v1 has no demonstrations to review"):
+        run(home, "sheets", "--form", "demonstrations", "--to", str(tmp_path))
 
 
 def test_a_dataset_with_one_form_takes_no_name_of_one() -> None:

@@ -344,8 +344,8 @@ def test_a_row_of_any_config_is_traced_by_its_ids(home: Path, version: Version) 
     ]
     lines = dict(found["lines"])
     assert lines["row"] == "c_7   claims/full"
-    assert lines["question"] == 'quiz/7   read_quiz   "question 7"'
-    assert lines["built by"].startswith("cite ")
+    assert lines["question"] == 'quiz/7   "question 7"'
+    assert lines["built by"].startswith("claim ")
     assert trace_by_ids(Store(home), version, first_row(version), STAGES)["row"]["row_id"] == "r_0"
 
 
