@@ -91,11 +91,11 @@ def _pair(sent: int | None, made: int | None) -> str:
     return "" if sent is None or made is None else f"{_figure(sent)} / {_figure(made)}"
 
 
-def plan_foot(stages: Iterable[Planned]) -> list[str]:
+def plan_foot(stages: Iterable[Planned], *, builds: bool = True) -> list[str]:
     """The lines below a plan's table, in this order, each only where it applies: the sum of calls, tokens and USD;
     time and batch price; which stages begin with a pilot; what becomes of questions that batches leave unanswered; that
     the length of replies is only bounded; the legend of signs; which stage to build first for exact figures; models of
-    unknown price; stages that search the web.
+    unknown price; stages that search the web. `builds`: whether `longform build` can be told to begin with a part.
     """
     stages = list(stages)
     online = [planned for planned in stages if _online(planned)]
@@ -103,9 +103,9 @@ def plan_foot(stages: Iterable[Planned]) -> list[str]:
     lines = _sum_lines(online)
     lines += [_time_and_batch(paid)] if any(planned.usd_high for planned in paid) else []
     lines += _pilot_lines(online) + _batch_lines(online)
-    if any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
+    if builds and any(planned.usd_high for planned in paid) and not all(planned.measured for planned in paid):
         lines.append("replies are bounded by their limit only: a pilot (`build --limit 100`) tells what they take")
-    lines += _signs(stages) + _until_lines(stages)
+    lines += _signs(stages) + (_until_lines(stages) if builds else [])
     unpriced = {name: model for planned in online for name, model in (planned.unpriced or {}).items()}
     lines += [f"price of model {m} unknown: set [endpoints.{n}.price] input and output" for n, m in unpriced.items()]
     return lines + _web_lines(stages)

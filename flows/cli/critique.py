@@ -157,7 +157,7 @@ def _print_plan(planned: Plan, as_json: bool) -> None:
         return print_json({"stages": [each.as_dict() for each in planned.stages], "total": total(planned.stages)})
     out = console()
     out.print(plan_table(planned.stages))
-    for line in plan_foot(planned.stages):
+    for line in plan_foot(planned.stages, builds=False):
         out.print(line, soft_wrap=True)
 
 
@@ -172,7 +172,7 @@ def _agree(planned: Plan, yes: bool) -> None:
     if yes or not any(each.calls is None or each.calls for each in online):
         return
     out = console(stderr=True)
-    for line in plan_foot(planned.stages):
+    for line in plan_foot(planned.stages, builds=False):
         out.print(line, soft_wrap=True)
     if all(each.exact and each.usd_high == 0 for each in online):
         return

@@ -23,16 +23,18 @@ def tokens_to_rewrite(text: str) -> int:
     return REPLY_TOKENS + 2 * count(text)
 
 
-def longest_request(model: Endpoint, prompt: Prompt, **options: Any) -> Request:
-    """A request as long as they come, for a plan whose inputs are not built. `options`: of the request."""
+def longest_request(model: Endpoint, prompt: Prompt, given: Row | None = None, **options: Any) -> Request:
+    """A request as long as they come, for a plan whose inputs are not built. `given`: inputs that are known; `options`:
+    of the request.
+    """
     text, criterion = longest(MOST_CHARACTERS), longest(CRITERION_CHARACTERS)
-    lists = ("criteria", "required", "violated", "unhelpful", "specific", "not_specific")
-    known: dict[str, Any] = dict.fromkeys(("guideline", "text", "feedback"), text)
-    known |= dict.fromkeys(lists, [criterion] * BOUND)
-    known["examples"] = [text] * BOUND
+    known: dict[str, Any] = {"guideline": text, "text": text, "feedback": longest(REPLY_TOKENS)}
+    known |= dict.fromkeys(("criteria", "required", "violated"), [criterion] * BOUND)
+    known |= {"examples": [text] * BOUND, **(given or {})}
     return prompt.request(model, **options, **{name: known.get(name, criterion) for name in prompt.inputs})
 
 
-def longest_of_prompt(sizes: Sizes) -> list[Request]:
-    """The longest request of a stage with one prompt, in a list, for a plan."""
-    return [longest_request(sizes["model"], sizes["prompt"])]
+def longest_of_prompt(sizes: Sizes, **options: Any) -> list[Request]:
+    """The longest request of a stage with one prompt for each of its tasks, for a plan. `options`: of the request."""
+    known = sizes.values.get("rubrics") or sizes["voices"]
+    return [longest_request(sizes["model"], sizes["prompt"], given, **options) for given in known.values()]

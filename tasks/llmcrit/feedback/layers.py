@@ -12,6 +12,7 @@ checks, in among the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows
@@ -21,7 +22,7 @@ from longform.llm.ask.types import Answer, Endpoint, Request
 from schemas.llmcrit import CONTEXT, CRITIQUES, VALIDITY
 from schemas.replies import Contextualization, Critique, Validity
 from tasks.answers import answered, made_by
-from tasks.llmcrit.asking import Voices, longest_request
+from tasks.llmcrit.asking import Voices, longest_of_prompt
 from tasks.llmcrit.criteria.criteria import shown
 from tasks.llmcrit.feedback.planted import CONSTRUCTIVE, HELPFUL, asked_of
 from tasks.llmcrit.feedback.planted import CONTEXT as CONTEXT_LAYER
@@ -34,7 +35,7 @@ SPECIFIC, MATCH, YES = "specific", "match", "yes"
 def _bounds(reply: Any, *, each: str = "") -> AtMost:
     """Upper bounds of a layer: a question for each feedback, and for each row of the input `each`."""
     most: Callable[[Any], float] = lambda of: of["mixed"] * (of[each] if each else 1)  # noqa: E731
-    return AtMost(most, most, lambda of: [longest_request(of["model"], of["prompt"], reply=reply)])
+    return AtMost(most, most, partial(longest_of_prompt, reply=reply))
 
 
 @stage(VALIDITY, revision=1, at_most=_bounds(Validity))

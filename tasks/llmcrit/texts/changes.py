@@ -23,7 +23,7 @@ from longform.llm.ask.types import Answer, Endpoint, Flaw, Request
 from schemas.llmcrit import CHANGED, CHANGES, COMPLIANCE, TEXTS
 from schemas.replies import Compliance
 from tasks.answers import NO_MODEL, answered, made_by
-from tasks.llmcrit.asking import MOST_CHARACTERS, Voices, longest_request, tokens_to_rewrite
+from tasks.llmcrit.asking import MOST_CHARACTERS, Voices, longest_of_prompt, longest_request, tokens_to_rewrite
 from tasks.llmcrit.audits import OF_CHANGES
 from tasks.llmcrit.criteria.criteria import MOST_CRITERIA, shown
 from tasks.publishing.audits import rejected_by
@@ -204,7 +204,7 @@ def _changed(change: Row, answer: Answer, model: Endpoint, prompt: Prompt) -> Ro
     at_most=AtMost(
         rows=lambda sizes: MOST_CRITERIA * sizes["changed"],
         calls=lambda sizes: MOST_CRITERIA * sizes["changed"],
-        questions=lambda sizes: [longest_request(sizes["model"], sizes["prompt"], reply=Compliance)],
+        questions=partial(longest_of_prompt, reply=Compliance),
     ),
 )
 def verify_changes(
