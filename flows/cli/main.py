@@ -25,7 +25,6 @@ from flows.cli.shared.arguments import (
     Settings,
     print_json,
     read_options,
-    summary,
     with_prompts,
 )
 from flows.cli.shared.ending import INTERRUPTED, Ending, end_soon
@@ -122,7 +121,7 @@ def plan(
     from flows.builds import building
     from flows.builds.console import console
     from flows.builds.plan_table import plan_foot, plan_table
-    from flows.cli.shared.costs import budget_lines, spent_of
+    from flows.inspection.costs import budget_lines, spent_of
     from longform.engine.plan import total
 
     settings = with_prompts(settings, prompts)
@@ -223,14 +222,14 @@ def _finished(version: Any, seconds: float, as_json: bool, *, new: bool) -> None
     """Print the version that a build ended with: its summary if it is new, else that there was nothing to do; as lines
     or as JSON. `seconds`: how long the command took.
     """
+    from flows.inspection.describe import summary, summary_lines
+
     if as_json:
         return print_json({**summary(version), "new": new, "folder": str(version.folder), "seconds": round(seconds, 2)})
     if not new:
         return print(
             f"Nothing to do: {version.dataset} {version.name} has this recipe ({seconds:.1f} s).\n  {version.folder}"
         )
-    from flows.cli.shared.inspection import summary_lines
-
     print("\n".join(summary_lines(version, seconds)))
 
 

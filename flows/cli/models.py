@@ -64,7 +64,7 @@ def list_prompts(
 def costs(address: Address, home: Home = None, as_json: Json = False) -> None:
     """Show what was paid for a dataset, or under a version's recipes: calls, tokens and USD by stage and model."""
     from flows.builds.console import console
-    from flows.cli.shared.costs import costs_lines, costs_table, paid
+    from flows.inspection.costs import costs_lines, costs_table, paid
 
     checked_name(address.partition("@")[0])
     found = paid(home_of(home), address)

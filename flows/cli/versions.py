@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.builds import completion
-from flows.cli.shared.arguments import Address, Home, Json, JsonLines, print_json, splits_text, summary, version_at
+from flows.cli.shared.arguments import Address, Home, Json, JsonLines, print_json, version_at
 from flows.registry import DATASETS, checked_name
 from longform.errors import UsageError
 from longform.settings import home as home_of
@@ -25,6 +25,7 @@ def list_versions(
 ) -> None:
     """List the published versions."""
     from flows.builds.console import console, table
+    from flows.inspection.describe import splits_text, summary
     from longform.artifacts import versions
 
     root = home_of(home)
@@ -55,7 +56,7 @@ def show(address: Address, home: Home = None, as_json: Json = False) -> None:
     """Show a version's stages: fingerprints, rows in and out, left out by reason, duration; its models and gates."""
     from flows.builds.building import gate_lines, served_lines
     from flows.builds.console import console, table
-    from flows.cli.shared.inspection import KIND_NAMES, describe
+    from flows.inspection.describe import KIND_NAMES, describe, summary
 
     store, version = version_at(address, home)
     stages = describe(store, version)
@@ -113,7 +114,7 @@ def rejects(
 ) -> None:
     """Print the rows a build left out, the rejected ones first, each with its reason and, if rejected, its raw text."""
     from flows.builds.console import console, table
-    from flows.cli.shared.inspection import KIND_NAMES, rejected_number, rejected_rows
+    from flows.inspection.describe import KIND_NAMES, rejected_number, rejected_rows
 
     store, version = version_at(address, home)
     kinds = _kinds_named(kind)
@@ -136,7 +137,7 @@ def _kinds_named(name: str | None) -> list[str]:
     """The stored kinds of left-out rows that --kind stands for; all kinds for None. `defect` is the stored kind that
     users call rejected. UsageError for an unknown name.
     """
-    from flows.cli.shared.inspection import KIND_NAMES
+    from flows.inspection.describe import KIND_NAMES
 
     found = [kind for kind, word in KIND_NAMES.items() if name in (None, kind, word)]
     if not found:
@@ -153,8 +154,8 @@ def trace(
 ) -> None:
     """Show how a published row came to be: its sources, prompts, model calls, and the stages that made it."""
     from flows.builds.console import console
-    from flows.cli.shared.inspection import trace_lines
-    from flows.cli.shared.tracing import trace_row
+    from flows.inspection.describe import trace_lines
+    from flows.inspection.tracing import trace_row
 
     store, version = version_at(address, home)
     found = trace_row(store, version, row_id)
@@ -174,7 +175,7 @@ def diff(
 ) -> None:
     """Compare two versions: recipes, row counts, rows added, removed and changed."""
     from flows.builds.console import console, table
-    from flows.cli.shared.comparison import compare
+    from flows.inspection.comparison import compare
 
     store, before = version_at(first, home)
     _, after = version_at(second, home)

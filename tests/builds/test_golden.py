@@ -17,8 +17,8 @@ from axioms_builds import build_axioms
 
 import longform
 from benchmarks.make_dump import write_dump
-from flows.cli.shared.inspection import rejected_rows
 from flows.cli.shared.verification import check
+from flows.inspection.describe import rejected_rows
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 

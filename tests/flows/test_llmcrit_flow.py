@@ -15,10 +15,10 @@ import pytest
 from axioms_builds import Silent
 
 from flows.builds.building import Options, build
-from flows.cli.shared.inspection import trace_lines
 from flows.cli.shared.takedown_effects import holders
-from flows.cli.shared.tracing import trace_row
 from flows.cli.shared.verification import check
+from flows.inspection.describe import trace_lines
+from flows.inspection.tracing import trace_row
 from flows.llmcrit import ABOUT, EXPORTS, SAMPLES, LLMCritConfig, responses_of
 from longform.artifacts import takedowns
 from longform.artifacts.store import Store

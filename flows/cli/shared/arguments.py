@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,31 +89,6 @@ def version_at(address: str, home: Path | None) -> tuple[Any, Any]:
     return Store(root), versions.find(root, address)
 
 
-def summary(version: Any) -> dict[str, Any]:
-    """A version as a JSON value: dataset, version, rows, rows by split, offline (whether it has rows of the offline
-    model), recipe (fingerprint). Splits of configs other than the default one are named `<config>/<split>`; views,
-    which have the same rows in another form, are left out.
-    """
-    splits = dict(named_splits(version))
-    return {
-        "dataset": version.dataset,
-        "version": version.name,
-        "rows": sum(splits.values()),
-        "splits": splits,
-        "offline": version.manifest["offline"],
-        "recipe": version.recipe,
-    }
-
-
-def named_splits(version: Any) -> Iterator[tuple[str, int]]:
-    """Yields (split, number of rows) for all configs of a version but views, the default one first; splits of the other
-    configs are named `<config>/<split>`.
-    """
-    for number, (config, splits) in enumerate(version.configs.items()):
-        for split, rows in splits.items() if config not in version.views else ():
-            yield (f"{config}/{split}" if number else split), rows
-
-
 def print_json(document: Any, indent: int | None = 2) -> None:
     """Print a JSON document, with control characters escaped. `indent` None: on one line."""
     from flows.builds.console import visible
@@ -144,8 +118,3 @@ def read_options(
 
     all_settings = list(settings or []) + ([f"limit={limit}"] if limit is not None else [])
     return configuration.read(dataset, config_class(dataset), config, all_settings), Options(home_of(home), **options)
-
-
-def splits_text(splits: dict[str, int]) -> str:
-    """The splits with their numbers of rows: `train 9,000, test 1,000`."""
-    return ", ".join(f"{name} {rows:,}" for name, rows in splits.items())

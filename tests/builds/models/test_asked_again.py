@@ -12,8 +12,8 @@ from endpoint_server import Server, server
 
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, declare, plan
-from flows.cli.shared.costs import budget_lines, paid
 from flows.cli.shared.responses import export, load
+from flows.inspection.costs import budget_lines, paid
 from longform.artifacts.store import Store
 from longform.artifacts.versions import artifact
 from longform.engine.thread_tasks import Threads

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.main import app
-from flows.cli.shared.costs import costs_lines, costs_table, paid
+from flows.inspection.costs import costs_lines, costs_table, paid
 from longform.errors import UsageError
 from longform.llm.responses.records import Paid, Record
 from longform.llm.responses.store import open_responses

@@ -195,7 +195,7 @@ def test_a_prefix_of_an_id_still_names_one_row_although_views_have_it_too(versio
 
 
 def test_a_version_counts_its_pairs_once(version: Version) -> None:
-    from flows.cli.shared.arguments import summary
+    from flows.inspection.describe import summary
 
     pairs = rows(version, "pairs")
     assert summary(version)["rows"] == len(pairs)

@@ -19,9 +19,9 @@ import xxhash
 from toy_stages import building, source
 
 import longform
-from flows.cli.shared.arguments import summary
-from flows.cli.shared.comparison import compare
-from flows.cli.shared.tracing import first_row, trace_by_ids
+from flows.inspection.comparison import compare
+from flows.inspection.describe import summary
+from flows.inspection.tracing import first_row, trace_by_ids
 from longform.artifacts.rows import Rejected, Shard
 from longform.artifacts.store import Store
 from longform.artifacts.takedowns import add

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.builds.building import durations, gate_lines
-from flows.cli.shared.arguments import named_splits
-from flows.cli.shared.tracing import example_row_id
+from flows.inspection.tracing import example_row_id
 from flows.registry import module_of
 from longform.artifacts.rows import read_batches
 from longform.artifacts.store import Artifact, Store
@@ -125,3 +124,33 @@ def short_path(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def summary(version: Version) -> dict[str, Any]:
+    """A version as a JSON value: dataset, version, rows, rows by split, offline (whether it has rows of the offline
+    model), recipe (fingerprint). Splits of configs other than the default one are named `<config>/<split>`; views,
+    which have the same rows in another form, are left out.
+    """
+    splits = dict(named_splits(version))
+    return {
+        "dataset": version.dataset,
+        "version": version.name,
+        "rows": sum(splits.values()),
+        "splits": splits,
+        "offline": version.manifest["offline"],
+        "recipe": version.recipe,
+    }
+
+
+def named_splits(version: Version) -> Iterator[tuple[str, int]]:
+    """Yields (split, number of rows) for all configs of a version but views, the default one first; splits of the other
+    configs are named `<config>/<split>`.
+    """
+    for number, (config, splits) in enumerate(version.configs.items()):
+        for split, rows in splits.items() if config not in version.views else ():
+            yield (f"{config}/{split}" if number else split), rows
+
+
+def splits_text(splits: dict[str, int]) -> str:
+    """The splits with their numbers of rows: `train 9,000, test 1,000`."""
+    return ", ".join(f"{name} {rows:,}" for name, rows in splits.items())
