@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.builds.options import flags
-from flows.cli import critique, exports, models, prefect_setup, revise, sheets, sources, takedowns, versions
+from flows.cli import critique, exports, models, prefect_setup, revise, serve, sheets, sources, takedowns, versions
 from flows.cli.shared.arguments import (
     ConfigFile,
     Dataset,
@@ -38,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Rebuild datasets for long-form question answering and writing from raw public sources.",
 )
-for commands in (versions, models, takedowns, sources, sheets, exports, revise, critique, prefect_setup):
+for commands in (versions, models, takedowns, sources, sheets, exports, revise, critique, serve, prefect_setup):
     app.add_typer(commands.app)
 
 
