@@ -55,16 +55,30 @@ def responses(home: Path) -> Path | str:
     """Where model responses are stored: the PostgreSQL URL in LONGFORM_RESPONSES, else (unset or empty) the path
     `<home>/llm/responses.sqlite`. UsageError for any other URL.
     """
-    url = os.environ.get("LONGFORM_RESPONSES")
+    return _database("LONGFORM_RESPONSES", "responses", home / "llm" / "responses.sqlite")
+
+
+def work(home: Path) -> Path | str:
+    """Where accounts and annotations of the page are stored: the PostgreSQL URL in LONGFORM_WORK, else (unset or empty)
+    the path `<home>/page/work.sqlite`. UsageError for any other URL.
+    """
+    return _database("LONGFORM_WORK", "accounts and annotations", home / "page" / "work.sqlite")
+
+
+def _database(variable: str, what: str, file: Path) -> Path | str:
+    """The PostgreSQL URL in an environment variable, whose password becomes one of `secrets`; `file` if it is unset or
+    empty. UsageError for any other URL; `what` is kept there, for the message.
+    """
+    url = os.environ.get(variable)
     if url and not url.startswith(("postgresql://", "postgres://")):
         raise UsageError(
-            "LONGFORM_RESPONSES holds no URL of a PostgreSQL database, postgresql://user:password@host:port/name: "
-            "correct it, or unset it to keep responses in the home."
+            f"{variable} holds no URL of a PostgreSQL database, postgresql://user:password@host:port/name: "
+            f"correct it, or unset it to keep {what} in the home."
         )
     password = _password(url) if url else None
     if password:
         _secrets.update({password: None, unquote(password): None})
-    return url or home / "llm" / "responses.sqlite"
+    return url or file
 
 
 def durability() -> str:

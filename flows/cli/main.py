@@ -13,7 +13,19 @@ from typing import Annotated, Any
 import typer
 
 from flows.builds.options import flags
-from flows.cli import critique, exports, models, prefect_setup, revise, serve, sheets, sources, takedowns, versions
+from flows.cli import (
+    annotating,
+    critique,
+    exports,
+    models,
+    prefect_setup,
+    revise,
+    serve,
+    sheets,
+    sources,
+    takedowns,
+    versions,
+)
 from flows.cli.shared.arguments import (
     ConfigFile,
     Dataset,
@@ -38,7 +50,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Rebuild datasets for long-form question answering and writing from raw public sources.",
 )
-for commands in (versions, models, takedowns, sources, sheets, exports, revise, critique, serve, prefect_setup):
+for commands in (
+    versions,
+    models,
+    takedowns,
+    sources,
+    sheets,
+    exports,
+    revise,
+    critique,
+    serve,
+    annotating,
+    prefect_setup,
+):
     app.add_typer(commands.app)
 
 

@@ -1,20 +1,30 @@
-"""The command that serves the page on which people look at versions and work on annotation tasks."""
+"""The commands that serve the page, on which people look at versions and work on tasks, and its accounts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+import asyncio
+import getpass
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 import typer
 
-from flows.cli.shared.arguments import Home
+from flows.cli.shared.arguments import Home, Json, print_json
 from longform.errors import UsageError
 from longform.settings import home as home_of
 
 if TYPE_CHECKING:
     from flows.page.application import Serving
+    from flows.page.work.database import Database
 
+Made = TypeVar("Made")
 app = typer.Typer()
+users = typer.Typer(no_args_is_help=True, help="Accounts of people who work on annotation tasks.")
+app.add_typer(users, name="users")
 
 LOOKS = ("open", "accounts", "off")
 
@@ -92,7 +102,108 @@ def _lines(serving: Serving, address: str) -> list[str]:
     found = {dataset: len(list(versions(serving.home, dataset))) for dataset in DATASETS}
     built = f"{sum(map(bool, found.values())):,} datasets, {sum(found.values()):,} versions"
     off = "off: served with --look off"
-    return [
-        f"look   {off}" if serving.look == "off" else f"look   {address}/            {built}",
-        f"work   {address}/work",
+    look = off if serving.look == "off" else f"{address + '/':<28} {built}"
+    return [f"look   {look}", f"work   {address + '/work':<28} {asyncio.run(_people(serving.home))}"]
+
+
+async def _people(home: Path) -> str:
+    """How many accounts of each role there are, in words, and how to add one."""
+    from flows.page.work import accounts
+    from flows.page.work.database import opened
+
+    async with opened(home) as database:
+        found = Counter(account.role for account in await accounts.listed(database) if not account.disabled)
+    words = (f"{found[role]:,} {role}{'s' * (found[role] > 1)}" for role in accounts.ALL_ROLES if found[role])
+    return f"{', '.join(words) or 'no account'}      add one: longform users add NAME"
+
+
+# ---------------------------------------------------------------- accounts
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+
+
+@users.command("add")
+def add_user(
+    name: Name,
+    role: Annotated[str, typer.Option("--role", help="annotator, expert, adjudicator or administrator")] = "annotator",
+    pseudonym: Annotated[
+        str | None, typer.Option("--pseudonym", metavar="ID", help="who says so in rows; else a random one")
+    ] = None,
+    home: Home = None,
+) -> None:
+    """Add an account. Its password is asked for, or read from standard input."""
+    from flows.page.work import accounts
+
+    password = _password()
+    account_id = _in_database(home, lambda database: accounts.add(database, name, role, password, pseudonym))
+    print(f"{accounts.name_of(name)} can log in as {role}; rows will name {account_id}.")
+
+
+@users.command("list")
+def list_users(home: Home = None, as_json: Json = False) -> None:
+    """List the accounts."""
+    from flows.builds.console import console, table
+    from flows.page.work import accounts
+
+    found = _in_database(home, accounts.listed)
+    rows = [
+        {"name": each.name, "role": each.role, "pseudonym": each.account_id, "disabled": bool(each.disabled)}
+        for each in found
     ]
+    if as_json:
+        return print_json(rows)
+    if not rows:
+        return print("There is no account yet: longform users add NAME.")
+    shown = ([row["name"], row["role"], row["pseudonym"], "disabled" if row["disabled"] else ""] for row in rows)
+    console().print(table(dict.fromkeys(("name", "role", "pseudonym", "state"), ""), shown))
+
+
+@users.command("disable")
+def disable_user(name: Name, home: Home = None) -> None:
+    """End an account's sessions and log-ins; what it annotated stays."""
+    _change(home, name, disabled=True)
+    print(f"{name} can no longer log in; longform users enable {name} undoes this.")
+
+
+@users.command("enable")
+def enable_user(name: Name, home: Home = None) -> None:
+    """Let a disabled account log in again."""
+    _change(home, name, disabled=False)
+    print(f"{name} can log in.")
+
+
+@users.command("password")
+def new_password(name: Name, home: Home = None) -> None:
+    """Give an account a new password, asked for or read from standard input, and end its sessions."""
+    from flows.page.work import accounts
+
+    password = _password()
+    _in_database(home, lambda database: accounts.set_password(database, name, password))
+    print(f"{name} has a new password.")
+
+
+def _change(home: Path | None, name: str, **values: Any) -> None:
+    from flows.page.work import accounts
+
+    _in_database(home, lambda database: accounts.change(database, name, **values))
+
+
+def _in_database(home: Path | None, act: Callable[[Database], Awaitable[Made]]) -> Made:
+    """The result of `act` on the database of the home."""
+    from flows.page.work.database import opened
+
+    async def acting() -> Made:
+        async with opened(home_of(home)) as database:
+            return await act(database)
+
+    return asyncio.run(acting())
+
+
+def _password() -> str:
+    """The password that is typed twice, unseen, on a terminal; else the first line of standard input."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    password = getpass.getpass("Password: ")
+    if getpass.getpass("Again: ") != password:
+        raise UsageError("The two passwords differ; nothing was changed. Run the command again.")
+    return password

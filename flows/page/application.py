@@ -9,8 +9,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -18,6 +19,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.page.rendering import STATIC, render
+from flows.page.work import admin_routes, task_routes
+from flows.page.work import routes as work
+from flows.page.work.database import opened
+from flows.page.work.passwords import Passwords
 from longform.errors import LongformError, UsageError
 
 MOST_BYTES = 1_000_000
@@ -36,6 +41,7 @@ HEADERS = {
 }
 TITLES = {
     400: "This request cannot be read",
+    401: "You are not logged in",
     403: "Not allowed",
     404: "Not found",
     405: "Not allowed",
@@ -67,20 +73,27 @@ def create_app(serving: Serving) -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for error in (HTTPException, RequestValidationError, LongformError, Exception):
         app.add_exception_handler(error, _error_page)
+    for routes in (work, task_routes, admin_routes):
+        app.include_router(routes.router)
     if serving.look != "off" and find_spec("flows.page.look") and find_spec("flows.page.look.routes"):
-        app.include_router(import_module("flows.page.look.routes").router)
-    app.add_middleware(Guard, hosts=serving.hosts)
+        needed = [Depends(work.by_accounts_alone)] if serving.look == "accounts" else []
+        app.include_router(import_module("flows.page.look.routes").router, dependencies=needed)
+    app.add_middleware(Guard, hosts=serving.hosts, secure=serving.secure)
     return app
 
 
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
-    """What the application holds while it runs."""
-    yield
+    """What the application holds while it runs: the database of the part Work, and whose turn it is to log in."""
+    app.state.passwords = Passwords()
+    async with opened(app.state.serving.home) as app.state.database:
+        yield
 
 
 def _error_page(request: Request, error: Exception) -> Response:
     """The page for an error: its status and one sentence. What nobody foresaw is told to the log alone."""
+    if isinstance(error, HTTPException) and error.status_code == 303:
+        return Response(status_code=303, headers=error.headers)
     if isinstance(error, HTTPException):
         status, sentence, headers = error.status_code, str(error.detail), error.headers
     elif isinstance(error, RequestValidationError):
@@ -89,7 +102,8 @@ def _error_page(request: Request, error: Exception) -> Response:
         status, sentence, headers = 404 if isinstance(error, UsageError) else 503, str(error), None
     else:
         status, sentence, headers = 500, "The page met an error, which its log names. Nothing of yours was lost.", None
-    found = render(request, "error.html", status=status, title=TITLES.get(status, "Error"), sentence=sentence)
+    template = "error_fragment.html" if "hx-request" in request.headers else "error.html"
+    found = render(request, template, status=status, title=TITLES.get(status, "Error"), sentence=sentence)
     found.headers.update(headers or (HEADERS if status == 500 else {}))  # 500: no middleware sees it
     return found
 
@@ -102,10 +116,12 @@ class TooLarge(HTTPException):
 
 
 class Guard:
-    """Middleware: refuses requests for another host or with too large a body, and adds HEADERS to every response."""
+    """Middleware: refuses requests for another host, forms from another origin and too large bodies, and adds HEADERS
+    to every response.
+    """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
-        self._app, self._hosts = app, hosts
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], secure: bool) -> None:
+        self._app, self._hosts, self._secure = app, hosts, secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,6 +130,8 @@ class Guard:
         app: Callable[..., object] = self._app
         if _host(request) not in self._hosts:
             app = _refusal(request, 400, "This page is not served under that name: use the address `serve` printed.")
+        elif request.method not in ("GET", "HEAD") and not _is_own(request, secure=self._secure):
+            app = _refusal(request, 403, "This form was sent from another page than this one, and nothing was done.")
         elif int(request.headers.get("content-length") or 0) > MOST_BYTES:
             app = _refusal(request, 413, TooLarge().detail)
         await app(scope, _limited(receive), _with_headers(send, no_store="/static/" not in request.url.path))  # type: ignore[misc]
@@ -123,6 +141,17 @@ def _host(request: Request) -> str:
     """The name in the Host header, without its port, in lower case; "" without a header."""
     name, _, port = request.headers.get("host", "").lower().rpartition(":")
     return name if name and port.isdigit() else request.headers.get("host", "").lower()
+
+
+def _is_own(request: Request, *, secure: bool) -> bool:
+    """Whether a form comes from this page, by Origin, else by Referer; True without either, which browsers never leave
+    out for forms of another origin.
+    """
+    said = request.headers.get("origin") or request.headers.get("referer")
+    if said is None:
+        return True
+    parts = urlsplit(said)
+    return parts.scheme == ("https" if secure else "http") and parts.netloc == request.headers.get("host")
 
 
 def _refusal(request: Request, status: int, sentence: str) -> Response:

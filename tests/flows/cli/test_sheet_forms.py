@@ -11,7 +11,7 @@ from expertqa_tables import Home, filled
 from typer.testing import CliRunner
 
 from flows.cli.main import app
-from flows.cli.sheets import chosen, forms_of
+from flows.forms import chosen, forms_of
 from longform.errors import UsageError
 from longform.files import write_json
 from schemas.llmcrit import ASPECTS, CRITERIA, PUBLISHED_FEEDBACK

@@ -1,0 +1,106 @@
+"""The database of the part Work: SQLite in the home, or PostgreSQL. A transaction is on disk when its block ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from starlette.requests import Request
+
+from flows.page.work.tables import METADATA
+from longform import settings
+
+PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 30000")
+CONNECTIONS = 8
+
+
+class Database:
+    """The database of a home, for one event loop. `create` makes its tables where they are missing; `close` ends it."""
+
+    def __init__(self, home: Path) -> None:
+        place = settings.work(home)
+        self._engine = _sqlite(place) if isinstance(place, Path) else _postgresql(place)
+
+    async def create(self) -> None:
+        """Make the tables that are missing: all that modules imported so far declare on METADATA."""
+        async with self.writing() as connection:
+            await connection.run_sync(METADATA.create_all)
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection to read with."""
+        async with self._engine.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A connection in one transaction, committed when the block ends and rolled back by an error. In SQLite it is
+        the only writer from its start.
+        """
+        async with self._engine.connect() as connection:
+            await connection.execution_options(writes=True)
+            async with connection.begin():
+                yield connection
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._engine.dispose()
+
+
+@asynccontextmanager
+async def opened(home: Path) -> AsyncIterator[Database]:
+    """The database of a home, with its tables, closed when the block ends."""
+    found = Database(home)
+    try:
+        await found.create()
+        yield found
+    finally:
+        await found.close()
+
+
+def database(request: Request) -> Database:
+    """The database of the application that answers a request."""
+    found: Database = request.app.state.database
+    return found
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _postgresql(url: str) -> AsyncEngine:
+    return create_async_engine(
+        f"postgresql+asyncpg://{url.partition('://')[2]}", pool_size=CONNECTIONS, max_overflow=0, pool_pre_ping=True
+    )
+
+
+def _sqlite(path: Path) -> AsyncEngine:
+    """The engine of a SQLite file, made if it is missing and readable by its owner alone. Transactions are begun by
+    this module: the driver would begin them late, and two readers that both go on to write would block each other.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    engine = create_async_engine(f"sqlite+aiosqlite:///{path}", pool_size=CONNECTIONS, max_overflow=0)
+    event.listen(engine.sync_engine, "connect", _prepare)
+    event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _: Any) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Any) -> None:
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
