@@ -67,7 +67,7 @@ def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[st
     (as by `calls_of`), all `stages` (name -> fingerprint) and `lines`. UsageError as by `trace_row`.
     """
     config, row = published_row(version, row_id)
-    behind = list(_stage_rows(store, version, row, stages))
+    behind = list(rows_behind(store, version, row, stages))
     calls = calls_of(store, sorted({each["response"] for each in behind if each.get("response")}))
     split = f"/{row['split']}" if row.get("split") else ""
     lines = [("row", f"{row[version.key(config)]}   {config}{split}"), *_lines(behind, calls)]
@@ -77,17 +77,17 @@ def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[st
     return {**shown, "stages": version.stages, "lines": lines}
 
 
-def _stage_rows(
+def rows_behind(
     store: Store, version: Version, row: Record, stages: Mapping[str, Stage], most: int = MOST_OF_A_LIST
 ) -> Iterator[Record]:
     """The stage rows that a published row names, and those that these name in turn, each thing after what it was found
     by: the row's columns, `stage` (the stage's name) and `key` (the name of its id column).
 
     A column that has the name of a stage's key names one row of it; a list of texts with the name of a stage's table
-    names several, of which the first `most` are taken.
+    names several, of which the first `most` are taken. Stages that `stages` lacks are left out.
     """
-    keys = {name: str(_metadata(stages[name], b"key")) for name in version.stages}
-    tables = {_metadata(stages[name], b"name"): keys[name] for name in version.stages}
+    keys = {name: str(_metadata(stages[name], b"key")) for name in version.stages if name in stages}
+    tables = {_metadata(stages[name], b"name"): key for name, key in keys.items()}
     left, seen = [row], set[tuple[str, str]]()
     while left:
         of = left.pop(0)
@@ -102,7 +102,7 @@ def _stage_rows(
             if not isinstance(value, str) or (key, value) in seen:
                 continue
             seen.add((key, value))
-            for stage in (name for name in version.stages if keys[name] == key):
+            for stage in (name for name in keys if keys[name] == key):
                 for found in stage_rows_where(store, version, stage, f"{key} = ? LIMIT 1", value):
                     left.append({name: each for name, each in found.items() if not isinstance(each, list)})
                     yield {"stage": stage, "key": key, **found}
@@ -113,7 +113,7 @@ def _metadata(stage: Stage, name: bytes) -> str:
 
 
 def _lines(rows: Sequence[Record], calls: Mapping[str, Record]) -> Iterator[Line]:
-    """The printed lines (title, text) of rows as `_stage_rows` gives them: of each thing its id with the beginning of
+    """The printed lines (title, text) of rows as `rows_behind` gives them: of each thing its id with the beginning of
     its text and what was said of it, the stages that made it, where it is from, and its models.
 
     The title is the name of the id column without `_id`. The text is that of the first of the columns in TEXTS, as

@@ -164,8 +164,12 @@ class Store:
         """The artifact with this fingerprint, whether or not its parts are still in place; None if none was written.
         StoreError if its record is damaged.
         """
-        document = read_json(self.stage(stage) / f"{fingerprint}.json")
-        return _artifact(fingerprint, document) if document else None
+        path = self.stage(stage) / f"{fingerprint}.json"
+        document = read_json(path)
+        try:
+            return _artifact(fingerprint, document) if document else None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{path} is damaged ({error!r}): build again with --force {stage}.") from None
 
     def artifacts(self, stage: str) -> list[Artifact]:
         """Every artifact of a stage, by the time its record was written, newest first. StoreError if a record is

@@ -27,7 +27,7 @@ from longform.machines import temporary
 if TYPE_CHECKING:
     import pandas as pd
 
-MANIFEST = {"number", "recipe", "stages", "splits", "offline", "files"}
+MANIFEST = {"number": int, "recipe": str, "stages": dict, "splits": dict, "offline": bool, "files": dict}
 ROWS_AT_ONCE = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
@@ -101,8 +101,8 @@ def versions(home: Path, dataset: str) -> list[Version]:
 
 
 def broken_versions(home: Path, dataset: str) -> list[Path]:
-    """The folders of a dataset's versions whose manifest is missing, damaged or lacks a field of MANIFEST, sorted by
-    name.
+    """The folders of a dataset's versions whose manifest is missing, damaged, or lacks a field of MANIFEST or has it in
+    another type, sorted by name.
     """
     return [path for path in _folders(home, dataset) if _manifest(path) is None]
 
@@ -122,12 +122,15 @@ def _folders(home: Path, dataset: str) -> list[Path]:
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """A version's manifest; None if it is missing, unreadable, damaged or lacks a field of MANIFEST."""
+    """A version's manifest; None if it is missing, unreadable, damaged, or lacks a field of MANIFEST or has it in
+    another type.
+    """
     try:
         manifest = read_json(folder / "manifest.json")
     except StoreError:
         return None
-    return manifest if isinstance(manifest, dict) and manifest.keys() >= MANIFEST else None
+    is_whole = isinstance(manifest, dict) and all(isinstance(manifest.get(name), kind) for name, kind in MANIFEST.items())
+    return manifest if is_whole else None
 
 
 def natural(name: str) -> list[Any]:
