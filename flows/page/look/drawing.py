@@ -1,7 +1,8 @@
 """Where the boxes and lines of a drawing of stages go: stages in layers, each below those that it reads from.
 
-Lines that pass a layer have a place in it (a `Point` without a stage), so that they run beside the boxes. The order
-within layers is that of the mean of the neighbours, which leaves few crossings.
+A line is left out where the same stage is also read by way of another. Lines that pass a layer have a place in it (a
+`Point` without a stage), so that they run beside the boxes. The order within layers is that of the mean of the
+neighbours, which leaves few crossings.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ def drawing_of(inputs: Mapping[str, Sequence[str]]) -> Drawing:
         name: [each for each in dict.fromkeys(of) if each in inputs and each != name] for name, of in inputs.items()
     }
     depth = _depths(known)
+    above = {name: [each for each in of if depth[each] < depth[name]] for name, of in known.items()}
+    known = _reduced(above, depth)
+    _lower(depth, known)
     boxes = {name: Point(name, depth[name]) for name in known}
     layers: list[list[Point]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for point in boxes.values():
         layers[point.layer].append(point)
     chains = {
-        (source, name): _joined(boxes[source], boxes[name], layers)
-        for name, of in known.items()
-        for source in of
-        if depth[source] < depth[name]
+        (source, name): _joined(boxes[source], boxes[name], layers) for name, of in known.items() for source in of
     }
     _arrange(layers)
     left = min((point.x - point.width / 2 for layer in layers for point in layer), default=0) - EDGE
@@ -91,6 +92,27 @@ def _depths(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
             depth.setdefault(name, 1 + max((depth[each] for each in inputs[name] if each in depth), default=-1))
             stack.pop()
     return depth
+
+
+def _reduced(inputs: Mapping[str, Sequence[str]], depth: Mapping[str, int]) -> dict[str, list[str]]:
+    """The inputs without those that another input of the stage is made from. All inputs lie above their stage."""
+    behind: dict[str, set[str]] = {}
+    for name in sorted(inputs, key=lambda name: depth[name]):
+        behind[name] = set(inputs[name]).union(*(behind[each] for each in inputs[name]))
+    return {
+        name: [each for each in of if not any(each in behind[other] for other in of)] for name, of in inputs.items()
+    }
+
+
+def _lower(depth: dict[str, int], inputs: Mapping[str, Sequence[str]]) -> None:
+    """Move stages down, as far as their readers let them, where that makes more lines shorter than longer."""
+    readers: dict[str, list[str]] = {name: [] for name in inputs}
+    for name, of in inputs.items():
+        for each in of:
+            readers[each].append(name)
+    for name in sorted(inputs, key=lambda name: -depth[name]):
+        if len(readers[name]) > len(inputs[name]):
+            depth[name] = min(depth[each] for each in readers[name]) - 1
 
 
 def _joined(source: Point, target: Point, layers: list[list[Point]]) -> list[Point]:
@@ -132,7 +154,8 @@ def _spread(layer: Sequence[Point]) -> None:
         return
     before = sum(point.x for point in layer)
     for left, right in pairwise(layer):
-        right.x = max(right.x, left.x + (left.width + right.width) / 2 + GAP_X)
+        gap = GAP_X if left.stage and right.stage else GAP_X // 2
+        right.x = max(right.x, left.x + (left.width + right.width) / 2 + gap)
     shift = (before - sum(point.x for point in layer)) / len(layer)
     for point in layer:
         point.x += shift

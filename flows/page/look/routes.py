@@ -281,7 +281,8 @@ def left_out(
     if chosen and not problems:
         table = left_out_table(store, found, list(dict.fromkeys(each["stage"] for each in chosen)))
         wanted = {name: text for name, text in (("kind", kind), ("reason", reason)) if text}
-        rows = _or_problem(lambda: exactly(table, wanted, LEFT_OUT_ROWS, (at - 1) * LEFT_OUT_ROWS), problems, [])
+        found_rows = _or_problem(lambda: exactly(table, wanted, LEFT_OUT_ROWS, (at - 1) * LEFT_OUT_ROWS), problems, [])
+        rows = [{**each, "stage": Path(each["filename"]).parents[2].name} for each in found_rows]
     picked = {"stage": stage, "kind": kind, "reason": reason}
     return _show(
         request,

@@ -88,6 +88,11 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def figures(text: str) -> str:
+    """A number as SQL wrote it, with at most six figures after the point's beginning: 0.34242268 -> 0.342423."""
+    return f"{float(text):.6g}" if "." in text and len(text) > 8 else text
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "size": size,
@@ -99,5 +104,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "beginning": beginning,
     "link": link,
     "words": words,
+    "figures": figures,
     "percent": percent,
 }

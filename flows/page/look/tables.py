@@ -268,12 +268,14 @@ def rows_named(table: Table, columns: Sequence[str], values: Sequence[str], most
 
 
 def exactly(table: Table, filters: Mapping[str, str], most: int, first: int) -> list[Row]:
-    """Whole rows, `most` from the one with the number `first` (from 0), in which each column has its value."""
+    """Whole rows, `most` from the one with the number `first` (from 0), in which each column has its value; with
+    `filename`, the file that holds the row.
+    """
     if not table.files:
         return []
     condition = " AND ".join(["true", *(f"{table.column(name).sql} = ?" for name in filters)])
     with reading(table) as database:
-        query = f"SELECT * FROM {read_parquet(table.files)} WHERE {condition} LIMIT {most} OFFSET {first}"
+        query = f"SELECT *, filename FROM {read_parquet(table.files)} WHERE {condition} LIMIT {most} OFFSET {first}"
         found = database.execute(query, list(filters.values()))
         names = [each[0] for each in found.description or ()]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
