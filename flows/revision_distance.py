@@ -18,8 +18,7 @@ from flows.config.endpoints import (
 from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
-from flows.sources import acl_ocl, s2orc, ultrafeedback, wildchat
-from flows.sources import papers as own_papers
+from flows.sources import paper_sets, ultrafeedback, wildchat
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
@@ -30,7 +29,7 @@ from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.revision_distance.audits import AUDITS
 from tasks.revision_distance.cases.draws import check_requests, draw_candidates, take_cases
-from tasks.revision_distance.cases.related import find_cited, related_paragraphs
+from tasks.revision_distance.cases.related import find_cited
 from tasks.revision_distance.cases.requests import check_languages
 from tasks.revision_distance.cases.selection import select_conversations, select_preferences
 from tasks.revision_distance.cases.structure import open_pairs, read_structure
@@ -57,7 +56,7 @@ from tasks.revision_distance.report import figures, tables
 from tasks.revision_distance.takedown import responses_of as responses_of
 from tasks.revision_distance.trace import trace as trace
 from tasks.sources.papers import duplicates
-from tasks.sources.s2orc.s2_releases import open_release
+from tasks.sources.papers.related import related_paragraphs
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
@@ -125,7 +124,7 @@ class RevisionDistanceConfig(ModelSettings):
     papers: str | list[str] = Field(
         str(SAMPLES / "acl_ocl"), description="papers, for the hard task: folders or files of `papers_source`"
     )
-    papers_source: Literal["acl_ocl", "s2orc", "files"] = Field(
+    papers_source: paper_sets.PapersSource = Field(
         "acl_ocl", description="what `papers` are; files: PDFs and TEI of your own, e.g. fetched from OpenReview"
     )
     metadata: str | list[str] = Field(
@@ -213,7 +212,9 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
     check_languages(config.languages)
 
     conversations, completions = conversations_of(builder, config), completions_of(builder, config)
-    papers, metadata = papers_of(builder, config)
+    papers, metadata = paper_sets.texts_and_metadata(
+        builder, config.papers_source, listed(config.papers), listed(config.metadata), config.retrieved_at
+    )
     easy = select_conversations(
         builder, conversations, kinds=config.kinds, languages=config.languages, regions=list(REGIONS), **lengths
     )
@@ -341,19 +342,3 @@ def completions_of(builder: Builder, config: RevisionDistanceConfig) -> Rows:
     paths = listed(config.ultrafeedback)
     reading = ultrafeedback.Read(retrieved_at=config.retrieved_at)
     return ultrafeedback.completions(builder, ultrafeedback.opened(builder, paths, reading) if paths else [])
-
-
-def papers_of(builder: Builder, config: RevisionDistanceConfig) -> tuple[Rows, Rows]:
-    """(papers with their texts, metadata of papers: also of some whose texts are not there), from the files that the
-    configuration names, without papers that are taken down; empty tables if it names no file.
-    """
-    paths = listed(config.papers)
-    if config.papers_source == "s2orc":
-        files = open_release(paths, digest=builder.digests, retrieved_at=config.retrieved_at) if paths else {}
-        return s2orc.papers_and_metadata(builder, files.get("papers", []), files.get("metadata", []))
-    if config.papers_source == "files":
-        known = own_papers.metadata(builder, listed(config.metadata), config.retrieved_at)
-        return own_papers.gathered(builder, paths, own_papers.Read()), known
-    reading = acl_ocl.Read(retrieved_at=config.retrieved_at)
-    tables, texts = acl_ocl.opened(builder, paths, reading) if paths else ([], [])
-    return acl_ocl.papers_and_metadata(builder, texts, tables)

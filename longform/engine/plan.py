@@ -27,7 +27,7 @@ from longform.engine.build import asked_again, reusable_artifact, reusable_parts
 from longform.engine.health import PILOT
 from longform.engine.jobs import CUT, Job, hash_of_inputs, jobs_of, walk
 from longform.engine.pricing import Pricing, calls_only
-from longform.engine.stage import Method, Shape, StageCall
+from longform.engine.stage import Method, NeedsReplies, Shape, StageCall
 from longform.llm.ask.prompts import Prompt
 from longform.llm.price import FIGURES, UNKNOWN_FIGURES, Figures
 from longform.llm.retry import Retry
@@ -440,7 +440,8 @@ class Plan:
         dry runs.
 
         (None, whether there are no units to make) if no dry run is made: the plan has no response store, or only the
-        offline model is asked and the units read more than OFFLINE_ROWS rows.
+        offline model is asked and the units read more than OFFLINE_ROWS rows. (None, True) if questions depend on
+        replies.
         """
         rows = sum(rows.count for job in units.to_make for rows in job.inputs.values() if isinstance(rows, Rows))
         if self._pricing is None or (not call.online and rows > OFFLINE_ROWS):
@@ -453,16 +454,19 @@ class Plan:
                 store = None if endpoint.offline else self._pricing.store
                 estimators[endpoint.name] = Estimator(endpoint, store, partial(self.retry.wants, call.name))
                 opened.callback(estimators[endpoint.name].close)
-            whole = [
-                walk(
-                    self.store,
-                    call.stage,
-                    job,
-                    lambda endpoint, request, _: estimators[endpoint.name].add(request),
-                    lambda endpoint, texts: estimators[endpoint.name].embed(texts),
-                )
-                for job in units.to_make
-            ]
+            try:
+                whole = [
+                    walk(
+                        self.store,
+                        call.stage,
+                        job,
+                        lambda endpoint, request, _: estimators[endpoint.name].add(request),
+                        lambda endpoint, texts: estimators[endpoint.name].embed(texts),
+                    )
+                    for job in units.to_make
+                ]
+            except NeedsReplies:
+                return None, True
             return sum((estimator.estimate() for estimator in estimators.values()), Figures()), all(whole)
 
     def _costs_of_uncounted(

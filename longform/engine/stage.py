@@ -391,6 +391,9 @@ class StageContext:
                 health.add_reply(reply, item, request.system, counted)
             yield item, reply
 
+    def goes_on_from_replies(self) -> None:
+        """Called by a body whose next questions depend on replies: ends a dry run, whose figures are then bounds."""
+
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
         """One vector for each text, in the order of the texts. UsageError for the offline model; other errors as in
         `Client.embed`.
@@ -441,6 +444,10 @@ class NeedsEmbeddings(Exception):
     """Raised in a dry run when the body asks for embeddings, without which it cannot go on."""
 
 
+class NeedsReplies(Exception):
+    """Raised in a dry run when what the body asks next depends on replies."""
+
+
 class NeedsWeb(Exception):
     """Raised in a dry run when the body asks the web: what it would then ask a model is unknown."""
 
@@ -471,6 +478,10 @@ class DryContext(StageContext):
         for item, request in items:
             self._asks(endpoint, request, item)
         yield from ()
+
+    def goes_on_from_replies(self) -> None:
+        """Raise NeedsReplies."""
+        raise NeedsReplies
 
     def embed(self, endpoint: Endpoint, texts: list[str]) -> list[list[float]]:
         """Pass the texts to `embeds`, then raise NeedsEmbeddings."""

@@ -109,6 +109,36 @@ PARAGRAPHS = table(
     level=1,
 )
 
+RELATED = table(
+    "related",
+    column("related_id", pa.string(), "<paper_id>#<position>"),
+    column("paper_id", pa.string(), "parent: papers.paper_id"),
+    column("title", pa.string(), "title of the paper", null=True),
+    column("abstract", pa.string(), "abstract of the paper", null=True),
+    column("head", pa.string(), "heading of the section", null=True),
+    column("text", pa.string(), "the paragraph"),
+    column(
+        "references",
+        pa.list_(
+            pa.struct(
+                [
+                    column("ref_id", pa.string(), "entry of the bibliography"),
+                    column("paper_id", pa.string(), "id of the cited paper, where the source links it", null=True),
+                    column("title", pa.string(), "as parsed", null=True),
+                    column("year", pa.int32(), "as parsed", null=True),
+                ]
+            )
+        ),
+        "bibliography entries that the paragraph cites, each once, in order",
+    ),
+    *FROM_SUBMISSION,
+    column("licence", pa.string(), "licence of the paper", null=True),
+    column("url", pa.string(), "permalink of the paper", null=True),
+    column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    key="related_id",
+    cut="paper_id",
+)
+
 METADATA = table(
     "metadata",
     column("paper_id", pa.string(), "<group>/<upstream id>"),

@@ -16,8 +16,8 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import read_parquet
 from longform.engine.stage import AllRows, Rejected, Row, Rows, StageContext, stage
 from schemas.revision_distance import ORIGINS, PUBLISHED_DRAFTS, PUBLISHED_EDITS
-from tasks.revision_distance.cases.related import OF_SUBMISSION
 from tasks.sources.author_names import names_authors
+from tasks.sources.papers.related import OF_SUBMISSION
 
 BATCH_ROWS = 500
 PAPER = ("paper_id", "title", "authors", "licence", "url", "retrieved_at", *OF_SUBMISSION)

@@ -19,9 +19,10 @@ from longform.errors import SourceError
 from longform.files import sha256_of
 from schemas.revision_distance import STRUCTURE
 from schemas.sources.papers import METADATA
-from tasks.revision_distance.cases.related import find_cited, related_paragraphs
+from tasks.revision_distance.cases.related import find_cited
 from tasks.revision_distance.cases.selection import select_conversations, select_preferences
 from tasks.revision_distance.cases.structure import open_pairs, pairs, read_structure
+from tasks.sources.papers.related import related_paragraphs
 
 SAMPLES = paths.SAMPLES / "revision_distance"
 LENGTHS = {"least_words": 50, "most_words": 2_000}

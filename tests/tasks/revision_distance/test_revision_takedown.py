@@ -27,9 +27,9 @@ from schemas.revision_distance import (
     HARD,
     KNOWLEDGE,
     RATINGS,
-    RELATED,
     SEGMENTS,
 )
+from schemas.sources.papers import RELATED
 from tasks.revision_distance.takedown import responses_of
 
 

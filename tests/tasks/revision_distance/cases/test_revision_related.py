@@ -16,9 +16,9 @@ from toy_stages import building
 from longform.artifacts.rows import Row, Rows, Shard
 from longform.engine.build import Build
 from longform.engine.stage import StageContext, stage
-from schemas.revision_distance import RELATED
-from schemas.sources.papers import DUPLICATES, METADATA, PAPERS
-from tasks.revision_distance.cases.related import find_cited, paragraphs_of, related_paragraphs
+from schemas.sources.papers import DUPLICATES, METADATA, PAPERS, RELATED
+from tasks.revision_distance.cases.related import find_cited
+from tasks.sources.papers.related import paragraphs_of, related_paragraphs
 
 ABSTRACT = "We study boats in harbours and say how many there are."
 TEXT = "Boats were counted before, by many and in many harbours of the north and of the south."
