@@ -31,9 +31,9 @@ async def overview(request: Request, account: Account = ADMINISTRATOR) -> Respon
     return await _overview(request)
 
 
-async def _overview(request: Request, error: str = "", status: int = 200, given: Any = None) -> Response:
+async def _overview(request: Request, error: str = "", given: Any = None) -> Response:
     base = database(request)
-    values = {
+    values: dict[str, Any] = {
         "rounds": await rounds.rounds(base),
         "submitted": await submitted_by_round(base),
         "accounts": await accounts.listed(base),
@@ -42,7 +42,7 @@ async def _overview(request: Request, error: str = "", status: int = 200, given:
         "given": given or {},
         "error": error,
     }
-    return render(request, "work/admin.html", part="work", status=status, **values)
+    return render(request, "work/admin.html", part="work", **values)
 
 
 @router.post("/rounds")
@@ -52,7 +52,7 @@ async def open_round(request: Request, account: Account = ADMINISTRATOR) -> Resp
         make = partial(rounds.drawn, request.app.state.serving.home, **_options(fields))
         round_id = await rounds.save(database(request), *await anyio.to_thread.run_sync(make))
     except LongformError as error:
-        return await _overview(request, str(error), 422, fields)
+        return await _overview(request, str(error), fields)
     return RedirectResponse(f"/work/admin/rounds/{round_id}", 303)
 
 

@@ -25,11 +25,12 @@ KIND = {
 @dataclass(frozen=True, slots=True)
 class Read:
     """A posted form: `values` as in `labelling.Checked`, and messages: of a control by its HTML name, of a part of the
-    form by its place (the prefix of its controls), of the whole by "".
+    form by its place (the prefix of its controls), of the whole by "". `forged`: a value that no control offers.
     """
 
     values: dict[tuple[str, str], Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    forged: list[str] = field(default_factory=list)
 
 
 def control(place: int | None, name: str) -> str:
@@ -88,6 +89,7 @@ def read(form: Form, task: Task, annotator: str, pairs: Iterable[tuple[str, str]
             value, message = _value(each, posted.get(name, []), item or task.id)
             if message:
                 found.errors[name] = message
+                found.forged.extend([name] if each.offered and any(posted.get(name, [])) else [])
             elif value is not None:
                 found.values[item, each.name] = value
         _check_together(form, place, item, found)

@@ -20,10 +20,11 @@ from flows.page.work.database import Database, now
 from flows.page.work.tables import ACCOUNTS, ASSIGNMENTS, ROUNDS, TASKS
 from flows.registry import DATASETS
 from longform.artifacts.recipe import fingerprint
+from longform.artifacts.rows import Row
 from longform.artifacts.store import Store
 from longform.artifacts.versions import find, versions
 from longform.errors import LongformError, UsageError
-from tasks.annotation.form import ROLES, Form, Role, Task, arranged, draw
+from tasks.annotation.form import ROLES, Form, Role, Sheets, Task, arranged, draw
 
 OF_FORM = TypeAdapter(Form)
 OF_TASK = TypeAdapter(Task)
@@ -75,28 +76,34 @@ def choices(home: Path) -> list[tuple[str, str]]:
     ]
 
 
-def drawn(
-    home: Path, address: str, form_name: str | None, *, overlap: int, most: int | None, seed: int, role: str
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(row of ROUNDS, rows of TASKS) of a form of a version: tasks drawn and arranged by `seed`, at most `most` of each
-    stratum (None: as many as the form's sheets have). UsageError for what is unknown or does not fit, or if there is no
-    task.
+def drawn(home: Path, address: str, form_name: str | None, **options: Any) -> tuple[Row, list[Row]]:
+    """(row of ROUNDS, rows of TASKS) of a form of a version; `options` as of `handed_out`. UsageError for what is
+    unknown, and as there.
+    """
+    version = find(home, address)
+    of = sheets_of(Store(home), version, form_name)
+    return handed_out(of, version.dataset, version.name, form_name or "", **options)
+
+
+def handed_out(
+    of: Sheets, dataset: str, version: str, form_name: str, *, overlap: int, most: int | None, seed: int, role: str
+) -> tuple[Row, list[Row]]:
+    """(row of ROUNDS, rows of TASKS) of these sheets, drawn and arranged by `seed`, at most `most` of each stratum
+    (None: as many as the form's sheets have). UsageError for options that do not fit, or if there is no task.
     """
     if role not in ROLES:
         raise UsageError(f'There is no role "{role}" of annotators: there is {", ".join(ROLES)}.')
     if not 1 <= overlap <= MOST_OVERLAP or (most is not None and most < 1):
         raise UsageError(f"Each task goes to 1 to {MOST_OVERLAP} annotators, and at least one task is drawn.")
-    version = find(home, address)
-    of = sheets_of(Store(home), version, form_name)
     tasks = arranged(of.form, draw(of.tasks, most or of.most, seed), seed)
     if not tasks:
         raise UsageError(of.missing)
-    key: list[Any] = [version.dataset, version.name, of.form.name, overlap, most, seed, role]
-    found: dict[str, Any] = {
-        "round_id": fingerprint(key)[:16],
-        "dataset": version.dataset,
-        "version": version.name,
-        "form_name": form_name or "",
+    round_id = fingerprint([dataset, version, of.form.name, overlap, most, seed, role])[:16]
+    row = {
+        "round_id": round_id,
+        "dataset": dataset,
+        "version": version,
+        "form_name": form_name,
         "form": json.dumps(asdict(replace(of.form, unfit=None)), ensure_ascii=False),
         "has_rule": of.form.unfit is not None,
         "setting": of.setting,
@@ -107,16 +114,16 @@ def drawn(
         "open": True,
         "created_at": now(),
     }
-    return found, [_row(found["round_id"], position, task) for position, task in enumerate(tasks, 1)]
+    return row, [_row(round_id, position, task) for position, task in enumerate(tasks, 1)]
 
 
-def _row(round_id: str, position: int, task: Task) -> dict[str, Any]:
+def _row(round_id: str, position: int, task: Task) -> Row:
     document = json.dumps(asdict(task), ensure_ascii=False)
     meant_for = task.annotator
     return {"round_id": round_id, "position": position, "task_id": task.id, "meant_for": meant_for, "task": document}
 
 
-async def save(database: Database, row: dict[str, Any], tasks: list[dict[str, Any]]) -> str:
+async def save(database: Database, row: Row, tasks: list[Row]) -> str:
     """Open a round to its annotators and return its id. UsageError if the same one was opened before."""
     try:
         async with database.writing() as connection:

@@ -120,7 +120,8 @@ async def submit_task(request: Request, assignment_id: str, account: Account = C
     submission_id = _submission_id(fields)
     if read.errors:
         await assignment.save_draft(database(request), mine.id, account.id, pairs, seconds, submission_id)
-        return await _page(request, mine, of, account, entries.by_control(pairs), read.errors, 422, seconds)
+        status = 422 if read.forged else 200
+        return await _page(request, mine, of, account, entries.by_control(pairs), read.errors, status, seconds)
     outcome = await assignment.submit(database(request), mine.id, account.id, read.values, seconds, submission_id)
     if outcome == "submitted":
         return await _to_next(request, of, account)
