@@ -17,6 +17,7 @@ DATASETS = {
     "expertqa": "flows.expertqa",
     "revision-distance": "flows.revision_distance",
     "llmcrit": "flows.llmcrit",
+    "kiwi": "flows.kiwi",
 }
 
 

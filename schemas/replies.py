@@ -151,3 +151,51 @@ class Critique(Reply):
     extraction: str | None = Field(description="what criticises or suggests, copied; empty if there is nothing")
     critique: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
     helpful: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
+
+
+class Answerable(Reply):
+    """Whether a paragraph answers a question (KIWI, appendix A.6: filter 2)."""
+
+    verdict: Annotated[Literal["yes", "no", "partially"], BeforeValidator(_as_word)]
+
+
+class ReaderInstruction(Reply):
+    """What a simulated reader asks for next, or that nothing is left to ask for (KIWI, section 2.2)."""
+
+    kind: Annotated[Literal["information", "style", "done"], BeforeValidator(_as_word)]
+    instruction: str | None = Field(description="what the writer is to do; empty where nothing is left to ask for")
+
+
+class ReaderRating(Reply):
+    """How a simulated reader rates a revision, why, and the answer as corrected (KIWI, section 2.2)."""
+
+    rating: Annotated[Literal["good", "neutral", "bad"], BeforeValidator(_as_word)]
+    comment: Text = Field(description="the reason, in a sentence")
+    edited: str | None = Field(description="the answer as it should have been; empty where it is left as it is")
+
+
+class InstructionCategory(Reply):
+    """What kind of instruction it is (KIWI, table 3)."""
+
+    category: Annotated[
+        Literal[
+            "more information", "expand coverage", "clarification", "remove", "specific edit", "condense",
+            "reorganize", "others",
+        ],
+        BeforeValidator(_as_word),
+    ]  # fmt: skip
+
+
+class ErrorCategory(Reply):
+    """How a revision went wrong, by the reader's comment (KIWI, table 4)."""
+
+    category: Annotated[
+        Literal["unrequested change", "ignored", "constraint failure", "poor integration", "others"],
+        BeforeValidator(_as_word),
+    ]
+
+
+class Following(Reply):
+    """Whether a revised answer follows its instruction (KIWI, section 5)."""
+
+    rating: Annotated[Literal["good", "bad"], BeforeValidator(_as_word)]

@@ -51,7 +51,7 @@ def table_1_constructive_and_helpful(found: pd.DataFrame) -> pd.DataFrame:
     ours = sums_and_shares(as_in_paper(found).groupby(ROW), ["contextual", *OF_CRITIQUES], shares, over_texts=True)
     paper = printed(PRINTED, "table_26").merge(printed(PRINTED, "table_2"), on=[*ROW, "texts"])
     paper["helpful, % of touched"] = 100 * paper.helped / paper.touched
-    return above_paper(ours, paper)
+    return above_paper(ours, paper, same="task")
 
 
 def table_26_touched(found: pd.DataFrame, column: str = "touched", table: str = "table_26") -> pd.DataFrame:
@@ -105,7 +105,7 @@ def table_4_granularity(found: pd.DataFrame) -> pd.DataFrame:
     ]  # fmt: skip
     rows = pd.concat(shares).reset_index()
     rows.insert(5, "batch - single", rows["batch, %"] - rows["single, %"])
-    return above_paper(rows, printed(PRINTED, "table_4"))
+    return above_paper(rows, printed(PRINTED, "table_4"), same="task")
 
 
 def planted_violations(texts: pd.DataFrame, critiques: pd.DataFrame) -> pd.DataFrame:

@@ -52,8 +52,10 @@ def beside(ours: pd.DataFrame, paper: pd.DataFrame, *, on: list[str]) -> pd.Data
     return found
 
 
-def above_paper(ours: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
-    """Our rows and below them the paper's on the same tasks; `source` says which is which."""
+def above_paper(ours: pd.DataFrame, paper: pd.DataFrame, *, same: str = "") -> pd.DataFrame:
+    """Our rows and below them the paper's, or those of its rows whose value in the column `same` we have, too; `source`
+    says which is which.
+    """
     own = ours.astype(dict.fromkeys(ours.select_dtypes("integer"), "Int64")).assign(source="this build")
-    others = paper[paper.task.isin(own.task)].assign(source="paper")
+    others = (paper[paper[same].isin(own[same])] if same else paper).assign(source="paper")
     return pd.concat([own, others], ignore_index=True)[["source", *ours.columns]]
