@@ -18,6 +18,7 @@ SMALL = {
     "claims.py": ["--texts", "50", "--random", "500"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "feedback.py": ["--feedback", "100"],
+    "look.py": ["--rows", "3000"],
     "llm.py": ["--seconds", "0.3", "--hits", "300", "--sizes", "100,300"],
     "paper_versions.py": ["--papers", "600", "--times", "2"],
     "related.py": ["--questions", "400", "--times", "2"],
@@ -48,6 +49,7 @@ KEYS = {
     "llm.py": {
         "ratio_at_64", "requests_per_second_at_256", "cpu_ms_at_256", "hits_per_second", "memory_ratio", "clients",
     },
+    "look.py": {"rows", "first_seconds", "slowest_filter_seconds", "ratio_first", "ratio_filter", "peak_mb"},
     "paper_versions.py": {"papers", "seconds", "peak_mb", "recall", "growth", "all_pairs_seconds"},
     "related.py": {"questions", "words_seconds", "vectors_seconds", "vectors_recall", "vectors_to_all_pairs"},
     "revise.py": {"seconds", "edits", "difflib_seconds", "ratio", "cores", "python"},
@@ -98,6 +100,14 @@ def test_a_gigabyte_of_dump_becomes_threads_at_14_mb_a_second_and_core_in_one_an
     print(json.dumps(found, indent=1))
     assert found["ours_mb_per_cpu_second"] >= 14
     assert found["ours_peak_mb"] < 1_500
+
+
+@pytest.mark.soak
+def test_of_a_million_rows_a_page_is_there_within_a_second_and_a_filter_within_two(tmp_path: Path) -> None:
+    found = run("look.py", cwd=tmp_path)
+    print(json.dumps(found, indent=1))
+    assert found["first_seconds"] < 1
+    assert found["slowest_filter_seconds"] < 2
 
 
 @pytest.mark.soak

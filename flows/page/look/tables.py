@@ -24,7 +24,7 @@ from longform.errors import BusyStore, StoreError, UsageError
 from longform.hints import hint
 from tasks.publishing.card import doc_of, type_name
 
-MEMORY, THREADS, SPILLED = "700MB", 2, "8GB"
+MEMORY, THREADS, SPILLED = "512MB", 2, "8GB"
 SECONDS, WAIT_SECONDS, QUERIES = 30.0, 30.0, 2
 PAGE_ROWS = 50
 CELL = 240
@@ -213,12 +213,18 @@ def _compared(column: Column, asked: Filter) -> tuple[str, list[Any]]:
     if asked.how == "missing":
         return f"{column.sql} IS NULL", []
     if asked.how == "contains" or column.kind == "other":
-        value = column.sql if column.kind == "text" else f"CAST({column.sql} AS VARCHAR)"
-        return CONTAINS.format(value), [asked.value]
+        return CONTAINS.format(_searched(column)), [asked.value]
     signs = {"equals": "=", "least": ">=", "most": "<="}
     if asked.how not in signs:
         raise UsageError(f'A column is not compared by "{asked.how[:40]}": take one of {", ".join(HOWS)}.')
     return f"{column.sql} {signs[asked.how]} ?", [_value(column, asked.value)]
+
+
+def _searched(column: Column) -> str:
+    """SQL for a column's value as the text in which another is looked for."""
+    if column.type == "list of string":
+        return f"array_to_string({column.sql}, chr(10))"
+    return column.sql if column.kind == "text" else f"CAST({column.sql} AS VARCHAR)"
 
 
 def _value(column: Column, text: str) -> Any:
