@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,7 +86,7 @@ def add_account(home: Path, name: str, role: str = "annotator", pseudonym: str |
         async with opened(home) as database:
             return await accounts.add(database, name, role, PASSWORD, pseudonym)
 
-    return asyncio.run(adding())
+    return _run(adding())
 
 
 def open_form(home: Path, address: str, form: str | None = None, **options: Any) -> str:
@@ -96,7 +97,13 @@ def open_form(home: Path, address: str, form: str | None = None, **options: Any)
         async with opened(home) as database:
             return await rounds.save(database, *rounds.drawn(home, address, form, **chosen))
 
-    return asyncio.run(saving())
+    return _run(saving())
+
+
+def _run(coroutine: Coroutine[Any, Any, str]) -> str:
+    """What a coroutine returns, run in a thread of its own: Playwright keeps an event loop in the test's."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 class Client(httpx.Client):
