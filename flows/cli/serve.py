@@ -7,6 +7,7 @@ import getpass
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
@@ -41,14 +42,26 @@ def serve(
         str | None,
         typer.Option("--look", help="who may look at versions: open (everybody), accounts (who logs in) or off"),
     ] = None,
+    live: Annotated[
+        Path | None,
+        typer.Option("--live", metavar="FILE", help="configuration of kiwi for live sessions: endpoints, writers"),
+    ] = None,
+    usd_a_day: Annotated[
+        float, typer.Option("--usd-a-day", metavar="USD", min=0, help="of each annotator's live sessions, at most")
+    ] = 5.0,
+    calls_a_day: Annotated[
+        int, typer.Option("--calls-a-day", metavar="N", min=0, help="of each annotator's live sessions, at most")
+    ] = 500,
     home: Home = None,
 ) -> None:
     """Serve the page: look at versions, work on annotation tasks."""
     import uvicorn
 
     from flows.page.application import create_app
+    from longform.llm.price import NANO
 
     serving = _serving(host, origin, look, home)
+    serving = replace(serving, live=live, caps=(round(usd_a_day * NANO), calls_a_day))
     for line in _lines(serving, origin or f"http://{_bracketed(host)}:{port}"):
         print(line, flush=True)
     config = uvicorn.Config(

@@ -18,12 +18,14 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flows.page.live import routes as live
 from flows.page.rendering import STATIC, render
 from flows.page.work import admin_routes, task_routes
 from flows.page.work import routes as work
 from flows.page.work.database import opened
 from flows.page.work.passwords import Passwords
 from longform.errors import LongformError, UsageError
+from longform.llm.price import NANO
 
 MOST_BYTES = 1_000_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -57,13 +59,16 @@ TITLES = {
 class Serving:
     """How the page is served. `hosts`: the names that a request's Host header may give, without ports. `secure`:
     people reach it by https, so that cookies are sent over nothing else. `look`: who may use the part Look: everybody,
-    people with an account, or nobody.
+    people with an account, or nobody. `live`: the configuration of kiwi for live sessions, None: its defaults; `caps`:
+    what an annotator's live sessions may take in a day, billionths of a US dollar and calls.
     """
 
     home: Path
     hosts: frozenset[str] = LOOPBACK
     secure: bool = False
     look: Literal["open", "accounts", "off"] = "open"
+    live: Path | None = None
+    caps: tuple[int, int] = (5 * NANO, 500)
 
 
 def create_app(serving: Serving) -> FastAPI:
@@ -73,7 +78,8 @@ def create_app(serving: Serving) -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     for error in (HTTPException, RequestValidationError, LongformError, Exception):
         app.add_exception_handler(error, _error_page)
-    for routes in (work, task_routes, admin_routes):
+    app.state.further = [live.offers]
+    for routes in (work, live, task_routes, admin_routes):
         app.include_router(routes.router)
     if serving.look != "off" and find_spec("flows.page.look") and find_spec("flows.page.look.routes"):
         needed = [Depends(work.by_accounts_alone)] if serving.look == "accounts" else []
@@ -86,7 +92,11 @@ def create_app(serving: Serving) -> FastAPI:
 async def _life(app: FastAPI) -> AsyncIterator[None]:
     """What the application holds while it runs: the database of the part Work, and whose turn it is to log in."""
     app.state.passwords = Passwords()
-    async with opened(app.state.serving.home) as app.state.database:
+    serving: Serving = app.state.serving
+    async with (
+        opened(serving.home) as app.state.database,
+        live.opened(app.state.database, serving.home, serving.live, serving.caps) as app.state.live,
+    ):
         yield
 
 

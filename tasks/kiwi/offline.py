@@ -145,8 +145,8 @@ def _inform(given: PromptInputs, random: bytes, fits: int) -> str:
     parts = [list(part) for part in _parts(given.one("Previous answer"))]
     summary, wanted = given.one("Information"), _words(given.one("Instruction"))
     if not _MARKS.search(summary):
-        topic = " ".join(sorted(wanted - _ASKS)[:3]) or "this"
-        summary = f"Of {topic} the documents say nothing more."
+        words = [word for word in _WORD.findall(given.one("Instruction")) if _words(word) - _ASKS]
+        summary = f"Of {' '.join(words[:4]) or 'this'} the documents say nothing more."
     best = max(range(len(parts)), key=lambda at: (len(_words(" ".join(parts[at])) & wanted), at), default=0)
     parts[best:best] = [] if parts else [[]]
     parts[best].append(summary)

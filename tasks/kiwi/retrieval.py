@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from longform.artifacts.rows import Row
-from longform.engine.stage import StageContext
 from longform.errors import UsageError
 from longform.llm.ask.types import Endpoint
 from tasks.retrieval.bm25 import Index
@@ -18,6 +17,12 @@ from tasks.retrieval.hits import DEPTH, Hit, best, fuse
 Kind = Literal["bm25", "dense", "hybrid"]
 Search = Callable[[str, int], list[Row]]  # query, k -> passages, best first
 SHOWN = 5  # passages of an answer, and of a turn
+
+
+class Embeds(Protocol):
+    """What asks an endpoint for vectors: the context of a stage, or the page."""
+
+    def embed(self, endpoint: Endpoint, texts: list[str], /) -> list[list[float]]: ...
 
 
 def check_retrieval(kind: Kind, embedding: str | Endpoint | None) -> None:
@@ -31,7 +36,7 @@ def check_retrieval(kind: Kind, embedding: str | Endpoint | None) -> None:
         check_local_models(embedding)
 
 
-def embedder(context: StageContext, embedding: str | Endpoint | None) -> Embed | None:
+def embedder(context: Embeds, embedding: str | Endpoint | None) -> Embed | None:
     """The function that embeds texts, by an endpoint or a local model; None without one."""
     if embedding is None:
         return None

@@ -14,5 +14,5 @@ What a further kind of work needs of it:
             ...
 
 Its module with tables and routes is imported, and its router included, in `flows/page/application.py`; what it offers
-on the page /work is added to `offers` in `routes.py`.
+on the page /work is added to `app.state.further` there.
 """

@@ -37,11 +37,14 @@ class Offer:
 async def home(request: Request, account: Account = Depends(current_account)) -> Response:  # noqa: B008
     if account.administers:
         return RedirectResponse("/work/admin", 303)
-    return render(request, "work/home.html", part="work", offers=await offers(database(request), account))
+    found = [*await offers(database(request), account)]
+    for further in request.app.state.further:
+        found += await further(request, account)
+    return render(request, "work/home.html", part="work", offers=found)
 
 
 async def offers(database: Database, account: Account) -> list[Offer]:
-    """What this account can work on. A further kind of work adds its own here."""
+    """The rounds that this account can work on. Further kinds of work stand in `app.state.further`."""
     done = await done_by_round(database, account.id)
     return [
         Offer(of.title, of.form.guidance, f"/work/rounds/{of.id}", done.get(of.id, 0), of.tasks)
