@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
@@ -36,15 +37,27 @@ from longform.hints import hint
 
 LEFT_OUT_ROWS = 20
 
+READERS = 6  # pages that read at a time; others wait, without taking threads from the part Work
+
 router = APIRouter()
+_readers = anyio.CapacityLimiter(READERS)
 environment().filters.update(FILTERS)
 
 Texts = Annotated[list[str], Query()]
 
 
-def page(path: str) -> Callable[[Any], Any]:
-    """A decorator: the function answers GET and HEAD of this path."""
-    return router.api_route(path, methods=["GET", "HEAD"], include_in_schema=False, response_model=None)
+def page(path: str) -> Callable[[Callable[..., Response]], Callable[..., Response]]:
+    """A decorator: the function answers GET and HEAD of this path, in a thread of this part's own."""
+
+    def added(answer: Callable[..., Response]) -> Callable[..., Response]:
+        @wraps(answer)
+        async def answering(**asked: Any) -> Response:
+            return await anyio.to_thread.run_sync(partial(answer, **asked), limiter=_readers)
+
+        router.api_route(path, methods=["GET", "HEAD"], include_in_schema=False, response_model=None)(answering)
+        return answer
+
+    return added
 
 
 def _home(request: Request) -> Path:
@@ -216,12 +229,11 @@ def _rows(
     problem, question, found = "", question_of([], [], []), Page([], 1, 1, 0)
     try:
         question = question_of(*filters, **asked)
-        question = with_columns(table, question)
-        found = page_of(table, question)
+        found = page_of(table, with_columns(table, question))
     except UsageError as error:
         problem = str(error)
     columns = {column.name: column for column in table.columns}
-    shown = [columns[name] for name in question.columns if name in columns]
+    shown = [columns[name] for name in with_columns(table, question).columns if name in columns]
     return _show(
         request,
         "rows",
@@ -236,7 +248,6 @@ def _rows(
         query=query_of,
         sorted_by=sorted_by,
         without=without,
-        replace=replace,
     )
 
 
