@@ -51,12 +51,12 @@ def revision(
     model: Endpoint, prompts: Mapping[str, Prompt], question: str, answer: str, instruction: str, found: str | None
 ) -> tuple[Prompt, Request]:
     """(prompt, request) for the revised answer; `found`: the summary of an information-seeking instruction, None of a
-    stylistic one.
+    stylistic one. A reply that is the previous answer is one: its reader says what it is worth.
     """
     prompt = prompts["update_style" if found is None else "update_information"]
     texts: Row = {"question": question, "answer": answer, "instruction": instruction}
     texts |= {} if found is None else {"summary": found}
-    return prompt, prompt.request(model, max_tokens=REPLY_TOKENS, unchanged=_is(answer), **texts)
+    return prompt, prompt.request(model, max_tokens=REPLY_TOKENS, copies=True, unchanged=_is(answer), **texts)
 
 
 def _is(answer: str) -> Any:

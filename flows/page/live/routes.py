@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -81,7 +82,8 @@ class Work:
                 )
             except Unwritten as found:
                 error = str(found)
-            except LongformError:
+            except LongformError as found:
+                logging.getLogger(__name__).warning("a live session got no revision: %s", found)
                 error = FAILED
         await sessions.keep(self.database, live.id, turn["position"], written, cost, error)
 
