@@ -8,6 +8,7 @@ const fields = [...form.querySelectorAll("[data-field]")];
 const WRITES = "textarea, input:not([type=radio], [type=checkbox]), select";
 const IDLE = 60_000;
 const PAUSE = 700;
+const AGAIN = 5_000;
 let active = Date.now();
 let current = 0;
 let timer = 0;
@@ -16,10 +17,20 @@ let sent = false;
 
 // ---------------------------------------------------------------- saving
 
-const save = () => { changed = false; saved.dispatchEvent(new Event("keep")); };
+const SAVING = "Saving";
+
+const save = () => {
+  clearTimeout(timer);
+  if (sent) return;
+  changed = false;
+  saved.textContent = SAVING;
+  saved.dispatchEvent(new Event("keep"));
+  timer = setTimeout(() => { if (saved.textContent === SAVING) save(); }, AGAIN);
+};
 
 form.addEventListener("input", () => {
   changed = true;
+  saved.textContent = "";
   clearTimeout(timer);
   timer = setTimeout(save, PAUSE);
 });

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, case, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -141,15 +141,16 @@ async def _free_position(connection: AsyncConnection, of: Round, annotator_id: s
     had = select(own.assignment_id).where(here, own.annotator_id == annotator_id).exists()
     taken = select(func.count()).select_from(ASSIGNMENTS).where(here, _counts()).scalar_subquery()
     is_open = select(ROUNDS.c.round_id).where(ROUNDS.c.round_id == of.id, ROUNDS.c.open).exists()
-    query = (
-        select(TASKS.c.position)
-        .where(TASKS.c.round_id == of.id, is_open, ~had, taken < of.overlap)
-        .where(or_(TASKS.c.meant_for.is_(None), TASKS.c.meant_for.not_in(others)))
-        .order_by(case((TASKS.c.meant_for == annotator_id, 0), else_=1), TASKS.c.position)
-        .limit(1)
-    )
-    position: int | None = (await connection.execute(query)).scalar()
-    return position
+    free = select(TASKS.c.position).where(TASKS.c.round_id == of.id, is_open, ~had, taken < of.overlap)
+    for meant in (
+        TASKS.c.meant_for == annotator_id,
+        or_(TASKS.c.meant_for.is_(None), TASKS.c.meant_for.not_in(others)),
+    ):
+        first = free.where(meant).order_by(TASKS.c.position).limit(1)
+        position: int | None = (await connection.execute(first)).scalar()
+        if position is not None:
+            return position
+    return None
 
 
 async def _free_slot(connection: AsyncConnection, round_id: str, position: int, overlap: int) -> int | None:

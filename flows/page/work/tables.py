@@ -72,6 +72,7 @@ TASKS = Table(
     Column("meant_for", String(64)),  # the account it is meant for, null: anybody
     Column("task", Text, nullable=False),  # as it is shown: items and sides in their drawn order
     UniqueConstraint("round_id", "task_id"),
+    Index("tasks_meant_for", "round_id", "meant_for", "position"),
 )
 ASSIGNMENTS = Table(
     "assignments",
