@@ -26,7 +26,7 @@ from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from tasks.kiwi.audits import AUDITS
-from tasks.kiwi.documents import evidence_paragraphs, find_documents, match_evidence, split_passages
+from tasks.kiwi.documents import TITLES, evidence_paragraphs, find_documents, match_evidence, split_passages
 from tasks.kiwi.evaluation import collect_predictions, judge_following, predict_baselines, read_predictions
 from tasks.kiwi.form import FORMS as FORMS
 from tasks.kiwi.interaction import MOST_TURNS, SAMPLING
@@ -52,14 +52,17 @@ from tasks.kiwi.questions import (
 )
 from tasks.kiwi.report import figures, tables
 from tasks.kiwi.retrieval import Kind, check_retrieval
+from tasks.kiwi.sessions.released import EXPORTS as EXPORTS
 from tasks.kiwi.sessions.released import read_sessions
 from tasks.kiwi.sessions.simulated import answer_first, simulate_sessions
 from tasks.kiwi.sessions.turns import SplitBy, collect_sessions, list_turns, measure_edits, split_turns
 from tasks.kiwi.takedown import responses_of as responses_of
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
+from tasks.sources.admission import listed_in
 from tasks.sources.files.inputs import open_files
 from tasks.sources.papers import duplicates
+from tasks.sources.papers.paper_ids import PAPER_GROUPS
 from tasks.sources.papers.related import related_paragraphs
 
 ROOT = Path(__file__).parent.parent
@@ -70,6 +73,7 @@ PROMPT_NAMES = (
 )  # fmt: skip
 IN_SESSIONS = ("summarise", "update_information", "update_style", "instruct", "rate")
 MOST_WRITERS = 3  # as in the paper
+TAKEN_DOWN = (*PAPER_GROUPS, TITLES)  # groups of takedowns that may mean a paper
 PAGE = Path("page") / "kiwi"  # of the home: the sessions that were finished on the page
 
 OFFLINE = RULES
@@ -200,7 +204,7 @@ def rebuild(builder: Builder, config: KiwiConfig) -> None:
     read = read_questions(builder, files_of(builder, config.questions, "questions", config.retrieved_at))
     written = read_written_questions(builder, sheets("written_questions"), documents)
     asked = collect_asked(builder, read, written)
-    people = match_evidence(builder, asked, papers)
+    people = match_evidence(builder, asked, papers, **listed_in(builder.store.home, TAKEN_DOWN))
     proposed = propose_questions(
         builder,
         documents,
@@ -234,7 +238,8 @@ def rebuild(builder: Builder, config: KiwiConfig) -> None:
         **search,
     )
     finished = read_sessions(builder, sessions_of(builder, config))
-    sessions = collect_sessions(builder, finished, simulated, questions)
+    taken_down = listed_in(builder.store.home, TAKEN_DOWN)
+    sessions = collect_sessions(builder, finished, simulated, questions, asked, **taken_down)
     turns = list_turns(builder, sessions)
     sides = split_turns(builder, turns, split_by=config.split_by, seed=config.seed)
     measures = measure_edits(builder, turns)

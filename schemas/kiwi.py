@@ -63,7 +63,7 @@ QUESTIONS = table(
 
 ASKED = table(
     "asked",
-    *(QUESTIONS.field(name) for name in ("question_id", "question", "topic", "source_paper", "paragraph")),
+    *(QUESTIONS.field(name) for name in ("question_id", "question", "topic", "source_paper", "source_id", "paragraph")),
     column("evidence", pa.list_(DOCUMENT), "the evidence papers as the file names them; ids may be empty"),
     column(
         "given",
@@ -263,7 +263,7 @@ ORIGINS = table(
     column("origin_id", pa.string(), "hash of question or session, and record"),
     column("question_id", pa.string(), "the question"),
     column("kind", pa.string(), "source (its related work implies the question), evidence, or session"),
-    column("record_id", pa.string(), "paper_id, or session_id"),
+    column("record_id", pa.string(), "paper_id, title/<hash> where only a title is known, or session_id"),
     column("title", pa.string(), "of the paper", null=True),
     column("licence", pa.string(), "as the source says", null=True),
     column("url", pa.string(), "permalink", null=True),

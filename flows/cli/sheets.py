@@ -31,7 +31,7 @@ FormName = Annotated[
     typer.Option(
         "--form",
         metavar="NAME",
-        help="of llmcrit, which has several: criteria, demonstrations, validity, context or critiques",
+        help="of datasets that have several, as llmcrit (criteria, validity, …) and kiwi (questions, ratings, …)",
     ),
 ]
 
@@ -70,7 +70,7 @@ def write_sheets(
     as_json: Json = False,
 ) -> None:
     """Write sheets for experts: answers of expertqa with their claims; drafts of revision-distance, two by two;
-    criteria, demonstrations and judged feedback of llmcrit.
+    criteria, demonstrations and judged feedback of llmcrit; questions, turns and their passages of kiwi.
     """
     from tasks.annotation.files import FORMATS, sheet_files
     from tasks.annotation.form import arranged, draw
@@ -94,10 +94,9 @@ def write_sheets(
     for path in written:
         print(path)
     asked = ", ".join(field.name for field in of.form.fields)
-    print(
-        f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. "
-        f"Then name the files under `{of.setting}` in the configuration and build again."
-    )
+    then = f"name the files under `{of.setting}` in the configuration and build again"
+    then = then if of.setting else "look at them: longform labels " + address
+    print(f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. Then {then}.")
 
 
 def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:
@@ -218,6 +217,8 @@ def _configured(address: str, of: Sheets, file: Path | None) -> tuple[list[str],
 
     if file is None:
         return [], {}
+    if not of.setting:
+        raise UsageError(f"No setting names sheets of {of.form.name}: give the filled-in files themselves.")
     dataset = address.partition("@")[0]
     config = configuration.read(dataset, config_class(dataset), file, [])
     return list(map(str, listed(getattr(config, of.setting)))), config.accounts

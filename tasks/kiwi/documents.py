@@ -6,7 +6,7 @@ be at hand; of a question by a person at most one evidence paper may be missing,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -15,9 +15,11 @@ from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import DOCUMENT_SETS, EVIDENCE, PASSAGES, QUESTIONS
 from tasks.answers import NO_MODEL
+from tasks.sources.admission import REASON
 from tasks.sources.papers.related import FOLDED, Cited, rows_of_query
 from tasks.sources.s2orc.s2_releases import database
 
+TITLES = "title"  # group of the ids that are made of titles
 LEAST = 4  # papers
 MOST_MISSING = 0.3  # of the cited papers of a paragraph
 MOST_MISSING_OF_PEOPLE = 1  # evidence paper of a question by a person
@@ -77,13 +79,20 @@ def _document_set(related: Row, at_hand: list[Row], cited: int) -> Row:
 
 
 @stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
-def match_evidence(context: StageContext, asked: AllRows, papers: AllRows) -> Iterator[Row | Rejected]:
+def match_evidence(
+    context: StageContext, asked: AllRows, papers: AllRows, *, takedowns: Collection[str] = ()
+) -> Iterator[Row | Rejected]:
     """Questions by people with their evidence papers, which are at hand if the file brings their paragraphs, or their
-    texts are in `papers`: found by id, else by title (case, punctuation and white space aside). A Rejected for a
-    question with more than one paper missing, or with fewer than 4 in all (KIWI, 3.1).
+    texts are in `papers`: found by id, else by title (case, punctuation and white space aside). One that is taken down
+    is missing. A Rejected for a question with more than one paper missing, or with fewer than 4 in all (KIWI, 3.1), and
+    for one whose source paper is taken down.
     """
+    listed = taken_down_papers(asked, takedowns)
     with database(context.scratch()) as connection:
-        asked_titles = f"SELECT title, {FOLDED} FROM (SELECT unnest(evidence).title AS title FROM {{}})"
+        asked_titles = f"""
+            SELECT title, {FOLDED} FROM (SELECT unnest([each.title FOR each IN evidence] || [source_paper]) AS title
+            FROM {{}}) WHERE title IS NOT NULL
+        """
         folded = dict(rows_of_query(connection, asked_titles, asked))
         connection.register("wanted", pa.table({"folded": pa.array(folded.values(), pa.string())}))
         by_title = f"""
@@ -93,29 +102,54 @@ def match_evidence(context: StageContext, asked: AllRows, papers: AllRows) -> It
         titles = dict(rows_of_query(connection, by_title, papers))
         ids = {name for (name,) in rows_of_query(connection, _WITH_TEXT, papers)}
         for row in asked:
-            yield _with_evidence(row, ids, {title: titles.get(key) for title, key in folded.items()})
+            if listed & names_of_paper(row["source_id"], row["source_paper"]):
+                yield Rejected(row["question_id"], "filtered", REASON)
+            else:
+                yield _with_evidence(row, ids, {title: titles.get(key) for title, key in folded.items()}, listed)
 
 
-def _with_evidence(asked: Row, ids: set[str], by_title: Mapping[str, str | None]) -> Row | Rejected:
-    """The row of QUESTIONS of a question by a person. `ids`: of papers with texts; `by_title`: title -> id of one."""
+def _with_evidence(
+    asked: Row, ids: set[str], by_title: Mapping[str, str | None], listed: Collection[str]
+) -> Row | Rejected:
+    """The row of QUESTIONS of a question by a person. `ids`: of papers with texts; `by_title`: title -> id of one;
+    `listed`: names of papers that are taken down.
+    """
     brought = {each["paper"] for each in asked["given"]}
     documents = []
     for place, paper in enumerate(asked["evidence"]):
         known = paper["paper_id"] if paper["paper_id"] in ids else by_title.get(paper["title"])
-        if known or place in brought:
+        if (known or place in brought) and not names_of_paper(paper["paper_id"], paper["title"]) & {*listed}:
             documents.append({"paper_id": known or imported_id(paper), "title": paper["title"]})
     cited, missing = len(asked["evidence"]), len(asked["evidence"]) - len(documents)
     if missing > MOST_MISSING_OF_PEOPLE or cited < LEAST:
         reason = MISSING_OF_PEOPLE if missing > MOST_MISSING_OF_PEOPLE else FEW_OF_PEOPLE
         return Rejected(asked["question_id"], "filtered", reason, detail=f"{cited - missing} of {cited}")
     kept = {name: asked[name] for name in QUESTIONS.names if name in asked}
-    found = {"documents": documents, "cited": cited, "missing": missing, "answerable": None, "source_id": None}
+    source_id = asked["source_id"] or by_title.get(asked["source_paper"])
+    found = {"documents": documents, "cited": cited, "missing": missing, "answerable": None, "source_id": source_id}
     return {**NO_MODEL, **kept, **found, "origin": "people"}
 
 
 def imported_id(paper: Row) -> str:
-    """The id of a paper that only an imported file knows: its own, else a hash of its title."""
-    return str(paper["paper_id"]) or f"title/{fingerprint(paper['title'].casefold())[:16]}"
+    """The id of a paper that only an imported file knows: its own, else one made of its title."""
+    return str(paper["paper_id"]) or title_id(paper["title"])
+
+
+def title_id(title: str) -> str:
+    """The id of a paper of which only the title is known: title/<hash>."""
+    return f"{TITLES}/{fingerprint(title.casefold())[:16]}"
+
+
+def names_of_paper(paper_id: str | None, title: str | None) -> set[str]:
+    """The ids by which a takedown may mean a paper: its own, and that of its title."""
+    return {each for each in (paper_id, title_id(title) if title else None) if each}
+
+
+def taken_down_papers(asked: Iterable[Row], takedowns: Collection[str]) -> set[str]:
+    """The takedowns, and the title ids of the listed papers that questions by people (rows of ASKED) name by id."""
+    evidence = (paper for row in asked for paper in row["evidence"]) if takedowns else ()
+    named = [names_of_paper(paper["paper_id"], paper["title"]) for paper in evidence]
+    return {*takedowns}.union(*(names for names in named if names & {*takedowns}))
 
 
 # ---------------------------------------------------------------- passages

@@ -114,6 +114,7 @@ def _written(found: Checked, documents: Row) -> Row | Rejected:
         "question": question,
         "topic": (values.get("topic") or "").strip() or None,
         "source_paper": documents["title"],
+        "source_id": documents["paper_id"],
         "paragraph": documents["text"],
         "evidence": evidence,
         "given": [],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Row, Rows, grouped
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import MEASURES, ORIGINS, PUBLISHED_QUESTIONS, PUBLISHED_SESSIONS, PUBLISHED_TURNS
 from tasks.kiwi.audits import SIMULATED
+from tasks.kiwi.documents import title_id
 from tasks.kiwi.evaluation import label_of
 from tasks.kiwi.interaction import RATINGS
-from tasks.kiwi.sessions.turns import target_of
+from tasks.kiwi.sessions.turns import paper_of, target_of
 
 OF_MEASURES = MEASURES.names[3:]
 SEVERAL = "several"  # side of a session or question whose turns stand on more than one
@@ -67,18 +69,25 @@ def publish_questions(context: StageContext, questions: Rows, sides: AllRows) ->
 
 @stage(ORIGINS, revision=1, at_most=AtMost(rows=lambda of: 20 * of["questions"] + of["sessions"]))
 def name_sources(context: StageContext, questions: AllRows, evidence: AllRows, sessions: AllRows) -> Iterator[Row]:
-    """The source paper and the evidence papers of each question, and each session."""
+    """The source paper and the evidence papers of each question, and each session with the papers that it shows."""
     papers = {row["paper_id"]: row for row in evidence.as_dicts("paper_id", "title", "licence", "url")}
+    named = set[tuple[str, str]]()
     for question in questions:
+        key = question["question_id"]
         if question["source_id"] or question["source_paper"]:
             own = {"title": question["source_paper"], "licence": question["licence"], "url": question["url"]}
-            yield _origin(question["question_id"], "source", question["source_id"] or question["source_paper"], own)
+            yield _origin(key, "source", question["source_id"] or title_id(question["source_paper"]), own)
         for document in question["documents"]:
-            known = papers.get(document["paper_id"], document)
-            yield _origin(question["question_id"], "evidence", document["paper_id"], known)
-    for session in sessions.as_dicts("session_id", "question_id", "source_paper", "licence"):
-        own = {"title": session["source_paper"], "licence": session["licence"]}
-        yield _origin(session["question_id"], "session", session["session_id"], own)
+            named.add((key, document["paper_id"]))
+            yield _origin(key, "evidence", document["paper_id"], papers.get(document["paper_id"], document))
+    for session in sessions:
+        key, own = session["question_id"], {"title": session["source_paper"], "licence": session["licence"]}
+        yield _origin(key, "session", session["session_id"], own)
+        for passage in chain(session["passages"], *(turn["passages"] for turn in session["turns"])):
+            paper_id = paper_of(passage["passage_id"], key)
+            if paper_id and (key, paper_id) not in named:
+                named.add((key, paper_id))
+                yield _origin(key, "evidence", paper_id, papers.get(paper_id, {"title": passage["title"]}))
 
 
 def _origin(question_id: str, kind: str, record_id: str, record: Row) -> Row:

@@ -36,6 +36,7 @@ PAPERS = ("cited_papers", "evidence_papers", "evidence", "papers")
 PARAGRAPHS = ("cited_paragraphs", "evidence_paragraphs", "paragraphs")
 TITLE, IDS = ("title", "paper_title", "name"), ("corpus_id", "corpusid", "corpusId", "s2_id")
 TEXT = ("text", "paragraph", "passage", "content")
+SOURCE_IDS = ("source_id", "source_paper_id", "source_corpus_id")
 
 
 def first_text(record: Mapping[str, Any], names: Iterable[str]) -> str | None:
@@ -78,13 +79,14 @@ def read_questions(context: StageContext, files: Shard) -> Iterator[Row | Reject
             yield Rejected(f"{facts['name']}#{place}", "defect", reason, raw=raw[:2_000])
             continue
         found += 1
-        paragraph = first_text(record, PARAGRAPH)
+        title, source_id = _source(record)
         yield {
             "question_id": str(key) if isinstance(key, str | int) and str(key) else question_id_of(question),
             "question": question,
             "topic": first_text(record, ("topic", "track")),
-            "source_paper": first_text(record, ("source_paper", "source_paper_title", "paper_title")),
-            "paragraph": paragraph,
+            "source_paper": title,
+            "source_id": source_id or None,
+            "paragraph": first_text(record, PARAGRAPH),
             "evidence": papers,
             "given": given,
             "licence": first_text(record, ("licence", "license")) or facts.get("licence"),
@@ -95,6 +97,15 @@ def read_questions(context: StageContext, files: Shard) -> Iterator[Row | Reject
         raise SourceError(
             f"{files.source.path} holds no question with papers: give JSON lines with question and cited_papers."
         )
+
+
+def _source(record: Mapping[str, Any]) -> tuple[str | None, str]:
+    """(title, paper_id) of the source paper that a record names; None and "" where it does not."""
+    value = record.get("source_paper")
+    if isinstance(value, dict):
+        return first_text(value, TITLE), _id_of(value)
+    own = next((record[name] for name in SOURCE_IDS if record.get(name)), None)
+    return first_text(record, ("source_paper", "source_paper_title", "paper_title")), _id_of({"paper_id": own})
 
 
 def _papers(value: Any) -> list[Row]:

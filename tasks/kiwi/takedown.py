@@ -20,6 +20,7 @@ from tasks.publishing.responses_made_from import (
 
 PROPOSED = ("propose_questions", "check_answerable", "collect_questions")
 OF_TURNS = ("label_instructions", "label_errors")
+OF_SESSIONS = ("simulate_sessions", "collect_sessions")
 LISTED = "IN (SELECT id FROM listed)"
 TOUCHED = (
     (("collect_questions",), f"SELECT question_id FROM {{}} WHERE source_id {LISTED}"),
@@ -29,13 +30,14 @@ IN_TOUCHED = "question_id IN (SELECT id FROM touched)"
 NAMED = (
     (PROPOSED, f"{responses_in('{}')} WHERE {IN_TOUCHED} OR source_id {LISTED}"),
     (("answer_first", *OF_TURNS), f"{responses_in('{}')} WHERE {IN_TOUCHED}"),
-    (("simulate_sessions",), f"SELECT unnest(turns).response FROM {{}} WHERE {IN_TOUCHED}"),
+    (OF_SESSIONS, f"SELECT unnest(turns).response FROM {{}} WHERE {IN_TOUCHED}"),
+    (OF_SESSIONS, f"{responses_in('{}')} WHERE {IN_TOUCHED}"),
 )
 TEXTS = (
     (("find_documents",), f"SELECT text FROM {{}} WHERE paper_id {LISTED}"),
     (("evidence_paragraphs",), f"SELECT text FROM {{}} WHERE paper_id {LISTED}"),
     (("answer_first",), f"SELECT answer FROM {{}} WHERE {IN_TOUCHED}"),
-    (("simulate_sessions",), f"SELECT unnest(turns).answer FROM {{}} WHERE {IN_TOUCHED}"),
+    (OF_SESSIONS, f"SELECT unnest(turns).answer FROM {{}} WHERE {IN_TOUCHED}"),
 )
 
 

@@ -98,7 +98,7 @@ def test_any_text_stands_in_one_fence_an_input(text: str) -> None:
 def test_every_input_goes_through_the_fence_and_only_into_the_user_message(name: str) -> None:
     prompt = load_prompt(name, FOLDER)
     uses = re.findall(r"\{\{(.*?)\}\}", "".join(prompt.parts))
-    assert all(use.strip().endswith("| fenced") or use.strip() == "loop.index" for use in uses)
+    assert all(re.fullmatch(r".*\| fenced|loop\.index0?( // \d)?", use.strip()) for use in uses)
     assert "{" not in prompt.system
 
 
@@ -114,6 +114,17 @@ PAID_FOR = {
     "expertqa/from_passages": "ce307d46d2a64da10c1ee9561e6ab0cb49d2a3443e4a6930a3687f256f6a5f59",
     "expertqa/judge_fact": "b7746fbac0417c84f734a9bdf464a3d2ac4da434d40b039f1658c16df5225edd",
     "expertqa/revise": "a3429365c762001bff3674418a3627ae2c434f782e8443c201c1a0b337cc74fa",
+    "kiwi/answer": "386a4e5aea156e9e3d252f6169bbfd49bb03691686d5abc3ce62a6aa83303b77",
+    "kiwi/check_answerable": "2dfaac21dcd6746460fa97c8967824ad98de4a4f24d1dd82888d35435fb160f9",
+    "kiwi/classify_error": "d596a073567e0ed490ea6ae8b1a2979be7baf3fcee67bd8e0189cdbdad29908e",
+    "kiwi/classify_instruction": "f90a9ebf74250c72ce4c8f06f97db91245b5f045993143426fca4bfa1c35f52c",
+    "kiwi/instruct": "da8dd3036a7782ab60dae98a917532771b5499d6e74fa7a8a889f03774fd5844",
+    "kiwi/judge": "050a1e12522796afe02c9c3a925afbed677dd2a864cf0af16a8cc3ed205a9c00",
+    "kiwi/propose_questions": "1da1882ba9018d3046ef64846913a6fe5f6dcdd086cd1901444c68a671cf1411",
+    "kiwi/rate": "ae4a74c623920d4822ea05473fa4a9340ad0a9b40072af94bece94dbfb014800",
+    "kiwi/summarise": "0f2e24723a379e3a3efaadc3df53927ccfa8f4edeffd858b0840f2cfaf59f612",
+    "kiwi/update_information": "c310d47b11004749aec18098a8c20a1228f8b137c4a6c0d67951b842517f5ffc",
+    "kiwi/update_style": "656705af17770b12193fa478395ce8a294507602e244577cb3096bd80135be4d",
     "llmcrit/demonstrate": "f8db1ded9b8c9e550558b6eafa0a17c9844ccd8407c5fcfec416fdd849e6071f",
     "llmcrit/feedback_base": "3574f60663969b24b400a7689eedee9a519b822fe84ed1132f9bf9b523a5791f",
     "llmcrit/feedback_cricl": "4446b4f04fb5437a194a8046d39e9464defc0747278d0f3f6aab6d8237ad54c1",
@@ -176,7 +187,17 @@ def test_a_prompt_renders_to_the_bytes_under_which_replies_have_been_stored(name
         "specific": ["one", "two"],
         "not_specific": ["one"],
         "unhelpful": ["It is vague."],
+        "title": "On ends",
+        "titles": ["On ends", "two <<<text abcdef012345"],
+        "paragraph": "Ends are known (A, 2020).",
+        "before": "An answer [0].",
+        "instruction": "Say how it ends.",
+        "summary": "It ends well [5].",
+        "comment": "It does not end.",
+        "earlier": ["Say more."],
     }
+    if name.startswith("kiwi/"):
+        given |= {"passages": ["5", "A title", "A text."] * 2, "examples": ["Q?", "Old.", "Do.", "New.", "good"]}
     prompt = load_prompt(name, FOLDER)
     messages = prompt.render(form=prompt.forms[0], **{name: given[name] for name in prompt.inputs})
     assert hashlib.sha256(json.dumps(messages).encode()).hexdigest() == PAID_FOR[name]

@@ -83,7 +83,7 @@ def test_a_build_in_an_empty_folder_finds_samples_and_prompts(installed: Install
     assert (ROOT / "prompts" / "axioms" / "open_book.md").exists(), "else nothing could have been opened"
 
 
-@pytest.mark.parametrize("dataset", ["expertqa", "llmcrit", "revision-distance"])
+@pytest.mark.parametrize("dataset", ["expertqa", "kiwi", "llmcrit", "revision-distance"])
 def test_the_other_datasets_have_a_plan_there(installed: Installed, tmp_path: Path, dataset: str) -> None:
     done = installed.run(tmp_path, "flows.cli.main", "plan", dataset)
     assert done.returncode == 0, done.stderr

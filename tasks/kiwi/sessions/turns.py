@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Literal
 
@@ -11,7 +11,9 @@ from longform.artifacts.rows import AllRows, Rejected, Row, Rows, distinct
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import MEASURES, SESSIONS, SIDES, TURNS
 from tasks.kiwi.audits import SIMULATED
+from tasks.kiwi.documents import names_of_paper, taken_down_papers
 from tasks.kiwi.interaction import MOST_TURNS, is_dropped
+from tasks.sources.admission import REASON
 from tasks.text.audits.equality import bare
 
 SplitBy = Literal["questions", "turns"]
@@ -23,18 +25,42 @@ TWICE = "a session that comes again"
 
 @stage(SESSIONS, revision=1, at_most=AtMost(rows=lambda of: of["read"] + of["simulated"]))
 def collect_sessions(
-    context: StageContext, read: AllRows, simulated: AllRows, questions: AllRows
+    context: StageContext,
+    read: AllRows,
+    simulated: AllRows,
+    questions: AllRows,
+    asked: AllRows,
+    *,
+    takedowns: Collection[str] = (),
 ) -> Iterator[Row | Rejected]:
     """The sessions that were read and simulated, each once, with the id of their question, where a question has the
-    same words. A Rejected for a session that is there already.
+    same words. A Rejected for a session that is there already, and for one that shows a passage of a paper that is
+    taken down. `asked`: questions by people, which may tell the title of such a paper.
     """
     ids = {bare(row["question"]): row["question_id"] for row in questions.as_dicts("question_id", "question")}
-    known = set(ids.values())
+    known, listed = set(ids.values()), taken_down_papers(asked, takedowns)
     for row in distinct(chain(read, simulated), "session_id", TWICE):
-        if isinstance(row, Rejected) or row["question_id"] in known:
+        if isinstance(row, Rejected):
+            yield row
+        elif listed and any(names & listed for names in papers_shown(row)):
+            yield Rejected(row["session_id"], "filtered", REASON)
+        elif row["question_id"] in known:
             yield row
         else:
             yield {**row, "question_id": ids.get(bare(row["question"]), row["question_id"])}
+
+
+def papers_shown(session: Row) -> Iterator[set[str]]:
+    """The ids of the paper of each passage that a session shows."""
+    for passage in chain(session["passages"], *(turn["passages"] for turn in session["turns"])):
+        yield names_of_paper(paper_of(passage["passage_id"], session["question_id"]), passage["title"])
+
+
+def paper_of(passage_id: str | None, question_id: str) -> str | None:
+    """The paper_id in a passage_id of a question; None if it is none of this question."""
+    if passage_id is None or not passage_id.startswith(f"{question_id}/"):
+        return None
+    return passage_id.removeprefix(f"{question_id}/").rpartition("#")[0] or None
 
 
 @stage(TURNS, revision=1, at_most=AtMost(rows=lambda of: MOST_TURNS * of["sessions"]))

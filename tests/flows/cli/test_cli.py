@@ -184,7 +184,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("rej", "rejects"),
     ("--home HOME show ax", "axioms axioms@first axioms@second"),
     ("show --home HOME axioms@s", "axioms@second"),
-    ("show --home HOME/none ''", "axioms expertqa revision-distance llmcrit"),
+    ("show --home HOME/none ''", "axioms expertqa revision-distance llmcrit kiwi"),
     ("--home HOME rejects axioms --stage pair_", "pair_by_votes pair_with_related pair_generated pair_combined"),
     ("build revision-distance --until read_s2", "read_s2_metadata read_s2orc"),
     ("build nothing --until read_w", ""),
@@ -380,7 +380,7 @@ def test_a_second_build_at_once_names_the_first(longform: Shell, dump: str, tmp_
     (["rejects", "axioms", "--kind", "broken"], 2, r'no kind "broken" .*; there is rejected and filtered'),
     (["rejects", "axioms", "--stage", "read_post"], 2, r'second has no stage read_post; did you mean "read_posts"\?'),
     (["diff", "axioms@first", "axioms@third"], 2, r"axioms has no version third; there are first, second"),
-    (["ls", "kiwi"], 2, r'There is no dataset "kiwi"; there is axioms'),
+    (["ls", "pears"], 2, r'There is no dataset "pears"; there is axioms'),
     (["withdraw", "axioms"], 2, r"Name the version to withdraw, as axioms@VERSION"),
     (["withdraw", "axioms@latest"], 2, r"Name the version to withdraw"),
 ])  # fmt: skip
