@@ -19,6 +19,7 @@ from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.exports import EXPORTS as EXPORTS
+from tasks.axioms.form import sheets as sheets
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related

@@ -54,6 +54,7 @@ from tasks.expertqa.estimates.predictions import (
     scorer_of,
 )
 from tasks.expertqa.exports import EXPORTS as EXPORTS
+from tasks.expertqa.form import question_sheets
 from tasks.expertqa.form import sheets as sheets
 from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read_second_labels
 from tasks.expertqa.offline import RULES
@@ -82,6 +83,7 @@ ANSWERING = ("write_closed_book", "write_from_passages")
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
 OFFLINE = RULES
+FORMS = {"questions": question_sheets}  # beside `sheets`, which needs no name
 ABOUT = About(
     dataset="expertqa",
     title="Experts' questions with attributed and verified answers",

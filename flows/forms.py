@@ -32,22 +32,23 @@ def sheets_of(store: Store, version: Version, form: str | None = None) -> Sheets
 
 
 def forms_of(dataset: str) -> dict[str, MakeSheets]:
-    """name -> the function that makes the sheets of a version: FORMS of the dataset's flow module, or its `sheets`,
+    """name -> the function that makes the sheets of a version: FORMS of the dataset's flow module, and its `sheets`,
     which has no name (""); {} if it has neither.
     """
     module = module_of(dataset)
     only = {"": module.sheets} if hasattr(module, "sheets") else {}
-    return dict(getattr(module, "FORMS", only))
+    return only | dict(getattr(module, "FORMS", {}))
 
 
 def chosen(dataset: str, forms: Mapping[str, MakeSheets], name: str | None) -> MakeSheets:
-    """The form with this name; without a name the only one. UsageError for an unknown name, and for no name where there
-    are several.
+    """The form with this name; without a name the only one, or the one without a name (""). UsageError for an unknown
+    name, and for no name where all of several have one.
     """
-    if name is None and len(forms) > 1:
+    named = [each for each in forms if each]
+    if name is None and "" not in forms and len(forms) > 1:
         raise UsageError(f"{dataset} has several forms: name one with --form: {', '.join(forms)}.")
-    if name is not None and "" in forms:
+    if name is not None and not named:
         raise UsageError(f"{dataset} has one form, which has no name: leave out --form {name}.")
-    if name is not None and name not in forms:
-        raise UsageError(f'{dataset} has no form "{name}"; {hint(name, forms, "it has")}')
-    return forms[name] if name is not None else next(iter(forms.values()))
+    if name is not None and name not in named:
+        raise UsageError(f'{dataset} has no form "{name}"; {hint(name, named, "it has")}')
+    return forms[name] if name is not None else forms.get("") or next(iter(forms.values()))

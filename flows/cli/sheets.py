@@ -95,7 +95,7 @@ def write_sheets(
         print(path)
     asked = ", ".join(field.name for field in of.form.fields)
     then = f"name the files under `{of.setting}` in the configuration and build again"
-    then = then if of.setting else "look at them: longform labels " + address
+    then = then if of.setting else f"look at them: longform labels {address} FILE"
     print(f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. Then {then}.")
 
 

@@ -152,8 +152,8 @@ class Sheets:
     """What annotators can fill in for a built version of a dataset: a form and its tasks. By default at most `most`
     groups of each stratum are handed out; None: all.
 
-    `setting`: the dataset's setting in which the filled-in files are listed. `missing`: the message for a version
-    without tasks.
+    `setting`: the dataset's setting in which the filled-in files are listed; "": there is none. `missing`: the message
+    for a version without tasks.
     """
 
     form: Form

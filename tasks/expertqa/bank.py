@@ -7,8 +7,10 @@
     {"question": "Why does copper turn green?", "field": "Chemistry", "question_types": ["I", "IV"]}
     question,field,question_types
     Why does copper turn green?,Chemistry,"I, IV"
+    {"field": "Chemistry", "annotator_id": "e7", "questions": [{"question": "Why does …?", "question_types": ["I"]}]}
 
-A record with `answers` or `metadata` is a released one; it is kept whole, in the columns `original` and `answers`. In
+The last is a filled-in sheet (`longform sheets expertqa --form questions`). A record with `answers` or `metadata` is a
+released one; it is kept whole, in the columns `original` and `answers`. In
 the released file r1, from before the systems answered, `answers` is an empty object. Question types are full texts
 with stray blanks between bars. Fields vary in spelling; no record holds a name. Repeated questions are all kept.
 """
@@ -124,7 +126,7 @@ def parse_questions(
     that of the file, for the ids; None for the first file.
     """
     seen: Counter[str] = Counter()
-    for position, record in enumerate(records):
+    for position, record in enumerate(_one_by_one(records)):
         row = record if isinstance(record, Rejected) else question_row(record, position, licence, source)
         if isinstance(row, str):
             reason, _, detail = row.partition(": ")
@@ -135,6 +137,19 @@ def parse_questions(
             name = fingerprint([row["annotator_id"], row["question"]])
             seen[name] += 1
             yield {"question_id": question_id(name, number, seen[name]), **row}
+
+
+def _one_by_one(records: Iterable[Record | Rejected]) -> Iterator[Record | Rejected]:
+    """The records, and in place of a filled-in sheet of questions each question that it holds, with the sheet's field
+    and expert.
+    """
+    for record in records:
+        written = None if isinstance(record, Rejected) or "question" in record else record.get("questions")
+        if isinstance(record, Rejected) or not isinstance(written, list):
+            yield record
+            continue
+        of_sheet = {name: record.get(name) for name in ("annotator_id", "field")}
+        yield from ({**of_sheet, **each} for each in written if isinstance(each, dict) and each.get("question"))
 
 
 def question_id(name: str, file_number: str | None, occurrence: int) -> str:

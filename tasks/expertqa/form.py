@@ -14,7 +14,7 @@ from longform.artifacts.rows import Row, grouped
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, stage_rows
 from tasks.annotation.form import Field, Form, Item, Sheets, Shown, Task
-from tasks.expertqa.vocabulary import ratings, spellings
+from tasks.expertqa.vocabulary import fields, ratings, spellings, type_texts
 
 ANSWER_PROPERTIES = ("usefulness", "revised_answer")
 CLAIM_PROPERTIES = (
@@ -73,6 +73,37 @@ FORM = Form(
         Field("revised_evidence", "Better evidence, as addresses or passages", "texts", of_item=True),
     ),
 )
+
+
+QUESTIONS = 5  # of an expert, of which at least two are scenarios (section 2.1)
+QUESTION_FORM = Form(
+    name="expertqa-questions",
+    guidance=(
+        "Write five questions of your field that you have been asked or have asked yourself, and that take research "
+        "and some sentences to answer; the last two about a hypothetical scenario. Mark every kind that a question is of."
+    ),
+    key="field_id",
+    annotator="annotator_id",
+    shown=(Shown("field"), Shown("wanted", of_item=True)),
+    items="questions",
+    item_key="number",
+    ordered=True,
+    fields=(
+        Field("question", "The question", "text", of_item=True, required=True),
+        Field("question_types", "Its kinds", "choices", tuple(type_texts().values()), of_item=True, required=True),
+        Field("specific_field", "Which part of your field it is about", "text", of_item=True),
+    ),
+)
+
+
+def question_sheets(store: Store, version: Version) -> Sheets:
+    """The form by which experts write questions, and a task for each of the 32 fields; none of it is of the version.
+    Filled-in sheets are files of the question bank.
+    """
+    wanted = ["A question of any kind"] * (QUESTIONS - 2) + ["A question about a hypothetical scenario"] * 2
+    items = tuple(Item(str(number), {"wanted": text}) for number, text in enumerate(wanted, start=1))
+    tasks = [Task(name, {"field": name}, items, group=name, stratum=name) for name in fields()]
+    return Sheets(QUESTION_FORM, tasks, "questions", "there are no fields of study")
 
 
 def sheets(store: Store, version: Version) -> Sheets:

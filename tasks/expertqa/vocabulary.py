@@ -17,7 +17,7 @@ LABELLED = ("support", "informativeness", "worthiness", "correctness", "reliabil
 OTHER_FIELD = "Other"
 
 _FOLDER = Path(__file__).parent
-_BREAKS = re.compile(r"[\s,;/]+")
+_BREAKS = re.compile(r"(?:[\s,;/]|---)+")
 _SLASH = re.compile(r"\s*/\s*")
 
 
