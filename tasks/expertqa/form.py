@@ -80,7 +80,7 @@ QUESTION_FORM = Form(
     name="expertqa-questions",
     guidance=(
         "Write five questions of your field that you have been asked or have asked yourself, and that take research "
-        "and some sentences to answer; the last two about a hypothetical scenario. Mark every kind that a question is of."
+        "and some sentences to answer; the last two about a hypothetical scenario. Mark every kind that a question is."
     ),
     key="field_id",
     annotator="annotator_id",
