@@ -9,7 +9,7 @@ from typing import Any
 
 from longform.engine.health import percent
 
-LONG = 320
+LONG, MOST = 320, 200_000
 
 
 def number(value: float | None) -> str:
@@ -62,13 +62,23 @@ def plain(value: Any) -> str:
         return f"{len(value):,} bytes"
     if isinstance(value, datetime | date):
         return value.isoformat()
-    return json.dumps(value, ensure_ascii=False, default=plain, indent=1 if isinstance(value, dict | list) else None)
+    if not isinstance(value, dict | list | int | None):
+        return str(value)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str, indent=1 if isinstance(value, dict | list) else None)
+    except TypeError:  # keys of a map that JSON does not have
+        return str(value)
 
 
 def is_long(value: Any) -> bool:
     """Whether a value is folded: a text of more than LONG characters or four lines."""
     text = plain(value)
     return len(text) > LONG or text.count("\n") > 3
+
+
+def whole(text: str) -> str:
+    """The text; of one that no page can hold its first MOST characters, and how many more there are."""
+    return text if len(text) <= MOST else f"{text[:MOST]}\n… {len(text) - MOST:,} more characters"
 
 
 def beginning(text: str, most: int = 150) -> str:
@@ -104,6 +114,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "beginning": beginning,
     "link": link,
     "words": words,
+    "whole": whole,
     "figures": figures,
     "percent": percent,
 }

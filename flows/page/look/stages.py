@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.inspection.costs import paid
 from flows.inspection.describe import describe
+from flows.page.look.answers import check_answers
 from flows.page.look.drawing import Drawing, drawing_of
 from flows.page.look.tables import Table, counted, table_of
 from longform.artifacts.recipe import Recipe
@@ -60,6 +61,7 @@ def stages_of(store: Store, version: Version) -> Stages:
         problems.append(str(error))
     costs: list[dict[str, Any]] = []
     try:
+        check_answers(store.home)
         costs = paid(store.home, f"{version.dataset}@{version.name}")["stages"]
     except LongformError as error:
         problems.append(f"What was paid is not known: {error}")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flows.inspection.tracing import rows_behind, trace_row
+from flows.page.look.answers import check_answers
 from flows.page.look.catalogue import check_keys
 from flows.page.look.tables import readable, rows_named, table_of, taking_turns
 from flows.registry import DATASETS, stages_of
@@ -83,16 +84,18 @@ def traced(store: Store, version: Version, row_id: str) -> Traced:
         found: dict[str, Any] = {}
         if version.dataset in DATASETS:
             with _noting(problems), readable(name):
+                check_answers(store.home)
                 found = trace_row(store, version, key)
         else:
             problems.append(f"This release has no dataset {version.dataset}, so it cannot follow a row further back.")
         behind = list(_rows_in(found))
         with _noting(problems), readable(name):
-            behind += _further(store, version, row, behind, bool(found))
+            behind += _further(store, version, row, behind)
         lines = [(str(title), str(text)) for title, text in found.get("lines", [])] or _built(store, version, problems)
     sources: list[Row] = []
     calls: list[Call] = []
     with _noting(problems):
+        check_answers(store.home)
         calls = _calls(store, [row, *(each for _, each in behind)])
     with _noting(problems):
         sources = _sources(store, version, [row, *(each for _, each in behind)])
@@ -132,11 +135,11 @@ def _rows_in(found: dict[str, Any]) -> Iterator[tuple[str, Row]]:
                 yield str(row.get("stage") or f"{name}{several}"), row
 
 
-def _further(
-    store: Store, version: Version, row: Row, behind: Sequence[tuple[str, Row]], known: bool
-) -> Iterator[tuple[str, Row]]:
-    """(stage, row) of stages' rows that the row names, without those in `behind`."""
-    if not known:
+def _further(store: Store, version: Version, row: Row, behind: Sequence[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
+    """(stage, row) of stages' rows that the row names, without those in `behind`; none of a dataset that this release
+    does not know.
+    """
+    if version.dataset not in DATASETS:
         return
     there = {title for title, each in behind if each.get("stage")}
     if "key" in {name for _, each in behind for name in each}:  # they were found in this way

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 from look_homes import SCRIPT, axioms_home, made_version
+from ports import nobody
 from starlette.testclient import TestClient
 
 from flows.builds.building import gate_lines
@@ -352,3 +354,20 @@ def test_an_empty_home_says_how_to_begin(tmp_path: Path) -> None:
     with client_of(tmp_path / "none") as client:
         assert "longform build axioms" in client.get("/").text
         assert client.get("/compare").status_code == client.get("/runs").status_code == 200
+
+
+def test_while_the_answers_cannot_be_reached_the_rest_is_shown_at_once(
+    home: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = example_row_id(find(home, "axioms@v2"))
+    with nobody() as nowhere:
+        monkeypatch.setenv("LONGFORM_RESPONSES", f"postgresql://me:secret@{nowhere.removeprefix('http://')}/x")
+        started = time.monotonic()
+        row = client.get(f"{BASE}/v2/row", params={"id": key}).text
+        stages = client.get(f"{BASE}/v2/stages").text
+        assert time.monotonic() - started < 15
+    for page in (row, stages):
+        assert "cannot be reached" in page
+        assert "secret" not in page
+    assert "join_threads" in row
+    assert "select_questions" in stages

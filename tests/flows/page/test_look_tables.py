@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flows.page.look.shown import plain, whole
 from flows.page.look.tables import Filter, Question, Table, exactly, page_of, reading, table_of
 from longform.errors import StoreError, UsageError
 
@@ -148,3 +150,25 @@ def test_a_damaged_file_is_said_to_be_one(tmp_path: Path, damage: Callable[[byte
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(StoreError, match="longform verify"):
         page_of(table_of(tmp_path, "rows", [path], "id"), Question(columns=("id", "text"), sort="text"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (0.1 + 0.2, "0.3"),
+        (b"abc", "3 bytes"),
+        (datetime.date(2024, 2, 1), "2024-02-01"),
+        (decimal.Decimal("1.50"), "1.50"),
+        (datetime.timedelta(days=1), "1 day, 0:00:00"),
+        ([decimal.Decimal("1.5"), "ä"], '[\n "1.5",\n "ä"\n]'),
+        ({(1, 2): "map"}, "{(1, 2): 'map'}"),
+    ],
+)
+def test_any_value_of_a_parquet_file_has_a_text(value: Any, text: str) -> None:
+    assert plain(value) == text
+
+
+def test_no_page_holds_more_of_a_text_than_it_can() -> None:
+    assert whole("x" * 10_000_000).endswith("x\n… 9,800,000 more characters")
