@@ -91,7 +91,8 @@ def passages_of(value: Any) -> list[Row] | None:
 def _is_held_whole(value: Any) -> bool:
     """Whether nothing is lost when passages are read: each is a text, or has a text and at most a title and an id."""
     for each in value:
-        names = {name for name, item in each.items() if item not in EMPTY} if isinstance(each, dict) else {"text"}
+        record = each if isinstance(each, dict) else {"text" if isinstance(each, str) else "": each}
+        names = {name for name, item in record.items() if item not in EMPTY}
         known = names & {*TEXT}, names & {*TITLE}, names & {"passage_id"}
         if any(len(of) > 1 for of in known) or not known[0] or sum(map(len, known)) < len(names):
             return False
@@ -223,14 +224,13 @@ def session_of(record: Row, facts: Mapping[str, str | None], key: str) -> tuple[
             left_out.append(Rejected(f"{key}/{place}", "defect", str(error), raw=str(turn)[:2_000]))
     if not rows:
         raise Lacking("no turn that can be used")
-    told = [said[name] for name in ("question", "system", "annotator_id")]
-    told += [initial, *([row["instruction"], row["answer"]] for row in rows)]
+    said |= {name: said[name] or "not named" for name in ("system", "annotator_id")}
+    told = [said["question"], said["system"], said["annotator_id"], initial]
+    told += [[row["instruction"], row["answer"]] for row in rows]
     session = said | {
         "question_id": said["question_id"] or question_id_of(str(said["question"])),
         "session_id": said["session_id"] or f"s_{fingerprint(told)}",
         "origin": said["origin"] or "released",
-        "system": said["system"] or "not named",
-        "annotator_id": said["annotator_id"] or "not named",
         "licence": said["licence"] or facts.get("licence"),
         "initial": initial,
         "passages": said["passages"] or [],
