@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.builds import completion
 from flows.cli.shared.arguments import Address, Home, Json, print_json
+from flows.registry import checked_name
 from longform.errors import UsageError
 from longform.hints import hint
 from longform.settings import home as home_of
@@ -23,6 +25,12 @@ commands = typer.Typer(no_args_is_help=True, help="Forms on the page: open them,
 app.add_typer(commands, name="annotations")
 
 FormName = Annotated[str | None, typer.Option("--form", metavar="NAME", help="of a dataset that has several")]
+Opened = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET[@VERSION]", help="without a version: all of them", autocompletion=completion.addresses
+    ),
+]
 
 
 @commands.command("open")
@@ -58,7 +66,7 @@ def open_form(
 
 @commands.command("export")
 def export_annotations(
-    address: Address,
+    address: Opened,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="the file to write, over what an export left there")],
     form: FormName = None,
     format: Annotated[
@@ -88,7 +96,7 @@ def export_annotations(
 
 
 async def _submitted(root: Path, address: str, form: str | None) -> tuple[Round, list[Any]]:
-    """(a round of the form, what was submitted in all rounds of the version's form)."""
+    """(the newest round of the form, what was submitted in all of its rounds)."""
     from flows.page.work import exchange
     from flows.page.work.database import opened
 
@@ -99,32 +107,33 @@ async def _submitted(root: Path, address: str, form: str | None) -> tuple[Round,
 
 
 async def _rounds(database: Database, root: Path, address: str, form: str | None) -> list[Round]:
-    """The rounds of a version's form, at least one; UsageError if none was opened, or if `form` does not say which of
-    several it is.
+    """The rounds of a form, at least one, the newest first: of a version, or without one of all versions of the
+    dataset. UsageError if none was opened, or if `form` does not say which of several it is.
     """
     from flows.page.work import rounds
     from longform.artifacts.versions import find
 
-    version = find(root, address)
-    of_version = [
-        of for of in await rounds.rounds(database) if (of.dataset, of.version) == (version.dataset, version.name)
-    ]
-    names = list(dict.fromkeys(of.form_name for of in of_version))
+    dataset, _, version = address.partition("@")
+    named = find(root, address).name if version else None
+    every = await rounds.rounds(database)
+    own = [of for of in every if of.dataset == checked_name(dataset) and named in (None, of.version)]
+    names = list(dict.fromkeys(of.form_name for of in own))
     if not names:
         raise UsageError(
-            f"No form of {version.dataset} {version.name} was opened: longform annotations open "
-            f"{version.dataset}@{version.name}, or on the page of an administrator."
+            f"No form of {address} was opened: longform annotations open {address}, or on the page of an administrator."
         )
+    if form is None and "" in names:  # the one without a name
+        names = [""]
     if form is None and len(names) > 1:
         raise UsageError(f"Several forms of {address} were opened: name one with --form: {', '.join(names)}.")
     if form is not None and form not in names:
         raise UsageError(f'No form "{form}" of {address} was opened; {hint(form, names, "there is")}')
-    return [of for of in of_version if of.form_name == (names[0] if form is None else form)]
+    return [of for of in own if of.form_name == (names[0] if form is None else form)]
 
 
 @commands.command("import")
 def import_annotations(
-    address: Address,
+    address: Opened,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="filled-in sheets, or exports of a tool")],
     form: FormName = None,
     home: Home = None,

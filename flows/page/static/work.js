@@ -28,6 +28,10 @@ const save = () => {
   timer = setTimeout(() => { if (saved.textContent === SAVING) save(); }, AGAIN);
 };
 
+new MutationObserver(() => {
+  if (changed && saved.textContent) saved.textContent = ""; // the answer to an earlier draft
+}).observe(saved, { childList: true });
+
 form.addEventListener("input", () => {
   changed = true;
   saved.textContent = "";
