@@ -134,8 +134,9 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Task:
     """What one sheet is about. `texts`: name of one of the form's texts -> text. `annotator`: the id of the annotator
-    it is meant for, None: anybody. `context`: values of the form's context columns. `group` and `stratum` are for
-    `draw`, which draws whole groups from each stratum.
+    it is meant for, None: anybody; `not_for`: the one who must not do it, as it is about their own work. `context`:
+    values of the form's context columns. `group` and `stratum` are for `draw`, which draws whole groups from each
+    stratum.
     """
 
     id: str
@@ -143,6 +144,7 @@ class Task:
     items: tuple[Item, ...] = ()
     context: Mapping[str, str | None] = field(default_factory=dict)
     annotator: str | None = None
+    not_for: str | None = None
     group: str = ""
     stratum: str = ""
 

@@ -30,6 +30,7 @@ from tasks.annotation.values import (
 
 RAW_CHARS = 2_000
 NOT_LABELLED = "not labelled"
+OWN_WORK = "of the annotator's own work"
 WHOLE = ""
 _NUMBERED = re.compile(r"(.+?)_(\d{1,6})")
 
@@ -189,6 +190,8 @@ def check(
     if task is None:
         raise Unfit(f"unknown {noun(form.key)}")
     annotator, items = annotator_name(labelling.annotator, accounts), _items(form, task, labelling)
+    if annotator == task.not_for:
+        raise Unfit(OWN_WORK, annotator)
     swapped = _is_swapped(form, task, labelling.shown, items)
     wrong: list[Unfit] = []
     fields = {each.name: each for each in form.fields}

@@ -88,13 +88,15 @@ def question_tasks(documents: Iterable[Row]) -> Iterator[Task]:
         yield Task(row["related_id"], texts, context={"source_id": row["paper_id"]}, group=row["related_id"])
 
 
-def turn_tasks(turns: Iterable[Row], *texts: str) -> Iterator[Task]:
-    """A task for each turn, which shows these columns of its row."""
+def turn_tasks(turns: Iterable[Row], *texts: str, again: bool = False) -> Iterator[Task]:
+    """A task for each turn, which shows these columns of its row. `again`: it is done by others than the reader of its
+    session.
+    """
     for row in turns:
         shown = {name: row[name] for name in texts if name != "passages"}
         if "passages" in texts:
             shown["passages"] = "\n\n".join(f"{each['title']}\n{each['text']}" for each in row["passages"])
-        yield Task(row["turn_id"], shown, group=row["turn_id"])
+        yield Task(row["turn_id"], shown, not_for=row["annotator_id"] if again else None, group=row["turn_id"])
 
 
 def _of_people(turn: Row) -> bool:
@@ -127,7 +129,7 @@ def _turns(version: Version) -> Iterator[Row]:
 
 def _sheets_of_turns(name: str, store: Store, version: Version) -> Sheets:
     form, texts, wanted, setting = OF_TURNS[name]
-    tasks = turn_tasks((turn for turn in _turns(version) if wanted(turn)), *texts)
+    tasks = turn_tasks((turn for turn in _turns(version) if wanted(turn)), *texts, again=name == "ratings")
     missing = f"{version.dataset} {version.name} has no turns for this form: build a version that has, or name another."
     return Sheets(form, list(tasks), setting, missing, MOST[name])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from longform.artifacts.rows import AllRows, Rejected, Row, Shard
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import ASKED, SAID
 from tasks.annotation.files import Rejectable, open_sheets, read_sheets
-from tasks.annotation.form import Task
 from tasks.annotation.labelling import Checked
 from tasks.annotation.reviews import first_of, rows_of
 from tasks.annotation.values import Unfit
@@ -23,7 +21,7 @@ from tasks.kiwi.questions import question_id_of
 if TYPE_CHECKING:
     import pandas as pd
 
-OWN = "rates their own session again"
+RATINGS = "ratings"
 open_said = partial(open_sheets, group="sheets")
 
 
@@ -31,15 +29,10 @@ def _read(name: str, files: Shard, turns: Iterable[Row], known: dict[str, str | 
     """The rows of SAID of a file of sheets of this form. `known`: turn_id -> what was said of it before."""
     form, texts, wanted, _ = OF_TURNS[name]
     rows = {turn["turn_id"]: turn for turn in turns if wanted(turn)}
-    tasks: dict[str, Task] = {
-        task.id: replace(task, context={"reader": rows[task.id]["annotator_id"]})
-        for task in turn_tasks(rows.values(), *texts)
-    }
+    tasks = {task.id: task for task in turn_tasks(rows.values(), *texts, again=name == RATINGS)}
 
     def said(found: Checked) -> list[Row | Unfit]:
         field = form.fields[0].name
-        if name == "ratings" and found.annotator == found.task.context["reader"]:
-            return [Unfit(OWN, found.annotator)]
         values = {of: value for (_, of), value in found.values.items()}
         if field not in values:
             return [Unfit("no verdict", found.task.id)]

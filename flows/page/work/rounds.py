@@ -120,7 +120,8 @@ def handed_out(
 def _row(round_id: str, position: int, task: Task) -> Row:
     document = json.dumps(asdict(task), ensure_ascii=False)
     meant_for = task.annotator
-    return {"round_id": round_id, "position": position, "task_id": task.id, "meant_for": meant_for, "task": document}
+    return {"round_id": round_id, "position": position, "task_id": task.id, "meant_for": meant_for,
+            "not_for": task.not_for, "task": document}  # fmt: skip
 
 
 async def save(database: Database, row: Row, tasks: list[Row]) -> str:

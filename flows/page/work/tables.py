@@ -70,6 +70,7 @@ TASKS = Table(
     Column("position", Integer, primary_key=True),
     Column("task_id", Text, nullable=False),
     Column("meant_for", String(64)),  # the account it is meant for, null: anybody
+    Column("not_for", String(64)),  # the account whose own work it is about
     Column("task", Text, nullable=False),  # as it is shown: items and sides in their drawn order
     UniqueConstraint("round_id", "task_id"),
     Index("tasks_meant_for", "round_id", "meant_for", "position"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,26 @@ def test_a_task_meant_for_somebody_here_waits_for_them(home: Path) -> None:
     add_account(home, "ann", "expert", "e7")
     assert asyncio.run(work("bob")) is None
     assert asyncio.run(work("e7"))
+
+
+def test_a_task_about_somebodys_own_work_never_goes_to_them(home: Path) -> None:
+    made = sheets(2)
+    mixed = [replace(task, not_for=who) for task, who in zip(made.tasks, ("ann", None), strict=True)]
+    round_id = open_round(home, replace(made, tasks=mixed))
+
+    async def work() -> None:
+        async with opened(home) as database:
+            of = await round_in(database, round_id)
+            mine = await taken(database, of, "ann")
+            assert mine
+            assert mine.task.not_for is None
+            assert await submitted(database, mine, "ann") == "submitted"
+            assert await taken(database, of, "ann") is None
+            other = await taken(database, of, "bob")
+            assert other
+            assert other.task.not_for == "ann"
+
+    asyncio.run(work())
 
 
 def test_nothing_of_a_closed_round_is_given_out_or_taken(home: Path) -> None:
