@@ -86,6 +86,13 @@ def saved(screen: Screen) -> None:
     expect(screen.page.locator("#saved")).to_have_text("Saved")
 
 
+def killed(server: PageServer, *screens: Screen) -> None:
+    """Kill the server when no page is still being loaded, which a browser would call an error."""
+    for screen in screens:
+        screen.page.wait_for_load_state("networkidle")
+    assert server.kill() == -9
+
+
 def exported(home: Path, dataset: str, *words: str) -> list[dict[str, Any]]:
     to = home / f"{dataset}.jsonl"
     program = str(Path(sys.executable).with_name("longform"))
@@ -105,7 +112,7 @@ def test_claims_are_annotated_by_two_at_once_and_a_kill_loses_nothing(
     ann.press("2")  # how far the evidence supports the first claim
     ann.write("The year.")  # the focus went on to what is missing
     saved(ann)
-    assert server.kill() == -9
+    killed(server, ann, bob)
     server.start()
     ann.page.reload()
     assert ann.page.input_value("textarea[name='0.reason_missing_support']") == "The year."
@@ -122,7 +129,7 @@ def test_claims_are_annotated_by_two_at_once_and_a_kill_loses_nothing(
     ann.press("Control+Enter")
     ann.page.wait_for_url(lambda url: "/tasks/" in url and url != anns)
 
-    assert server.kill() == -9
+    killed(server, ann, bob)
     server.start()
     (row,) = exported(home, "expertqa")
     assert (row["annotator_id"], row["usefulness"]) == (

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 SERIOUS = ("serious", "critical")
 
@@ -37,9 +37,12 @@ class Screen:
         self.page: Page = self.context.new_page()
         self.faults: list[str] = []
         self._host = urlsplit(address).netloc
-        self.page.on("console", lambda message: self._note(message.type in ("error", "warning"), message.text))
+        self.page.on("console", self._read)
         self.page.on("pageerror", lambda error: self._note(True, str(error)))
         self.page.on("request", lambda request: self._note(self._foreign(request.url), request.url))
+
+    def _read(self, message: ConsoleMessage) -> None:
+        self._note(message.type in ("error", "warning"), f"{message.text} {message.location.get('url')}")
 
     def _note(self, wrong: bool, text: str) -> None:
         self.faults += [text] if wrong else []
