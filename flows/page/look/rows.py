@@ -43,7 +43,7 @@ def with_columns(table: Table, asked: Question) -> Question:
     """The question with the columns to show: those it names, else the key and the first few that tell most."""
     if asked.columns or not table.columns:
         return asked
-    plain = [column for column in table.columns if column.kind != "other" and not column.name.endswith(DETAILS)]
+    plain = [column for column in table.columns if column.kind != "other" and not f"_{column.name}".endswith(DETAILS)]
     telling = sorted(plain, key=lambda column: "_" in column.name)[:SHOWN]
     named = [column.name for column in table.columns if column.name == table.key or column in telling]
     first = [table.key] if table.key in named else []
