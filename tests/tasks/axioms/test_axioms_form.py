@@ -12,7 +12,7 @@ from tasks.annotation import sheets as written_as
 from tasks.annotation.form import arranged
 from tasks.annotation.labelling import Labelling, check
 from tasks.annotation.values import Unfit
-from tasks.axioms.form import FLAWS, FORM, tasks
+from tasks.axioms.people.form import FLAWS, FORM, tasks
 
 
 def pair(key: str, preferred: str = "Bake it hot.", rejected: str = "Bake it cold.") -> Row:
