@@ -269,4 +269,5 @@ ORIGINS = table(
     column("url", pa.string(), "permalink", null=True),
     key="origin_id",
     cut="question_id",
+    parents={"question_id": []},  # a session's question need not be one of the questions
 )

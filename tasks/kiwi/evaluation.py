@@ -41,7 +41,8 @@ def _longest(of: Sizes) -> list[Request]:
     """The longest requests: without examples, and with `shots`."""
     text = longest(LONGEST)
     shots = [[], [text] * 5 * of["shots"]]
-    return [of["prompt"].request(of["model"], examples=each, **dict.fromkeys(SEEN, text)) for each in shots]
+    texts = dict.fromkeys(SEEN, text)
+    return [of["prompt"].request(of["model"], reply=Following, examples=each, **texts) for each in shots]
 
 
 @stage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from longform.artifacts.rows import Rejected, Row, Rows
 from longform.engine.at_most import Sizes, longest
@@ -10,7 +11,7 @@ from longform.engine.stage import AtMost, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Request
 from schemas.kiwi import LABELS
-from schemas.replies import ErrorCategory, InstructionCategory
+from schemas.replies import ErrorCategory, InstructionCategory, Reply
 from tasks.answers import answered, made_by
 
 CATEGORIES = (
@@ -22,12 +23,16 @@ CATEGORY, ERROR = "category", "error"
 LONGEST = 2_000  # characters of an instruction or comment that a plan reckons with
 
 
-def _longest(of: Sizes) -> list[Request]:
-    """The longest request of a stage that labels, without its form."""
-    return [of["prompt"].request(of["model"], **dict.fromkeys(of["prompt"].inputs, longest(LONGEST)))]
+def _longest(of: Sizes, reply: type[Reply]) -> list[Request]:
+    """The longest request of a stage that labels, by a reply of this form."""
+    return [of["prompt"].request(of["model"], reply=reply, **dict.fromkeys(of["prompt"].inputs, longest(LONGEST)))]
 
 
-@stage(LABELS, revision=1, at_most=AtMost(rows=lambda of: of["turns"], questions=_longest))
+def _bound(reply: type[Reply]) -> AtMost:
+    return AtMost(rows=lambda of: of["turns"], questions=partial(_longest, reply=reply))
+
+
+@stage(LABELS, revision=1, at_most=_bound(InstructionCategory))
 def label_instructions(
     context: StageContext, turns: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -40,7 +45,7 @@ def label_instructions(
     yield from _labelled(context, turns, CATEGORY, model, prompt, request)
 
 
-@stage(LABELS, revision=1, at_most=AtMost(rows=lambda of: of["turns"], questions=_longest))
+@stage(LABELS, revision=1, at_most=_bound(ErrorCategory))
 def label_errors(context: StageContext, turns: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """How each neutral or bad turn went wrong; the model sees instruction and comment (A.4). A Rejected for a good turn
     and for one without a comment.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,7 @@ from longform.errors import SourceError
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint, Flaw, Request
 from schemas.kiwi import ASKED, QUESTIONS
-from schemas.replies import Answerable
+from schemas.replies import Answerable, Reply
 from tasks.answers import answered, made_by
 from tasks.sources.files.json_values import json_values
 from tasks.text.audits.equality import bare
@@ -153,9 +154,11 @@ def _given(value: Any, papers: list[Row]) -> list[Row]:
 # ---------------------------------------------------------------- generated
 
 
-def _longest_request(of: Sizes) -> list[Request]:
-    text = {name: longest(LONGEST) for name in of["prompt"].inputs}
-    return [of["prompt"].request(of["model"], **text)]
+def _longest_request(of: Sizes, reply: type[Reply] | None = None) -> list[Request]:
+    """The longest request of a stage with this form of reply; none where no model is asked."""
+    if of["model"] is None:
+        return []
+    return [of["prompt"].request(of["model"], reply=reply, **dict.fromkeys(of["prompt"].inputs, longest(LONGEST)))]
 
 
 @stage(
@@ -230,7 +233,7 @@ def drop_anchored(context: StageContext, proposed: Rows) -> Iterator[Row | Rejec
             yield row
 
 
-@stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True, questions=_longest_request))
+@stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True, questions=partial(_longest_request, reply=Answerable)))
 def check_answerable(
     context: StageContext, questions: Rows, *, model: Endpoint | None, prompt: Prompt
 ) -> Iterator[Row | Rejected]:

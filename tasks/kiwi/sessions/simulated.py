@@ -29,6 +29,8 @@ from tasks.publishing.audits import rejected_by
 
 LONGEST = 8_000  # characters of an answer or a passage that a plan reckons with
 DONE = "done"
+REPLIES = {"instruct": ReaderInstruction, "rate": ReaderRating}
+BRIEF = "turns of a session"  # instructions, reasons and "no document says so" are short, and may come again
 
 
 def writers_of(*given: Endpoint | None) -> dict[str, Endpoint]:
@@ -44,7 +46,13 @@ def _longest(of: Sizes, *names: str) -> list[Request]:
     lists = {"passages": [text] * 3 * SHOWN, "titles": [text[:200]] * 10, "earlier": [text[:1_000]] * of["turns"]} if (
         names
     ) else {"passages": [text] * 2 * SHOWN}  # fmt: skip
-    return [prompt.request(endpoint, **{name: lists.get(name, text) for name in prompt.inputs}) for prompt in prompts]
+    replies = {of["prompts"][name].name: reply for name, reply in REPLIES.items()} if names else {}
+    return [
+        prompt.request(
+            endpoint, reply=replies.get(prompt.name), **{name: lists.get(name, text) for name in prompt.inputs}
+        )
+        for prompt in prompts
+    ]
 
 
 @stage(
@@ -128,12 +136,15 @@ def searches(
 
 @dataclass(slots=True)
 class Session:
-    """A session as it stands. `open`: the reader is not done yet; `turn`: the turn that is being made."""
+    """A session as it stands. `references`: passages shown so far; `asked`: all instructions, also of turns that were
+    given up; `open`: the reader is not done yet; `turn`: the turn that is being made.
+    """
 
     row: Row
     now: str
     references: int
     turns: list[Row] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     turn: Row = field(default_factory=dict)
     open: bool = True
 
@@ -192,20 +203,19 @@ def _instruct(
     """
 
     def request(session: Session) -> Request:
-        earlier = [turn["instruction"] for turn in session.turns]
-        texts = {"question": session.row["question"], "answer": session.now, "earlier": earlier}
-        return prompt.request(
-            reader, reply=ReaderInstruction, titles=titles.get(session.row["question_id"], []), **texts
-        )
+        texts = {"question": session.row["question"], "answer": session.now, "earlier": session.asked}
+        named = titles.get(session.row["question_id"], [])
+        return prompt.request(reader, reply=ReaderInstruction, subject=BRIEF, titles=named, **texts)
 
     for session, found in answered(context, reader, _items(sessions, request)):
         if isinstance(found, Rejected):
             session.open = False
-            yield found
+            yield from _given_up(session, found)
             continue
         reply = found[0].value
         text = (reply.instruction or "").strip()
         session.open = reply.kind != DONE and bool(text)
+        session.asked = [*session.asked, text]
         session.turn = {"kind": reply.kind, "instruction": text, "position": len(session.turns) + 1}
 
 
@@ -227,7 +237,8 @@ def _revise(
 
         def summarised(session: Session, writer: Endpoint = writer) -> Request:
             texts = session.row["question"], session.now, session.turn["instruction"]
-            return summary(writer, prompts["summarise"], *texts, session.turn["passages"], session.references)
+            asked = summary(writer, prompts["summarise"], *texts, session.turn["passages"], session.references)
+            return replace(asked, subject=BRIEF)
 
         for session, found in answered(context, writer, _items(informed, summarised)):
             if isinstance(found, Rejected):
@@ -241,7 +252,6 @@ def _revise(
             return revision(writer, prompts, *texts)[1]
 
         for session, found in answered(context, writer, _items(ready, revised)):
-            session.references += len(session.turn["passages"])
             if isinstance(found, Rejected):
                 yield from _given_up(session, found)
                 continue
@@ -259,7 +269,7 @@ def _rate(context: StageContext, sessions: list[Session], reader: Endpoint, prom
 
     def request(session: Session) -> Request:
         texts = {name: session.turn[name] for name in ("before", "instruction", "answer")}
-        return prompt.request(reader, reply=ReaderRating, question=session.row["question"], **texts)
+        return prompt.request(reader, reply=ReaderRating, subject=BRIEF, question=session.row["question"], **texts)
 
     for session, found in answered(context, reader, _items(sessions, request)):
         if isinstance(found, Rejected):
@@ -271,6 +281,7 @@ def _rate(context: StageContext, sessions: list[Session], reader: Endpoint, prom
         said = {"rating": reply.rating, "comment": reply.comment, "seconds": None, "extra": None}
         turn = {**session.turn, **said, "edited": edited if edited and edited != session.turn["answer"] else None}
         session.turns.append(turn)
+        session.references += len(turn["passages"])
         session.now, session.turn = current(session.now, turn), {}
 
 
