@@ -57,6 +57,7 @@ from tasks.kiwi.sessions.released import read_sessions
 from tasks.kiwi.sessions.simulated import answer_first, simulate_sessions
 from tasks.kiwi.sessions.turns import SplitBy, collect_sessions, list_turns, measure_edits, split_turns
 from tasks.kiwi.takedown import responses_of as responses_of
+from tasks.kiwi.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import listed_in

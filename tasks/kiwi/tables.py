@@ -17,6 +17,7 @@ from tasks.publishing.printed import above_paper, beside, printed
 PRINTED = Path(__file__).with_name("printed.toml")
 LEAST_SHARE = 0.05  # of the turns; smaller categories are counted as others (A.3)
 FIRST = ("majority", "random", "zero-shot", "few-shot")  # systems, as in table 5
+NONE = float("nan")  # a share of nothing
 OTHERS, TOTAL, PEOPLE = "others", "total", "people"
 MEASURED = {
     "instruction_words": "words of instruction",
@@ -41,7 +42,7 @@ def _with_readers(turns: pd.DataFrame) -> pd.DataFrame:
 def _shares(own: pd.DataFrame, column: str, values: tuple[str, ...]) -> dict[str, float]:
     """The shares of these values among those that are not missing, in percent; NaN where all are."""
     known = own[column].dropna()
-    return {f"{value}, %": 100 * (known == value).mean() if len(known) else float("nan") for value in values}
+    return {f"{value}, %": 100 * (known == value).mean() if len(known) else NONE for value in values}
 
 
 def table_2_turns(turns: pd.DataFrame) -> pd.DataFrame:
@@ -189,7 +190,7 @@ def filters(numbers: dict[str, tuple[int, int]]) -> pd.DataFrame:
     `numbers`: step -> (in, stayed).
     """
     rows = [
-        {"step": step, "in": before, "stay": after, "dropped, %": 100 * (before - after) / before if before else None}
+        {"step": step, "in": before, "stay": after, "dropped, %": 100 * (before - after) / before if before else NONE}
         for step, (before, after) in numbers.items()
     ]
     return beside(pd.DataFrame(rows), printed(PRINTED, "filters"), on=["step"])
