@@ -38,7 +38,7 @@ def table_25_valid_and_contextual(found: pd.DataFrame) -> pd.DataFrame:
         "contextual, % of valid": ("contextual", "valid"),
     }
     return above_paper(
-        sums_and_shares(as_in_paper(found).groupby(ROW), OF_FEEDBACK, shares), printed(PRINTED, "table_25")
+        sums_and_shares(as_in_paper(found).groupby(ROW), OF_FEEDBACK, shares), printed(PRINTED, "table_25"), same="task"
     )
 
 
@@ -56,7 +56,8 @@ def table_1_constructive_and_helpful(found: pd.DataFrame) -> pd.DataFrame:
 
 def table_26_touched(found: pd.DataFrame, column: str = "touched", table: str = "table_26") -> pd.DataFrame:
     """Table 26: how many criteria are touched, in how many texts with feedback, and the mean of a text."""
-    rows = above_paper(sums_and_shares(as_in_paper(found).groupby(ROW), [column, "texts"]), printed(PRINTED, table))
+    ours = sums_and_shares(as_in_paper(found).groupby(ROW), [column, "texts"])
+    rows = above_paper(ours, printed(PRINTED, table), same="task")
     rows[f"{column} a text"] = rows[column].astype(float) / rows.texts.astype(float)
     return rows
 
