@@ -62,16 +62,16 @@ def _behind(store: Store, version: Version, row: Record) -> Iterator[Record]:
         found = stage_rows_where(store, version, stage, f"{column} = ? ORDER BY ALL", value)
         return [{"stage": stage, **each} for each in found]
 
-    turn_id = row.get("turn_id")
-    session_id = turn_id.rpartition("#")[0] if turn_id else row.get("session_id")
-    sessions = rows("collect_sessions", "session_id", str(session_id)) if session_id else []
+    turn_id: str | None = row.get("turn_id")
+    session_id = turn_id.rpartition("#")[0] if turn_id else row.get("session_id", "")
+    sessions = rows("collect_sessions", "session_id", session_id) if session_id else []
     for question_id in sorted({each["question_id"] for each in [row, *sessions] if each.get("question_id")}):
         yield from rows("collect_questions", "question_id", question_id)
     for session in sessions:
         kept = [turn for turn in session["turns"] if turn_id in (None, f"{session_id}#{turn['position']}")]
         yield {**session, "turns": kept}
     for stage in OF_A_TURN if turn_id else ():
-        yield from rows(stage, "turn_id", turn_id)
+        yield from rows(stage, "turn_id", turn_id or "")
 
 
 def _lines(behind: Sequence[Record], origins: Sequence[Record], calls: Mapping[str, Record]) -> Iterator[Line]:

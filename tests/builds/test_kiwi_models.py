@@ -13,18 +13,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from axioms_builds import Silent
 from bad_models import BAD, replies, said
 from endpoint_server import Server, server
 from killed_builds import killed_when, run
 from model_builds import built, mine
 
 from flows.builds.building import Options, declare, plan
+from flows.builds.building import build as run_build
 from flows.cli.shared.verification import check
 from flows.config.endpoints import EndpointConfig
 from flows.kiwi import PROMPT_NAMES, KiwiConfig
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
 from longform.engine.plan import total
+from longform.engine.thread_tasks import SequentialStages
 from longform.errors import GateError
 from longform.llm.ask.fence import unfenced
 
@@ -224,11 +227,18 @@ def test_an_endpoint_with_embeddings_finds_passages_and_is_asked_for_each_text_o
         return 200, {}, json.dumps({"model": "e", "data": data, "usage": usage}).encode()
 
     base = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    config = config_of(server, retrieval="hybrid", embedding="vectors", turns=1)
+    config = config_of(server, retrieval="hybrid", embedding="vectors", turns=2, writers=["mine", "weak"])
     config = config.model_copy(
         update={"endpoints": {**config.endpoints, "vectors": EndpointConfig(base_url=base, model="e")}}
     )
     server.fails = embeds
+    options = Options(tmp_path, until="split_passages")
+    run_build("kiwi", config, options, tasks=SequentialStages(), progress=Silent())
+    options = Options(tmp_path, until="simulate_sessions")
+    planned, _ = plan(declare("kiwi", config, options), options, priced=True)
+    assert not asked
+    run_build("kiwi", config, options, tasks=SequentialStages(), progress=Silent())
+    assert 0 < server.bodies.total() <= total(planned.stages)["calls"]
     version = built("kiwi", config, tmp_path)
     assert asked
     shown = [row for row in rows(version) if row["origin"] == "simulated" and row["kind"] == "information"]

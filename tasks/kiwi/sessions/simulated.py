@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from longform.artifacts.rows import Rejected, Row, Rows, grouped
-from longform.engine.at_most import Sizes, longest
+from longform.engine.at_most import Sizes, embedding_calls, longest
 from longform.engine.stage import AtMost, StageContext, stage
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Answer, Endpoint, Request
@@ -43,9 +43,13 @@ def _longest(of: Sizes, *names: str) -> list[Request]:
     text = longest(LONGEST)
     endpoint = of["model"]
     prompts = [of["prompts"][name] for name in names] if names else [of["prompt"]]
-    lists = {"passages": [text] * 3 * SHOWN, "titles": [text[:200]] * 10, "earlier": [text[:1_000]] * of["turns"]} if (
-        names
-    ) else {"passages": [text] * 2 * SHOWN}  # fmt: skip
+    title = text[:300]
+    shown = ["0", title, text] if names else [title, text]
+    lists = {
+        "passages": shown * SHOWN,
+        "titles": [title] * 10,
+        "earlier": [text[:1_000]] * (of["turns"] if names else 0),
+    }
     replies = {of["prompts"][name].name: reply for name, reply in REPLIES.items()} if names else {}
     return [
         prompt.request(
@@ -55,12 +59,21 @@ def _longest(of: Sizes, *names: str) -> list[Request]:
     ]
 
 
+def _embedded(of: Sizes, searches: float) -> float:
+    """Upper bound of the calls to an endpoint that embeds the passages of `searches`, and a query of each; 0 without
+    one.
+    """
+    if of["retrieval"] == "bm25" or not isinstance(of["embedding"], Endpoint):
+        return 0
+    return embedding_calls(of["passages"], searches) + searches
+
+
 @stage(
     ANSWERS,
     revision=1,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(writers_of(of["model"], of["second"], of["third"])),
-        calls=lambda of: of["questions"],
+        calls=lambda of: max(of["questions"], _embedded(of, of["questions"])),
         questions=_longest,
     ),
 )
@@ -82,6 +95,8 @@ def answer_first(
     """
     writers, found, lacking = writers_of(model, second, third), searches(context, passages, retrieval, embedding), []
     asked: list[Row] = []
+    if retrieval != "bm25" and isinstance(embedding, Endpoint):
+        context.goes_on_from_replies()
     for question in questions:
         nearest = found(question["question_id"])(question["question"], SHOWN) if writers else []
         if nearest:
@@ -154,7 +169,7 @@ class Session:
     revision=1,
     at_most=AtMost(
         rows=lambda of: of["answers"] * bool(of["turns"]),
-        calls=lambda of: of["answers"] * of["turns"] * 2,
+        calls=lambda of: max(2 * of["answers"] * of["turns"], _embedded(of, of["answers"] * of["turns"])),
         questions=lambda of: _longest(of, "instruct", "summarise", "update_information", "update_style", "rate"),
     ),
 )
