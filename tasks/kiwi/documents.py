@@ -100,7 +100,10 @@ def match_evidence(
             SEMI JOIN wanted USING (folded) GROUP BY folded
         """
         titles = dict(rows_of_query(connection, by_title, papers))
-        ids = {name for (name,) in rows_of_query(connection, _WITH_TEXT, papers)}
+        wanted = sorted({paper["paper_id"] for row in asked.as_dicts("evidence") for paper in row["evidence"]})
+        connection.register("named", pa.table({"paper_id": pa.array(wanted, pa.string())}))
+        by_id = "SELECT paper_id, title FROM {} SEMI JOIN named USING (paper_id) WHERE len(paragraphs) > 0"
+        ids = dict(rows_of_query(connection, by_id, papers))
         for row in asked:
             if listed & names_of_paper(row["source_id"], row["source_paper"]):
                 yield Rejected(row["question_id"], "filtered", REASON)
@@ -109,17 +112,18 @@ def match_evidence(
 
 
 def _with_evidence(
-    asked: Row, ids: set[str], by_title: Mapping[str, str | None], listed: Collection[str]
+    asked: Row, ids: Mapping[str, str | None], by_title: Mapping[str, str | None], listed: Collection[str]
 ) -> Row | Rejected:
-    """The row of QUESTIONS of a question by a person. `ids`: of papers with texts; `by_title`: title -> id of one;
-    `listed`: names of papers that are taken down.
+    """The row of QUESTIONS of a question by a person. `ids`: of papers with texts -> title; `by_title`: title -> id of
+    one; `listed`: names of papers that are taken down.
     """
     brought = {each["paper"] for each in asked["given"]}
     documents = []
     for place, paper in enumerate(asked["evidence"]):
         known = paper["paper_id"] if paper["paper_id"] in ids else by_title.get(paper["title"])
         if (known or place in brought) and not names_of_paper(paper["paper_id"], paper["title"]) & {*listed}:
-            documents.append({"paper_id": known or imported_id(paper), "title": paper["title"]})
+            title = paper["title"] or ids.get(paper["paper_id"]) or ""
+            documents.append({"paper_id": known or imported_id(paper), "title": title})
     cited, missing = len(asked["evidence"]), len(asked["evidence"]) - len(documents)
     if missing > MOST_MISSING_OF_PEOPLE or cited < LEAST:
         reason = MISSING_OF_PEOPLE if missing > MOST_MISSING_OF_PEOPLE else FEW_OF_PEOPLE
@@ -205,7 +209,8 @@ def _brought(asked: Row | None, document: Row) -> list[Row]:
     """The paragraphs of a paper that a question's file brings, as rows of EVIDENCE; [] if it brings none."""
     if asked is None:
         return []
-    places = [place for place, paper in enumerate(asked["evidence"]) if paper["title"] == document["title"]]
+    names = names_of_paper(document["paper_id"], document["title"])
+    places = [place for place, paper in enumerate(asked["evidence"]) if imported_id(paper) in names]
     texts = [each["text"] for each in asked["given"] if each["paper"] in places]
     same = {**document, "licence": asked["licence"], "url": None}
     return [{**same, "paragraph_id": f"{document['paper_id']}#{n}", "text": text} for n, text in enumerate(texts)]

@@ -110,12 +110,16 @@ def _source(record: Mapping[str, Any]) -> tuple[str | None, str]:
 
 
 def _papers(value: Any) -> list[Row]:
-    """The evidence papers of a record, each once, as DOCUMENT; ids are "" where the record has none."""
+    """The evidence papers of a record, each once, as DOCUMENT; ids are "" where the record has none. A number alone is
+    a corpus id, another text a title.
+    """
     found = {}
     for each in value if isinstance(value, list) else value.items() if isinstance(value, dict) else []:
         if isinstance(each, tuple):  # id -> title, or id -> object
             each = {"paper_id": each[0], **(each[1] if isinstance(each[1], dict) else {"title": each[1]})}
         record = each if isinstance(each, dict) else {"title": each}
+        if _is_number(each):
+            record = {"corpus_id": each}
         title = first_text(record, TITLE) or ""
         if title or _id_of(record):
             found[title.casefold() or _id_of(record)] = {"paper_id": _id_of(record), "title": title}
@@ -124,13 +128,14 @@ def _papers(value: Any) -> list[Row]:
 
 def _id_of(record: Mapping[str, Any]) -> str:
     """The paper_id that a record names, s2/<number> for a corpus id; "" if it names none."""
-    number = next((record[name] for name in IDS if record.get(name)), None)
-    own = record.get("paper_id")
-    if number is not None:
-        return f"s2/{number}"
-    if isinstance(own, int) or (isinstance(own, str) and own.isdecimal()):
-        return f"s2/{own}"
-    return own if isinstance(own, str) else ""
+    found = (record[name] for name in (*IDS, "paper_id") if record.get(name))
+    own = next((each.strip() if isinstance(each, str) else each for each in found), "")
+    return f"s2/{own}" if _is_number(own) else own if isinstance(own, str) else ""
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, as a corpus id is, or the digits of one."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, str) and value.isdecimal())
 
 
 def _given(value: Any, papers: list[Row]) -> list[Row]:

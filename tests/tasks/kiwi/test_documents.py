@@ -154,6 +154,21 @@ def test_a_paper_is_found_by_its_title_whatever_case_and_marks(tmp_path: Path, w
     assert [each["paper_id"] for each in row["documents"]] == ["s2/1", "s2/2", "s2/3", "s2/4"]
 
 
+def test_papers_named_by_number_alone_get_their_titles_and_keep_their_own_paragraphs(tmp_path: Path) -> None:
+    given = [{"paper": 4, "text": "Brought for eight."}, {"paper": 5, "text": "Brought for nine."}]
+    row = asked(*(by_id(n) for n in (1, 2, 3, 4, 8, 9)), given=given)
+    (found,), _ = matched(tmp_path, row, texts(1, 2, 3, 4))
+    assert [each["title"] for each in found["documents"]] == [*(f"Paper {n}" for n in range(1, 5)), "", ""]
+    home = Home(tmp_path / "passages")
+    questions = home.table(QUESTIONS, [found])
+    evidence = home.run(evidence_paragraphs, home.table(PAPERS, []), questions)
+    made = home.run(split_passages, questions, evidence, home.table(ASKED, [row]))
+    assert {each["passage_id"]: each["text"] for each in made} == {
+        "q/s2/8#0": "Brought for eight.",
+        "q/s2/9#0": "Brought for nine.",
+    }
+
+
 def test_an_id_counts_before_a_title_and_a_paper_without_a_text_is_missing(tmp_path: Path) -> None:
     row = asked(by_id(1, "Paper 2"), by_id(99, "Paper 3"), by_id(5, "Paper 5"), by_id(4))
     (found,), _ = matched(tmp_path, row, [*texts(1, 2, 3, 4), paper(5)])
