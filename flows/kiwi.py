@@ -1,6 +1,4 @@
-"""The kiwi dataset: research questions, sessions in which an answer is revised by instructions, and their analysis
-(KIWI).
-"""
+"""The kiwi dataset: research questions, and sessions in which an answer is revised by instructions (KIWI)."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from tasks.kiwi.audits import AUDITS
-from tasks.kiwi.documents import TITLES, evidence_paragraphs, find_documents, match_evidence, split_passages
+from tasks.kiwi.documents import evidence_paragraphs, find_documents, match_evidence, split_passages
 from tasks.kiwi.evaluation import collect_predictions, judge_following, predict_baselines, read_predictions
 from tasks.kiwi.form import FORMS as FORMS
 from tasks.kiwi.interaction import MOST_TURNS, SAMPLING
@@ -63,6 +61,7 @@ from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import listed_in
 from tasks.sources.files.inputs import open_files
 from tasks.sources.papers import duplicates
+from tasks.sources.papers.named import TITLES
 from tasks.sources.papers.paper_ids import PAPER_GROUPS
 from tasks.sources.papers.related import related_paragraphs
 
@@ -169,9 +168,7 @@ class KiwiConfig(ModelSettings):
 
     @model_validator(mode="after")
     def settings_agree(self) -> Self:
-        """The settings unchanged; ValueError for accounts of files that no setting of sheets names, and for a writer
-        that is named twice.
-        """
+        """ValueError for accounts of files that no setting names, and for a writer that is named twice."""
         check_accounts(self.accounts, self.written_questions, *(getattr(self, name) for name in SHEETS))
         if len(set(self.writers)) < len(self.writers):
             raise ValueError("writers names an endpoint twice: a reader never gets the same question twice")
@@ -293,9 +290,7 @@ def rebuild(builder: Builder, config: KiwiConfig) -> None:
 
 
 def prompts(config: KiwiConfig) -> dict[str, Any]:
-    """prompt name -> prompt, for all prompts of the dataset; files in the folder of the setting `prompts` replace the
-    project's. UsageError if that folder or a prompt in it is wrong.
-    """
+    """prompt name -> prompt; the setting `prompts` names a folder of others. UsageError if one of it is wrong."""
     folders = prompt_folders(config.prompts, PROMPTS)
     return {name: load_prompt(f"kiwi/{name}", *folders) for name in PROMPT_NAMES}
 
@@ -317,9 +312,7 @@ def writers_of(config: KiwiConfig) -> tuple[Endpoint | None, ...]:
 
 
 def embedding_of(config: KiwiConfig) -> str | Endpoint | None:
-    """The endpoint of the setting `embedding`, if one has this name, else the name of a local model; None without one.
-    UsageError if retrieval needs one and there is none.
-    """
+    """The endpoint, or local model, of the setting `embedding`; UsageError if retrieval needs one, and has none."""
     found = config.endpoints and config.embedding in config.endpoints
     embedding = endpoint_of(str(config.embedding), config.endpoints) if found else config.embedding
     check_retrieval(config.retrieval, embedding)

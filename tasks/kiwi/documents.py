@@ -6,20 +6,19 @@ be at hand; of a question by a person at most one evidence paper may be missing,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import pyarrow as pa
 
-from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import DOCUMENT_SETS, EVIDENCE, PASSAGES, QUESTIONS
 from tasks.answers import NO_MODEL
 from tasks.sources.admission import REASON
+from tasks.sources.papers.named import imported_id, names_of_paper, taken_down_papers
 from tasks.sources.papers.related import FOLDED, Cited, rows_of_query
 from tasks.sources.s2orc.s2_releases import database
 
-TITLES = "title"  # group of the ids that are made of titles
 LEAST = 4  # papers
 MOST_MISSING = 0.3  # of the cited papers of a paragraph
 MOST_MISSING_OF_PEOPLE = 1  # evidence paper of a question by a person
@@ -114,9 +113,7 @@ def match_evidence(
 def _with_evidence(
     asked: Row, ids: Mapping[str, str | None], by_title: Mapping[str, str | None], listed: Collection[str]
 ) -> Row | Rejected:
-    """The row of QUESTIONS of a question by a person. `ids`: of papers with texts -> title; `by_title`: title -> id of
-    one; `listed`: names of papers that are taken down.
-    """
+    """A row of QUESTIONS. `ids`: paper with a text -> title; `by_title`: title -> id; `listed`: taken-down papers."""
     brought = {each["paper"] for each in asked["given"]}
     documents = []
     for place, paper in enumerate(asked["evidence"]):
@@ -134,36 +131,12 @@ def _with_evidence(
     return {**NO_MODEL, **kept, **found, "origin": "people"}
 
 
-def imported_id(paper: Row) -> str:
-    """The id of a paper that only an imported file knows: its own, else one made of its title."""
-    return str(paper["paper_id"]) or title_id(paper["title"])
-
-
-def title_id(title: str) -> str:
-    """The id of a paper of which only the title is known: title/<hash>."""
-    return f"{TITLES}/{fingerprint(title.casefold())[:16]}"
-
-
-def names_of_paper(paper_id: str | None, title: str | None) -> set[str]:
-    """The ids by which a takedown may mean a paper: its own, and that of its title."""
-    return {each for each in (paper_id, title_id(title) if title else None) if each}
-
-
-def taken_down_papers(asked: Iterable[Row], takedowns: Collection[str]) -> set[str]:
-    """The takedowns, and the title ids of the listed papers that questions by people (rows of ASKED) name by id."""
-    evidence = (paper for row in asked for paper in row["evidence"]) if takedowns else ()
-    named = [names_of_paper(paper["paper_id"], paper["title"]) for paper in evidence]
-    return {*takedowns}.union(*(names for names in named if names & {*takedowns}))
-
-
 # ---------------------------------------------------------------- passages
 
 
 @stage(EVIDENCE, revision=1, at_most=AtMost(rows=lambda of: of.bytes))
 def evidence_paragraphs(context: StageContext, papers: Rows, questions: AllRows) -> Iterator[Row | Rejected]:
-    """The paragraphs of the papers that are evidence of a question, without those of fewer than 5 words; a Rejected for
-    each other paper.
-    """
+    """The paragraphs of at least 5 words of the papers that are evidence; a Rejected for each other paper."""
     wanted = {each["paper_id"] for row in questions.as_dicts("documents") for each in row["documents"]}
     for paper in papers.as_dicts("paper_id", "title", "text", "paragraphs", "licence", "url"):
         if paper["paper_id"] not in wanted:
@@ -184,9 +157,7 @@ def evidence_paragraphs(context: StageContext, papers: Rows, questions: AllRows)
 def split_passages(
     context: StageContext, questions: Rows, evidence: AllRows, asked: AllRows
 ) -> Iterator[Row | Rejected]:
-    """The passages of each question: the paragraphs of its evidence papers, as papers have them (`evidence`) or as the
-    question's file brings them (`asked`). A Rejected for a question without any.
-    """
+    """The paragraphs of each question's papers (`evidence`, else `asked` brings them); a Rejected without any."""
     of_paper = grouped(evidence, "paper_id")
     brought = {row["question_id"]: row for row in asked.as_dicts("question_id", "evidence", "given", "licence", "url")}
     for question in questions:

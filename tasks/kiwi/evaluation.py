@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
-from io import StringIO
 from itertools import chain
 from pathlib import Path
 
@@ -22,8 +20,7 @@ from schemas.replies import Following
 from tasks.answers import NO_MODEL, answered, made_by
 from tasks.kiwi.sessions.turns import TEST, TRAIN
 from tasks.retrieval.bm25 import Index
-from tasks.sources.files.json_values import json_values
-from tasks.sources.files.lines import read_lines
+from tasks.sources.files.json_values import json_or_csv
 
 GOOD, BAD = "good", "bad"
 ZERO_SHOT, FEW_SHOT = "zero-shot", "few-shot"
@@ -138,7 +135,7 @@ def read_predictions(context: StageContext, files: Shard, turns: AllRows) -> Ite
     that comes again. SourceError for a file without a prediction.
     """
     known, seen = {row["turn_id"] for row in turns.as_dicts("turn_id")}, set[tuple[str, str]]()
-    for place, record in enumerate(_records(files), start=1):
+    for place, record in enumerate(json_or_csv(files), start=1):
         turn_id, system = str(record.get("turn_id", "")), str(record.get("system") or Path(files.source.path).stem)
         said = str(next((record[name] for name in SAID if record.get(name)), "")).strip().lower()
         reason = (
@@ -154,12 +151,3 @@ def read_predictions(context: StageContext, files: Shard, turns: AllRows) -> Ite
             yield prediction(turn_id, system, label_of(said), NO_MODEL)
     if not seen:
         raise SourceError(f"{files.source.path} holds no prediction: give turn_id, prediction and system.")
-
-
-def _records(files: Shard) -> Iterator[Row]:
-    """The records of a file of JSON or, by its ending, CSV."""
-    if files.source.path.lower().endswith(".csv"):
-        text = b"\n".join(read_lines(files)).decode("utf-8-sig", "replace")
-        yield from csv.DictReader(StringIO(text))
-    else:
-        yield from (value if isinstance(value, dict) else {} for value, _ in json_values(files))

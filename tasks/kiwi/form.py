@@ -89,9 +89,7 @@ def question_tasks(documents: Iterable[Row]) -> Iterator[Task]:
 
 
 def turn_tasks(turns: Iterable[Row], *texts: str, again: bool = False) -> Iterator[Task]:
-    """A task for each turn, which shows these columns of its row. `again`: it is done by others than the reader of its
-    session.
-    """
+    """A task for each turn, which shows these columns; `again`: by others than the reader of its session."""
     for row in turns:
         shown = {name: row[name] for name in texts if name != "passages"}
         if "passages" in texts:

@@ -47,9 +47,7 @@ def label_instructions(
 
 @stage(LABELS, revision=1, at_most=_bound(ErrorCategory))
 def label_errors(context: StageContext, turns: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
-    """How each neutral or bad turn went wrong; the model sees instruction and comment (A.4). A Rejected for a good turn
-    and for one without a comment.
-    """
+    """How each turn went wrong, by instruction and comment (A.4); a Rejected for a good one, or without a comment."""
     asked = []
     for turn in turns:
         if turn["rating"] == "good" or not turn["comment"].strip():

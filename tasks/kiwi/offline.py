@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from longform.llm.offline import PromptInputs, Rule
-from tasks.text.prose import COMMON, sentences
+from tasks.text.prose import COMMON, paragraphs_joined, sentences_by_paragraph
 
 MOST_SENTENCES = 6  # of an answer or a summary
 SHORTER = 0.7  # of the length, up to which a text is a shortened one
@@ -58,29 +58,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.sub(r"(?:ies|ing|ed|es|s|y)\Z", "", word) or word for word in found if word not in COMMON)
 
 
-@lru_cache(maxsize=2_048)
-def _parts(text: str) -> tuple[tuple[str, ...], ...]:
-    """The sentences of each paragraph of a text."""
-    return tuple(
-        tuple(part[span.start : span.end].strip() for span in sentences(part)) or (part.strip(),)
-        for part in re.split(r"\n\s*\n", text)
-        if part.strip()
-    )
-
-
-def _joined(parts: list[list[str]]) -> str:
-    return "\n\n".join(" ".join(part) for part in parts if part)
-
-
 def _quotes(
     wanted: frozenset[str], documents: list[tuple[str, str]], most: int, known: frozenset[str] = frozenset()
 ) -> str:
-    """At most `most` sentences of (number, text) documents that share most with `wanted`, each with its number; a
-    sentence whose words stand in `known` is left out. "" if none shares anything.
-    """
+    """The `most` sentences of (number, text) documents nearest to `wanted` and not in `known`, with their numbers."""
     found = []
     for place, (number, text) in enumerate(documents):
-        for part in _parts(text):
+        for part in sentences_by_paragraph(text):
             for at, sentence in enumerate(part):
                 own = _words(sentence)
                 shared = len(own & wanted)
@@ -102,7 +86,7 @@ def _numbered(given: PromptInputs) -> list[tuple[str, str]]:
 
 def _propose(given: PromptInputs, random: bytes, fits: int) -> str:
     """Five questions on what the sentences of a paragraph speak of; one in about five leans on the paper."""
-    told = [sentence for part in _parts(given.one("Paragraph")) for sentence in part]
+    told = [sentence for part in sentences_by_paragraph(given.one("Paragraph")) for sentence in part]
     forms = ("How can {0} be told from {1} where {2} matters?", "What is known of {0}, {1} and {2}?",
              "In which ways do {0} and {1} depend on {2}?", "How well does {0} work beside {1} for {2}?")  # fmt: skip
     questions = []
@@ -142,7 +126,7 @@ def _summarise(given: PromptInputs, random: bytes, fits: int) -> str:
 
 def _inform(given: PromptInputs, random: bytes, fits: int) -> str:
     """The previous answer with the summary behind the paragraph that shares most with the instruction."""
-    parts = [list(part) for part in _parts(given.one("Previous answer"))]
+    parts = [list(part) for part in sentences_by_paragraph(given.one("Previous answer"))]
     summary, wanted = given.one("Information"), _words(given.one("Instruction"))
     if not _MARKS.search(summary):
         words = [word for word in _WORD.findall(given.one("Instruction")) if _words(word) - _ASKS]
@@ -150,7 +134,7 @@ def _inform(given: PromptInputs, random: bytes, fits: int) -> str:
     best = max(range(len(parts)), key=lambda at: (len(_words(" ".join(parts[at])) & wanted), at), default=0)
     parts[best:best] = [] if parts else [[]]
     parts[best].append(summary)
-    return _joined(parts)[:fits]
+    return paragraphs_joined(parts)[:fits]
 
 
 def _restyle(given: PromptInputs, random: bytes, fits: int) -> str:
@@ -160,7 +144,7 @@ def _restyle(given: PromptInputs, random: bytes, fits: int) -> str:
 
 def _changed(answer: str, instruction: str) -> str:
     """An answer after a stylistic instruction."""
-    parts, kind = [list(part) for part in _parts(answer)], kind_of(instruction)
+    parts, kind = [list(part) for part in sentences_by_paragraph(answer)], kind_of(instruction)
     flat = [(at, place) for at, part in enumerate(parts) for place in range(len(part))]
     quoted = _QUOTED.search(instruction)
     if kind == "specific edit" and quoted:
@@ -183,7 +167,7 @@ def _changed(answer: str, instruction: str) -> str:
             parts[-1].append(moved)
         else:
             parts[0].insert(0, moved)
-    return _joined(parts)
+    return paragraphs_joined(parts)
 
 
 def _meant(parts: list[list[str]], instruction: str) -> tuple[int, int]:
@@ -205,7 +189,7 @@ def _instruct(given: PromptInputs, random: bytes, fits: int) -> str:
     missing = sorted(titles, key=lambda title: (len(_words(title) & _words(answer)), title))
     asked = " ".join(earlier)
     new = next((title for title in missing if title not in asked), None)
-    flat = [sentence for part in _parts(answer) for sentence in part]
+    flat = [sentence for part in sentences_by_paragraph(answer) for sentence in part]
     if len(earlier) % 2 == 0 and new:
         return _reply({"kind": "information", "instruction": f"Add what is known from work like {new}."})
     if len(answer.split()) > LONG and "Shorten" not in asked:
@@ -218,8 +202,8 @@ def _instruct(given: PromptInputs, random: bytes, fits: int) -> str:
 
 def verdict(before: str, instruction: str, answer: str) -> tuple[str, str]:
     """(good, neutral, bad or unsure; the reason) for a revision."""
-    old = [sentence for part in _parts(before) for sentence in part]
-    new = [sentence for part in _parts(answer) for sentence in part]
+    old = [sentence for part in sentences_by_paragraph(before) for sentence in part]
+    new = [sentence for part in sentences_by_paragraph(answer) for sentence in part]
     own = {_REFERENCES.sub("", sentence).strip() for sentence in new}
     lost = [
         sentence for sentence in old if _REFERENCES.sub("", sentence).strip() not in own and not _kept(sentence, new)

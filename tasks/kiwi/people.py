@@ -19,7 +19,7 @@ from tasks.kiwi.form import OF_TURNS, QUESTION_FORM, question_tasks, turn_tasks
 from tasks.kiwi.questions import question_id_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 RATINGS = "ratings"
 open_said = partial(open_sheets, group="sheets")
@@ -81,9 +81,7 @@ def collect_said(
 
 @stage(ASKED, revision=1)
 def read_written_questions(context: StageContext, files: Shard, documents: AllRows) -> Rejectable:
-    """Questions that people wrote for related-work paragraphs, from one file of sheets; their evidence are the papers
-    that the person names, else all of the paragraph. A Rejected for what is no question.
-    """
+    """Questions that people wrote for paragraphs, with the papers they name, else all; a Rejected for others."""
     rows = {row["related_id"]: row for row in documents}
 
     def questions(found: Iterable[Checked | Rejected]) -> Iterator[Row | Rejected]:
@@ -113,35 +111,3 @@ def _written(found: Checked, documents: Row) -> Row | Rejected:
         "given": [],
         **{name: documents[name] for name in ("licence", "url", "retrieved_at")},
     }
-
-
-# ---------------------------------------------------------------- agreement
-
-
-def agreement(said: pd.DataFrame) -> pd.DataFrame:
-    """A row for each form that people filled in: labels, turns, people, how far people agree among themselves and, in
-    percent, with what was known (a model's label, the first rating).
-    """
-    import pandas as pd
-
-    from tasks.metrics.intervals import share_interval
-
-    rows = []
-    for form, own in said.groupby("form"):
-        by_turn = own.groupby("turn_id").label
-        several = by_turn.count() > 1
-        compared = own.dropna(subset=["known"])
-        hits = int((compared.label == compared.known).sum())
-        low, high = share_interval(hits, len(compared)) if len(compared) else (None, None)
-        rows.append({
-            "form": form,
-            "labels": len(own),
-            "turns": own.turn_id.nunique(),
-            "people": own.annotator_id.nunique(),
-            "people agree, %": 100 * (by_turn.nunique()[several] == 1).mean() if several.any() else None,
-            "compared": len(compared),
-            "as known, %": 100 * hits / len(compared) if len(compared) else None,
-            "as known, % from": None if low is None else 100 * low,
-            "as known, % to": None if high is None else 100 * high,
-        })  # fmt: skip
-    return pd.DataFrame(rows)

@@ -11,10 +11,10 @@ from longform.artifacts.rows import AllRows, Row, Rows, grouped
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import MEASURES, ORIGINS, PUBLISHED_QUESTIONS, PUBLISHED_SESSIONS, PUBLISHED_TURNS
 from tasks.kiwi.audits import SIMULATED
-from tasks.kiwi.documents import title_id
 from tasks.kiwi.evaluation import label_of
 from tasks.kiwi.interaction import RATINGS
 from tasks.kiwi.sessions.turns import paper_of, target_of
+from tasks.sources.papers.named import title_id
 
 OF_MEASURES = MEASURES.names[3:]
 SEVERAL = "several"  # side of a session or question whose turns stand on more than one

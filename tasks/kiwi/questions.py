@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -19,6 +19,8 @@ from schemas.kiwi import ASKED, QUESTIONS
 from schemas.replies import Answerable, Reply
 from tasks.answers import answered, made_by
 from tasks.sources.files.json_values import json_values
+from tasks.sources.files.spellings import first_text
+from tasks.sources.papers.named import PARAGRAPHS, TITLE, paper_id_of, papers_named, paragraphs_named
 from tasks.text.audits.equality import bare
 from tasks.text.markdown.named_items import named_items
 
@@ -34,16 +36,7 @@ ANCHORED = re.compile(
 QUESTION = ("question", "initial_question", "query", "text")
 PARAGRAPH = ("related_work_paragraph", "related_work", "paragraph")
 PAPERS = ("cited_papers", "evidence_papers", "evidence", "papers")
-PARAGRAPHS = ("cited_paragraphs", "evidence_paragraphs", "paragraphs")
-TITLE, IDS = ("title", "paper_title", "name"), ("corpus_id", "corpusid", "corpusId", "s2_id")
-TEXT = ("text", "paragraph", "passage", "content")
 SOURCE_IDS = ("source_id", "source_paper_id", "source_corpus_id")
-
-
-def first_text(record: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    """The first of these fields of a record that is a text with words, stripped; None if there is none."""
-    found = (record.get(name) for name in names)
-    return next((text.strip() for text in found if isinstance(text, str) and text.strip()), None)
 
 
 def question_id_of(question: str, paragraph: str = "") -> str:
@@ -73,8 +66,8 @@ def read_questions(context: StageContext, files: Shard) -> Iterator[Row | Reject
     for place, (value, raw) in enumerate(json_values(files), start=1):
         record = value if isinstance(value, dict) else {}
         question, key = first_text(record, QUESTION), record.get("question_id", record.get("id"))
-        papers = _papers(next((record[name] for name in PAPERS if record.get(name)), []))
-        given = _given(next((record[name] for name in PARAGRAPHS if record.get(name)), []), papers)
+        papers = papers_named(next((record[name] for name in PAPERS if record.get(name)), []))
+        given = paragraphs_named(next((record[name] for name in PARAGRAPHS if record.get(name)), []), papers)
         if not question or not papers:
             reason = "no question" if not question else "no cited papers"
             yield Rejected(f"{facts['name']}#{place}", "defect", reason, raw=raw[:2_000])
@@ -104,56 +97,9 @@ def _source(record: Mapping[str, Any]) -> tuple[str | None, str]:
     """(title, paper_id) of the source paper that a record names; None and "" where it does not."""
     value = record.get("source_paper")
     if isinstance(value, dict):
-        return first_text(value, TITLE), _id_of(value)
+        return first_text(value, TITLE), paper_id_of(value)
     own = next((record[name] for name in SOURCE_IDS if record.get(name)), None)
-    return first_text(record, ("source_paper", "source_paper_title", "paper_title")), _id_of({"paper_id": own})
-
-
-def _papers(value: Any) -> list[Row]:
-    """The evidence papers of a record, each once, as DOCUMENT; ids are "" where the record has none. A number alone is
-    a corpus id, another text a title.
-    """
-    found = {}
-    for each in value if isinstance(value, list) else value.items() if isinstance(value, dict) else []:
-        if isinstance(each, tuple):  # id -> title, or id -> object
-            each = {"paper_id": each[0], **(each[1] if isinstance(each[1], dict) else {"title": each[1]})}
-        record = each if isinstance(each, dict) else {"title": each}
-        if _is_number(each):
-            record = {"corpus_id": each}
-        title = first_text(record, TITLE) or ""
-        if title or _id_of(record):
-            found[title.casefold() or _id_of(record)] = {"paper_id": _id_of(record), "title": title}
-    return list(found.values())
-
-
-def _id_of(record: Mapping[str, Any]) -> str:
-    """The paper_id that a record names, s2/<number> for a corpus id; "" if it names none."""
-    found = (record[name] for name in (*IDS, "paper_id") if record.get(name))
-    own = next((each.strip() if isinstance(each, str) else each for each in found), "")
-    return f"s2/{own}" if _is_number(own) else own if isinstance(own, str) else ""
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number, as a corpus id is, or the digits of one."""
-    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, str) and value.isdecimal())
-
-
-def _given(value: Any, papers: list[Row]) -> list[Row]:
-    """(paper, text) of each paragraph that a record brings. `papers`: as `_papers` reads them."""
-    titles = {paper["title"].casefold(): place for place, paper in reversed([*enumerate(papers)])}
-    ids = {paper["paper_id"]: place for place, paper in enumerate(papers) if paper["paper_id"]}
-    found: list[Row] = []
-    for place, each in enumerate(value if isinstance(value, list) else []):
-        record = each if isinstance(each, dict) else {}
-        title = (first_text(record, TITLE) or "").casefold()
-        paper = ids.get(_id_of(record), titles.get(title, place if not record and place < len(papers) else None))
-        inner = next((record[name] for name in PARAGRAPHS if isinstance(record.get(name), list)), None)
-        texts = each if isinstance(each, list) else inner if inner is not None else [record or each]
-        for text in texts:
-            words = first_text(text, TEXT) if isinstance(text, dict) else text
-            if paper is not None and isinstance(words, str) and words.strip():
-                found.append({"paper": paper, "text": words.strip()})
-    return found
+    return first_text(record, ("source_paper", "source_paper_title", "paper_title")), paper_id_of({"paper_id": own})
 
 
 # ---------------------------------------------------------------- generated
@@ -176,9 +122,7 @@ def _longest_request(of: Sizes, reply: type[Reply] | None = None) -> list[Reques
 def propose_questions(
     context: StageContext, documents: Rows, *, model: Endpoint | None, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """The questions that a model proposes for each related-work paragraph, five if it does as it is told (A.6, step 2).
-    A Rejected for a paragraph without a usable list, and, without a model, for every one.
-    """
+    """The questions that a model proposes for each paragraph (A.6); a Rejected for one without a list of them."""
 
     def request(row: Row) -> Request:
         inputs = {"title": row["title"] or "", "paragraph": row["text"]}
@@ -209,9 +153,7 @@ def propose_questions(
 
 
 def listed_questions(reply: str) -> list[str]:
-    """The questions of a reply, each once, at most MOST_PROPOSED: the items of its list, or its lines, that end in a
-    question mark.
-    """
+    """The items, or lines, of a reply that end in a question mark, each once, at most MOST_PROPOSED."""
     items = named_items(reply) or [("", line) for line in reply.splitlines()]
     texts = (" ".join((f"{name}: {check}" if name and check else name or check).split()) for name, check in items)
     return list(dict.fromkeys(text for text in texts if text.endswith(("?", "？", "؟"))))[:MOST_PROPOSED]
@@ -224,9 +166,7 @@ def _no_questions(reply: str) -> Flaw | None:
 
 @stage(QUESTIONS, revision=1, at_most=AtMost(keeps=True))
 def drop_anchored(context: StageContext, proposed: Rows) -> Iterator[Row | Rejected]:
-    """The questions that stand by themselves; a Rejected for each that is anchored to a paper by a word such as "this
-    paper", "mentioned" or "author" (A.6, filter 1), and for one that is there already.
-    """
+    """The questions that stand by themselves, each once; a Rejected for one anchored to a paper (A.6, filter 1)."""
     seen = set[str]()
     for row in proposed:
         if match := ANCHORED.search(row["question"]):
@@ -242,9 +182,7 @@ def drop_anchored(context: StageContext, proposed: Rows) -> Iterator[Row | Rejec
 def check_answerable(
     context: StageContext, questions: Rows, *, model: Endpoint | None, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
-    """The questions that their paragraph answers, by a model's verdict; a Rejected for partially and no (A.6, filter 2)
-    and where there is no verdict.
-    """
+    """The questions that their paragraph answers, as a model judges; a Rejected for others (A.6, filter 2)."""
 
     def request(row: Row) -> Request:
         assert model is not None
@@ -269,9 +207,7 @@ def check_answerable(
 def collect_questions(
     context: StageContext, people: AllRows, generated: AllRows, *, limit: int | None
 ) -> Iterator[Row | Rejected]:
-    """The questions of both routes, those of people first, at most `limit`; a Rejected for one with an id that is there
-    already, and for those beyond the limit.
-    """
+    """The questions of both routes, those of people first, each id once; a Rejected for those beyond `limit`."""
     kept = 0
     for row in distinct(chain(people, generated), "question_id", "an id that comes again"):
         if isinstance(row, Rejected) or limit is None or kept < limit:

@@ -48,11 +48,9 @@ FAILURES = "What people say of the passages of information-seeking turns that we
 
 
 def tables(turns: Rows, predictions: Rows, said: Rows, numbers: dict[str, tuple[int, int]]) -> list[ReportTable]:
-    """The report's tables: 2 to 6 of the paper, the figures' numbers, filters, agreement. `turns`: the published ones;
-    `numbers`: as of `tables.filters`. Tables without a row are left out.
-    """
+    """The report's tables that have a row, from the published tables; `numbers`: as of `tables.filters`."""
+    from tasks.annotation.known import agreement
     from tasks.kiwi import tables as made
-    from tasks.kiwi.people import agreement
 
     of_turns, of_people = turns.to_pandas(TURNS), said.to_pandas(SAID)
     predicted = predictions.to_pandas(["turn_id", "system", "predicted"])
@@ -66,7 +64,7 @@ def tables(turns: Rows, predictions: Rows, said: Rows, numbers: dict[str, tuple[
         ReportTable("Can a model tell (table 5)", TABLE_5, made.table_5_evaluation(of_turns, predicted, of_people)),
         ReportTable("What edits take (table 6)", TABLE_6, made.table_6_edits(of_turns)),
         ReportTable("Selection of questions", FILTERS, made.filters(numbers)),
-        ReportTable("Agreement with people", AGREEMENT, agreement(of_people)),
+        ReportTable("Agreement with people", AGREEMENT, agreement(of_people.rename(columns={"turn_id": "item_id"}))),
         ReportTable("What retrieval found", FAILURES, made.retrieval_failures(of_people)),
     ]
     return [table for table in found if len(table.frame)]

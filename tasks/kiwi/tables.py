@@ -11,6 +11,7 @@ from tasks.kiwi.audits import SIMULATED
 from tasks.kiwi.evaluation import GOOD, label_of
 from tasks.kiwi.interaction import INFORMATION, RATINGS, STYLE
 from tasks.kiwi.labels import CATEGORIES, ERRORS
+from tasks.metrics.binary import binary_scores
 from tasks.metrics.intervals import share_interval
 from tasks.publishing.printed import above_paper, beside, printed
 
@@ -46,9 +47,7 @@ def _shares(own: pd.DataFrame, column: str, values: tuple[str, ...]) -> dict[str
 
 
 def table_2_turns(turns: pd.DataFrame) -> pd.DataFrame:
-    """A row for each model and all together, of people and of simulated readers apart: turns, edited ones, turns per
-    session, and shares of the kinds of instruction; the paper's rows below.
-    """
+    """A row for each model and in total, by readers: turns, edits, length, kinds; the paper's rows below."""
     rows = []
     for readers, of_readers in _with_readers(turns).groupby("readers"):
         for system, own in [*of_readers.groupby("system"), (TOTAL, of_readers)]:
@@ -139,38 +138,18 @@ def table_5_evaluation(turns: pd.DataFrame, predictions: pd.DataFrame, said: pd.
     systems = dict.fromkeys([*(each for each in FIRST if each in set(predictions.system)), *predictions.system])
     for system in systems:
         own = predictions[predictions.system == system]
-        rows.append(_scores(str(system), own.predicted, own.turn_id.map(labels)))
+        rows.append({"system": system, **binary_scores(own.predicted, own.turn_id.map(labels), GOOD)})
     again = said[said.form == "ratings"]
     if len(again):
-        rows.append(_scores("human", again.label.map(label_of), again.known.map(label_of)))
-    return above_paper(pd.DataFrame(rows), printed(PRINTED, "table_5")) if rows else pd.DataFrame()
-
-
-def _scores(system: str, predicted: pd.Series, actual: pd.Series) -> dict[str, object]:
-    """The row of a system; both series are good or bad."""
-    says, is_good = predicted.to_numpy() == GOOD, actual.to_numpy() == GOOD
-    hits = int((says & is_good).sum())
-    precision = hits / int(says.sum()) if says.any() else 0.0
-    recall = hits / int(is_good.sum()) if is_good.any() else 0.0
-    right = int((says == is_good).sum())
-    low, high = share_interval(right, len(says))
-    return {
-        "system": system,
-        "turns": len(says),
-        "accuracy": right / len(says),
-        "accuracy from": low,
-        "accuracy to": high,
-        "precision": precision,
-        "recall": recall,
-        "F1": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
-        "good, %": 100 * float(says.mean()),
-    }
+        rows.append({"system": "human", **binary_scores(again.label.map(label_of), again.known.map(label_of), GOOD)})
+    named = {"items": "turns", "positive, %": "good, %"}
+    return (
+        above_paper(pd.DataFrame(rows).rename(columns=named), printed(PRINTED, "table_5")) if rows else pd.DataFrame()
+    )
 
 
 def table_6_edits(turns: pd.DataFrame) -> pd.DataFrame:
-    """A row for each category, kind and model, and all together: means of what an edit took, over good turns and turns
-    with an edit; the paper's rows below.
-    """
+    """Means of what an edit took, by category, kind, model, and all together; the paper's rows below."""
     own = counted(turns)
     own = own.assign(category=merged(own.category)).dropna(subset=["target"])
     if not len(own):
@@ -186,9 +165,7 @@ def table_6_edits(turns: pd.DataFrame) -> pd.DataFrame:
 
 
 def filters(numbers: dict[str, tuple[int, int]]) -> pd.DataFrame:
-    """A row for each step of the selection: how many came in, stayed, and which share was dropped, beside the paper's.
-    `numbers`: step -> (in, stayed).
-    """
+    """A row for each step of the selection (step -> in, stayed), with the share dropped, beside the paper's."""
     rows = [
         {"step": step, "in": before, "stay": after, "dropped, %": 100 * (before - after) / before if before else NONE}
         for step, (before, after) in numbers.items()

@@ -1,6 +1,4 @@
-"""The trace of a published row: its question and papers, its session, its turns with passages and model calls, and what
-models and people said of them.
-"""
+"""The trace of a published row: its question and papers, its session, turns, passages, calls and labels."""
 
 from __future__ import annotations
 
@@ -32,12 +30,7 @@ OF_A_TURN = ("label_instructions", "label_errors", "collect_predictions", "colle
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published row with this id, or the only one whose id begins with it, the rows behind it, and lines to print.
-
-    UsageError if no row has such an id, or several; StoreError if the rows of a stage are gone. Keys: `config` and
-    `row`; `behind`, rows with `stage`; `origins`, rows of attribution; `calls`, as by `calls_of`; `stages`, name ->
-    fingerprint; `lines`, pairs (label, text).
-    """
+    """The published row, the stage rows `behind` it, `origins`, `calls`, `stages`, and `lines` to print."""
     config, row = published_row(version, row_id)
     behind = list(_behind(store, version, row))
     question_id = next((each["question_id"] for each in [row, *behind] if each.get("question_id")), "")
@@ -54,9 +47,7 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
 
 def _behind(store: Store, version: Version, row: Record) -> Iterator[Record]:
-    """The stage rows that a published row was made from, each with its `stage`: its question, its session with all
-    turns, or that of its turn with this turn alone, and what was said of this turn.
-    """
+    """The question, the session with the turns that are meant, and what was said of a turn, each with its `stage`."""
 
     def rows(stage: str, column: str, value: str) -> list[Record]:
         found = stage_rows_where(store, version, stage, f"{column} = ? ORDER BY ALL", value)

@@ -5,6 +5,7 @@ Everything here is linear in the text, also for texts without a line break or a 
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -190,3 +191,18 @@ def fit_to_quote(ranked: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, 
         if whole and sentence not in seen:
             seen.add(sentence)
             yield score, number, sentence
+
+
+@lru_cache(maxsize=2_048)
+def sentences_by_paragraph(text: str) -> tuple[tuple[str, ...], ...]:
+    """The sentences of each paragraph of a text."""
+    return tuple(
+        tuple(part[span.start : span.end].strip() for span in sentences(part)) or (part.strip(),)
+        for part in re.split(r"\n\s*\n", text)
+        if part.strip()
+    )
+
+
+def paragraphs_joined(parts: list[list[str]]) -> str:
+    """The sentences of paragraphs as one text, without empty paragraphs."""
+    return "\n\n".join(" ".join(part) for part in parts if part)

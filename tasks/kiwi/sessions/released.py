@@ -11,7 +11,7 @@ JSON in `extra`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -24,15 +24,16 @@ from schemas.kiwi import SESSIONS
 from tasks.answers import NO_MODEL
 from tasks.kiwi.audits import SIMULATED
 from tasks.kiwi.interaction import INFORMATION, RATINGS, STYLE, current
-from tasks.kiwi.questions import TEXT, TITLE, first_text, question_id_of
+from tasks.kiwi.questions import question_id_of
 from tasks.publishing.exports import Export, Format, json_line
 from tasks.sources.files.json_values import json_values
+from tasks.sources.files.spellings import EMPTY, Fields, as_list, as_name, as_number, as_text, read_fields
+from tasks.sources.papers.named import are_held_whole, passages_named
 
 ORIGINS = ("released", "page", SIMULATED)
 RELEASED_KINDS = {INFORMATION: "information-seeking", STYLE: "stylistic"}
 MADE = tuple(NO_MODEL)
 MADE_HERE = "prompt_hash"  # a field that only sessions of this project have
-EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 class Lacking(ValueError):
@@ -42,24 +43,8 @@ class Lacking(ValueError):
 # ---------------------------------------------------------------- what a field says; None if it cannot be read
 
 
-def _text(value: Any) -> str | None:
-    return (value.strip() or None) if isinstance(value, str) else None
-
-
-def _name(value: Any) -> str | None:
-    return _text(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def _origin(value: Any) -> str | None:
     return value if value in ORIGINS else None
-
-
-def _listed(value: Any) -> list[Any] | None:
-    return (list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None) or None
 
 
 def _rating(value: Any) -> str | None:
@@ -76,64 +61,40 @@ def kind_of(value: Any) -> str | None:
     return STYLE if "styl" in words or words == "format" else None
 
 
-def passages_of(value: Any) -> list[Row] | None:
-    """The passages of a record, as PASSAGE: texts, or objects with a title and a text. None if there are none."""
-    found = []
-    for each in value if isinstance(value, list) else []:
-        record = each if isinstance(each, dict) else {"text": each}
-        if words := first_text(record, TEXT):
-            name = record.get("passage_id")
-            kept = {"passage_id": name if isinstance(name, str) else None, "title": first_text(record, TITLE) or ""}
-            found.append({**kept, "text": words})
-    return found or None
-
-
-def _is_held_whole(value: Any) -> bool:
-    """Whether nothing is lost when passages are read: each is a text, or has a text and at most a title and an id."""
-    for each in value:
-        record = each if isinstance(each, dict) else {"text" if isinstance(each, str) else "": each}
-        names = {name for name, item in record.items() if item not in EMPTY}
-        known = names & {*TEXT}, names & {*TITLE}, names & {"passage_id"}
-        if any(len(of) > 1 for of in known) or not known[0] or sum(map(len, known)) < len(names):
-            return False
-    return True
-
-
-Fields = Mapping[str, tuple[Callable[[Any], Any], tuple[str, ...]]]  # column -> how it is read, spellings
 FIELDS: Fields = {
-    "session_id": (_name, ("session_id", "interaction_id", "session", "id")),
-    "question_id": (_name, ("question_id", "qid")),
-    "question": (_text, ("initial_question", "question", "original_question", "query")),
-    "system": (_name, ("model_name", "system", "model")),
-    "annotator_id": (_name, ("annotator_id", "annotator", "worker_id", "user_id", "user")),
-    "source_paper": (_text, ("source_paper", "source_paper_title", "paper_title")),
+    "session_id": (as_name, ("session_id", "interaction_id", "session", "id")),
+    "question_id": (as_name, ("question_id", "qid")),
+    "question": (as_text, ("initial_question", "question", "original_question", "query")),
+    "system": (as_name, ("model_name", "system", "model")),
+    "annotator_id": (as_name, ("annotator_id", "annotator", "worker_id", "user_id", "user")),
+    "source_paper": (as_text, ("source_paper", "source_paper_title", "paper_title")),
     "initial": (
-        _text,
+        as_text,
         ("initial_answer", "initial", "initial_model_answer", "answer_0", "first_answer", "original_answer"),
     ),
-    "passages": (passages_of, ("initial_passages", "passages", "retrieved_passages")),
-    "turns": (_listed, ("interaction", "interactions", "turns", "interaction_history", "conversation")),
-    "licence": (_text, ("licence", "license")),
+    "passages": (passages_named, ("initial_passages", "passages", "retrieved_passages")),
+    "turns": (as_list, ("interaction", "interactions", "turns", "interaction_history", "conversation")),
+    "licence": (as_text, ("licence", "license")),
     "origin": (_origin, ("origin",)),
 }
 OF_TURN: Fields = {
-    "position": (_number, ("position", "turn", "turn_id", "turn_number", "turn_index")),
-    "instruction": (_text, ("instruction", "user_instruction", "feedback")),
+    "position": (as_number, ("position", "turn", "turn_id", "turn_number", "turn_index")),
+    "instruction": (as_text, ("instruction", "user_instruction", "feedback")),
     "kind": (kind_of, ("instruction_type", "kind", "type", "instruction_category")),
-    "before": (_text, ("previous_answer", "before", "prev_answer", "original_text", "answer_before")),
+    "before": (as_text, ("previous_answer", "before", "prev_answer", "original_text", "answer_before")),
     "passages": (
-        passages_of,
+        passages_named,
         ("retrieved_passages", "passages", "retrieved_paragraphs", "retrieved_documents", "documents"),
     ),
-    "summary": (_text, ("summary", "intermediate_answer", "extra_information")),
+    "summary": (as_text, ("summary", "intermediate_answer", "extra_information")),
     "answer": (
-        _text,
+        as_text,
         ("answer_1", "answer", "model_answer", "updated_answer", "revised_answer", "generated_text", "response"),
     ),
     "rating": (_rating, ("rating", "label")),
-    "comment": (_text, ("comment", "explanation", "rationale")),
-    "edited": (_text, ("answer_2", "edited", "edited_answer", "edited_text", "human_edited_answer")),
-    "seconds": (_number, ("seconds", "annotation_time", "time")),
+    "comment": (as_text, ("comment", "explanation", "rationale")),
+    "edited": (as_text, ("answer_2", "edited", "edited_answer", "edited_text", "human_edited_answer")),
+    "seconds": (as_number, ("seconds", "annotation_time", "time")),
 }
 OF_SESSION = {name for _, names in FIELDS.values() for name in names} - {
     "id", *(name for _, names in OF_TURN.values() for name in names)
@@ -141,20 +102,9 @@ OF_SESSION = {name for _, names in FIELDS.values() for name in names} - {
 
 
 def _read(record: Row, fields: Fields) -> tuple[Row, Row]:
-    """(column -> what the first of its fields that can be read says, None without one; the fields that no column holds
-    whole).
-    """
-    found, held = dict.fromkeys(fields), {*MADE} if MADE_HERE in record else set[str]()
-    for column, (read, names) in fields.items():
-        name = next((name for name in names if name not in held and read(record.get(name)) is not None), None)
-        if name is not None:
-            found[column] = read(record[name])
-            held |= set() if column == "passages" and not _is_held_whole(record[name]) else {name}
-    known = {name for _, names in fields.values() for name in names} | {*MADE}
-    rest = {
-        name: value for name, value in record.items() if name not in held and not (name in known and value in EMPTY)
-    }
-    return found, rest
+    """As `read_fields`; the columns of MADE_BY are apart where a record has them."""
+    apart = MADE if MADE_HERE in record else ()
+    return read_fields(record, fields, apart, lambda column, value: column != "passages" or are_held_whole(value))
 
 
 # ---------------------------------------------------------------- sessions
@@ -242,9 +192,7 @@ def session_of(record: Row, facts: Mapping[str, str | None], key: str) -> tuple[
 
 
 def _turn(record: Row, position: int, now: str) -> Row:
-    """The row of TURN of a record; `now`: the answer as it stands, where the record does not say it. Lacking without
-    instruction, answer or rating.
-    """
+    """The row of TURN of a record; `now`: the answer as it stands. Lacking without what a turn needs."""
     said, rest = _read(record, OF_TURN)
     for name in ("instruction", "answer", "rating"):
         if not said[name]:
@@ -286,11 +234,14 @@ def _exported(export: Export) -> Iterator[Row]:
 
 
 def _released(row: Row, fields: Fields) -> Row:
-    """A row of SESSIONS or TURN under the released names, without what is empty, with what `extra` holds."""
+    """A row under the released names, or the next ones where `extra` holds fields of these names."""
+    extra = orjson.loads(row["extra"]) if row["extra"] else {}
     shown = {**row, "kind": RELEASED_KINDS.get(row.get("kind") or ""), "turns": None, "position": None}
-    record = {names[0]: shown[column] for column, (_, names) in fields.items() if shown[column] not in EMPTY}
-    made = {name: row[name] for name in MADE} if row[MADE_HERE] else {}
-    return {**record, **made, **(orjson.loads(row["extra"]) if row["extra"] else {})}
+    record = {name: row[name] for name in MADE} if row[MADE_HERE] else {}
+    for column, (read, names) in fields.items():
+        if shown[column] not in EMPTY and not any(read(extra.get(name)) == row[column] for name in names):
+            record[next((name for name in names if name not in extra), names[0])] = shown[column]
+    return {**record, **extra}
 
 
 SPLITS = ("train", "validation", "test", SIMULATED)

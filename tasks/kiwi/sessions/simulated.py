@@ -60,9 +60,7 @@ def _longest(of: Sizes, *names: str) -> list[Request]:
 
 
 def _embedded(of: Sizes, searches: float) -> float:
-    """Upper bound of the calls to an endpoint that embeds the passages of `searches`, and a query of each; 0 without
-    one.
-    """
+    """Upper bound of the calls to an endpoint that embeds the passages and the query of each search."""
     if of["retrieval"] == "bm25" or not isinstance(of["embedding"], Endpoint):
         return 0
     return embedding_calls(of["passages"], searches) + searches
@@ -213,9 +211,7 @@ def simulate_sessions(
 def _instruct(
     context: StageContext, sessions: list[Session], titles: dict[str, list[str]], reader: Endpoint, prompt: Prompt
 ) -> Iterator[Rejected]:
-    """Ask for the next instruction of each session, which begins a turn; one that is done, or has no usable reply, is
-    closed.
-    """
+    """Ask for the next instruction of each session; one that is done, or has no usable reply, is closed."""
 
     def request(session: Session) -> Request:
         texts = {"question": session.row["question"], "answer": session.now, "earlier": session.asked}

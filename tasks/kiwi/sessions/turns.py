@@ -11,9 +11,9 @@ from longform.artifacts.rows import AllRows, Rejected, Row, Rows, distinct
 from longform.engine.stage import AtMost, StageContext, stage
 from schemas.kiwi import MEASURES, SESSIONS, SIDES, TURNS
 from tasks.kiwi.audits import SIMULATED
-from tasks.kiwi.documents import names_of_paper, taken_down_papers
 from tasks.kiwi.interaction import MOST_TURNS, is_dropped
 from tasks.sources.admission import REASON
+from tasks.sources.papers.named import names_of_paper, taken_down_papers
 from tasks.text.audits.equality import bare
 
 SplitBy = Literal["questions", "turns"]
@@ -119,9 +119,7 @@ def words(text: str) -> list[str]:
 
 @stage(MEASURES, revision=1, at_most=AtMost(keeps=True))
 def measure_edits(context: StageContext, turns: Rows) -> Iterator[Row | Rejected]:
-    """Lengths and word-level edit distance (Levenshtein) from the answer before to the target of each turn: the edited
-    answer, else the model's if it is good (table 6). A Rejected for every other turn.
-    """
+    """Lengths and word-level Levenshtein distance from before to target (table 6); a Rejected without a target."""
     from rapidfuzz.distance import Levenshtein
 
     for turn in turns.as_dicts("turn_id", "question_id", "instruction", "before", "answer", "edited", "rating"):

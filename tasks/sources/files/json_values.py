@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from io import StringIO
 from itertools import chain
 from typing import Any
 
@@ -42,6 +44,15 @@ def text_records(files: Shard) -> Iterator[tuple[str, str, Row, str]]:
         record = value if isinstance(value, dict) else {}
         key = record.get("id", record.get("text_id"))
         yield f"{name}#{number}", "" if key is None else str(key), record, raw
+
+
+def json_or_csv(files: Shard) -> Iterator[Row]:
+    """The records of a file of JSON or, by its ending, CSV."""
+    if files.source.path.lower().endswith(".csv"):
+        text = b"\n".join(read_lines(files)).decode("utf-8-sig", "replace")
+        yield from csv.DictReader(StringIO(text))
+    else:
+        yield from (value if isinstance(value, dict) else {} for value, _ in json_values(files))
 
 
 def _value(text: bytes) -> Any:

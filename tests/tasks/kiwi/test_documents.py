@@ -18,8 +18,8 @@ from tasks.kiwi.documents import (
     find_documents,
     match_evidence,
     split_passages,
-    title_id,
 )
+from tasks.sources.papers.named import title_id
 
 
 def paper(number: int, *paragraphs: str, **given: Any) -> Row:

@@ -19,9 +19,9 @@ from schemas.kiwi import ASKED, DOCUMENT_SETS, LABELS, TURNS
 from tasks.annotation import sheets as written_as
 from tasks.annotation.files import FORMATS, sheet_files
 from tasks.annotation.form import Task, arranged
+from tasks.annotation.known import agreement
 from tasks.kiwi.form import MOST, OF_TURNS, QUESTION_FORM, question_tasks, turn_tasks
 from tasks.kiwi.people import (
-    agreement,
     open_said,
     read_category_labels,
     read_error_labels,
@@ -206,10 +206,10 @@ def test_agreement_with_what_was_known_is_the_accuracy_of_another_library() -> N
         [("errors", f"t{n}", who, label, known)
          for n, (known, labels) in enumerate([("a", "aa"), ("a", "ab"), ("b", "bb"), ("b", "a"), (None, "ab")])
          for who, label in zip("xy", labels, strict=False)],
-        columns=["form", "turn_id", "annotator_id", "label", "known"],
+        columns=["form", "item_id", "annotator_id", "label", "known"],
     )  # fmt: skip
     (row,) = agreement(said).to_dict("records")
     compared = said.dropna()
     assert row["as known, %"] == pytest.approx(100 * accuracy_score(compared.known, compared.label))
-    assert (row["labels"], row["turns"], row["people"], row["compared"]) == (9, 5, 2, 7)
+    assert (row["labels"], row["items"], row["people"], row["compared"]) == (9, 5, 2, 7)
     assert row["people agree, %"] == pytest.approx(50), "of four turns that two labelled, two"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from longform.artifacts.rows import Row
 from schemas.kiwi import ASKED, QUESTIONS, SESSIONS, TURN, TURNS
-from tasks.kiwi.documents import title_id
 from tasks.kiwi.sessions.turns import collect_sessions, list_turns, measure_edits, side_of_question, split_turns
+from tasks.sources.papers.named import title_id
 
 
 def turn(session: str, position: int, **given: Any) -> Row:
