@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from expertqa_tables import Home, filled, kept, refused
 from revision_drafts import SAID, Scripted, rejected
-from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from flows.config.prompts import PROMPTS
 from longform.artifacts.rows import Row, Source
@@ -177,6 +176,8 @@ def test_predictions_are_imported_by_turn_and_system_in_any_case(ending: str, tm
 
 @pytest.mark.parametrize("seed", range(4))
 def test_table_5_has_the_scores_of_another_library_with_people_by_their_second_rating(seed: int) -> None:
+    from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+
     draw = np.random.default_rng(seed)
     turns = pd.DataFrame({"turn_id": [f"t{n}" for n in range(50)], "label": draw.choice(["good", "bad"], 50)})
     said = pd.DataFrame({

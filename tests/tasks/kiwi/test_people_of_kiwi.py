@@ -10,7 +10,6 @@ import orjson
 import pandas as pd
 import pytest
 from expertqa_tables import Home, filled
-from sklearn.metrics import accuracy_score
 
 from longform.artifacts.rows import Row, Rows
 from longform.errors import SourceError
@@ -202,6 +201,8 @@ def test_a_written_question_has_the_papers_that_its_writer_names_else_all(
 
 
 def test_agreement_with_what_was_known_is_the_accuracy_of_another_library() -> None:
+    from sklearn.metrics import accuracy_score
+
     said = pd.DataFrame(
         [("errors", f"t{n}", who, label, known)
          for n, (known, labels) in enumerate([("a", "aa"), ("a", "ab"), ("b", "bb"), ("b", "a"), (None, "ab")])
