@@ -51,7 +51,7 @@ TITLES = {
     413: "Too large",
     429: "Too many attempts",
     500: "Something went wrong",
-    503: "Busy",
+    503: "This cannot be shown",
 }
 
 

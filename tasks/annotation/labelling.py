@@ -190,7 +190,7 @@ def check(
     if task is None:
         raise Unfit(f"unknown {noun(form.key)}")
     annotator, items = annotator_name(labelling.annotator, accounts), _items(form, task, labelling)
-    if annotator == task.not_for:
+    if task.not_for is not None and annotator.casefold() == task.not_for.casefold():
         raise Unfit(OWN_WORK, annotator)
     swapped = _is_swapped(form, task, labelling.shown, items)
     wrong: list[Unfit] = []

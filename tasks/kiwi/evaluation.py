@@ -25,7 +25,7 @@ from tasks.sources.files.json_values import json_or_csv
 GOOD, BAD = "good", "bad"
 ZERO_SHOT, FEW_SHOT = "zero-shot", "few-shot"
 SEEN = ("question", "before", "instruction", "answer")  # what a judge sees of a turn
-LONGEST = 8_000  # characters of a text that a plan reckons with
+LONGEST = {"question": 500, "before": 4_000, "instruction": 1_000, "answer": 4_000}  # characters, in a plan
 SAID = ("prediction", "predicted", "label", "rating")
 
 
@@ -36,9 +36,8 @@ def label_of(rating: str) -> str:
 
 def _longest(of: Sizes) -> list[Request]:
     """The longest requests: without examples, and with `shots`."""
-    text = longest(LONGEST)
-    shots = [[], [text] * 5 * of["shots"]]
-    texts = dict.fromkeys(SEEN, text)
+    texts = {name: longest(most) for name, most in LONGEST.items()}
+    shots = [[], [*texts.values(), BAD] * of["shots"]]
     return [of["prompt"].request(of["model"], reply=Following, examples=each, **texts) for each in shots]
 
 

@@ -76,7 +76,7 @@ def collect_said(
     context: StageContext, ratings: AllRows, categories: AllRows, errors: AllRows, failures: AllRows
 ) -> Rejectable:
     """What people say of turns, of all files, the first of each person on each turn; a Rejected for others."""
-    yield from first_of(chain(ratings, categories, errors, failures), "said_id", "turn_id")
+    yield from first_of(chain(ratings, categories, errors, failures), "said_id", "said_id")
 
 
 @stage(ASKED, revision=1)

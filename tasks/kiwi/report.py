@@ -64,7 +64,11 @@ def tables(turns: Rows, predictions: Rows, said: Rows, numbers: dict[str, tuple[
         ReportTable("Can a model tell (table 5)", TABLE_5, made.table_5_evaluation(of_turns, predicted, of_people)),
         ReportTable("What edits take (table 6)", TABLE_6, made.table_6_edits(of_turns)),
         ReportTable("Selection of questions", FILTERS, made.filters(numbers)),
-        ReportTable("Agreement with people", AGREEMENT, agreement(of_people.rename(columns={"turn_id": "item_id"}))),
+        ReportTable(
+            "Agreement with people",
+            AGREEMENT,
+            agreement(made.with_two_labels(of_people).rename(columns={"turn_id": "item_id"})),
+        ),
         ReportTable("What retrieval found", FAILURES, made.retrieval_failures(of_people)),
     ]
     return [table for table in found if len(table.frame)]

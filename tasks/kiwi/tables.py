@@ -164,6 +164,15 @@ def table_6_edits(turns: pd.DataFrame) -> pd.DataFrame:
     return above_paper(pd.DataFrame(found), printed(PRINTED, "table_6"))
 
 
+def with_two_labels(said: pd.DataFrame) -> pd.DataFrame:
+    """What people say, with second ratings once more as good or bad, in which neutral ones count as bad: as the paper
+    counts its agreement.
+    """
+    again = said[said.form == "ratings"]
+    two = again.assign(form="ratings, good or not", label=again.label.map(label_of), known=again.known.map(label_of))
+    return pd.concat([said, two], ignore_index=True) if len(again) else said
+
+
 def filters(numbers: dict[str, tuple[int, int]]) -> pd.DataFrame:
     """A row for each step of the selection (step -> in, stayed), with the share dropped, beside the paper's."""
     rows = [

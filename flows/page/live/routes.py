@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
+from sqlalchemy import RowMapping
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
@@ -37,6 +38,7 @@ CHARACTERS = 24  # of a revision, sent at a time
 PAUSE = 0.03  # seconds between these
 LOOK = 0.2  # seconds between looks at a turn that is being written
 LONGEST = {"instruction": 4_000, "comment": 4_000, "edited": 40_000}
+DRAFTED = ("instruction", "kind", "rating", "comment", "edited", "seconds")
 TITLE = "Research answers, live"
 NOTHING = "There is no further question for you at the moment. Thank you."
 OUTCOMES = {
@@ -141,12 +143,17 @@ async def offers(request: Request, account: Account) -> list[Offer]:
 async def show_sessions(request: Request, account: Account = CURRENT) -> Response:
     work = work_of(request)
     mine = await sessions.of_annotator(work.database, account.id)
-    rows = [{**row, "question": json.loads(row["question"])["question"]} for row in mine]
+    rows = [_with_question(row) for row in mine]
     preferred = await sessions.topics_of(work.database, account.id)
-    every = await sessions.progress(work.database) if account.administers else []
+    every = [_with_question(row) for row in await sessions.progress(work.database)] if account.administers else []
     values: dict[str, Any] = {"mine": rows, "topics": work.study.topics, "preferred": preferred, "every": every}
     note = NOTHING if "nothing" in request.query_params else ""
     return render(request, "work/live.html", part="work", title=TITLE, note=note, nano=NANO, **values)
+
+
+def _with_question(row: RowMapping) -> Row:
+    """A row of a session with its question as text."""
+    return {**row, "question": json.loads(row["question"])["question"]}
 
 
 @router.post("/topics")
@@ -176,7 +183,8 @@ def _page(
     pending = live.pending
     if pending and pending["state"] == "asked":
         work_of(request).write(live, pending)
-    values: dict[str, Any] = {"live": live, "pending": pending, "errors": errors or {}, "held": held or {}}
+    values: dict[str, Any] = {"live": live, "pending": pending, "errors": errors or {}}
+    values |= {"held": live.draft if held is None else held}
     values |= {"ratings": RATINGS, "most": MOST_TURNS, "kinds": {INFORMATION: "information", STYLE: "style"}}
     return render(request, "work/live_session.html", part="work", status=status, **values)
 
@@ -189,6 +197,7 @@ async def ask(request: Request, session_id: str, account: Account = CURRENT) -> 
     live, work = await _mine(request, session_id, account), work_of(request)
     fields = await posted(request, account)
     held = {"instruction": fields.get("instruction", "").strip(), "kind": fields.get("kind", "")}
+    held["seconds"] = fields.get("seconds", "0")
     errors = _too_long(held)
     if not held["instruction"]:
         errors["instruction"] = "Write what the answer should become."
@@ -197,7 +206,8 @@ async def ask(request: Request, session_id: str, account: Account = CURRENT) -> 
     if errors:
         return _page(request, live, errors, held)
     asking = sessions.ask_again if live.pending else sessions.ask
-    outcome = await asking(work.database, session_id, account.id, held["kind"], held["instruction"], work.caps)
+    said = held["kind"], held["instruction"]
+    outcome = await asking(work.database, session_id, account.id, *said, work.caps, _seconds(fields))
     return await _after(request, outcome, session_id, account, held)
 
 
@@ -205,7 +215,7 @@ async def ask(request: Request, session_id: str, account: Account = CURRENT) -> 
 async def rate(request: Request, session_id: str, position: int, account: Account = CURRENT) -> Response:
     live, work = await _mine(request, session_id, account), work_of(request)
     fields = await posted(request, account)
-    names = ("rating", "comment", "edited")
+    names = ("rating", "comment", "edited", "seconds")
     held = {name: fields.get(name, "").strip() for name in names}
     errors = _too_long(held)
     if held["rating"] not in RATINGS:
@@ -221,6 +231,17 @@ async def rate(request: Request, session_id: str, position: int, account: Accoun
         work.database, session_id, account.id, position, held["rating"], held["comment"], edited, _seconds(fields)
     )
     return await _after(request, outcome, session_id, account, held)
+
+
+@router.post("/{session_id}/draft")
+async def save_draft(request: Request, session_id: str, account: Account = CURRENT) -> Response:
+    """Keep what the fields of a session's next step hold."""
+    await _mine(request, session_id, account)
+    fields = await posted(request, account)
+    held = {name: fields[name] for name in DRAFTED if name in fields}
+    if not _too_long(held):
+        await sessions.save_draft(work_of(request).database, session_id, account.id, held)
+    return Response(status_code=204)
 
 
 @router.post("/{session_id}/finish")

@@ -72,12 +72,21 @@ class Live:
         return answer
 
     @property
-    def passages(self) -> list[tuple[int, Row]]:
-        """(number, passage) of what was retrieved last: of the last information-seeking turn, else of the answer."""
-        for turn in reversed(self.turns):
-            if turn.get("passages"):
-                return list(enumerate(turn["passages"], turn["references"]))
-        return list(enumerate(self.first["passages"]))
+    def passages(self) -> list[list[tuple[int, Row]]]:
+        """(number, passage) of what was retrieved, for each step that did, the last first."""
+        found = [list(enumerate(self.first["passages"]))]
+        found += [list(enumerate(turn["passages"], turn["references"])) for turn in self.turns if turn.get("passages")]
+        return found[::-1]
+
+    @property
+    def draft(self) -> Row:
+        """What the fields of the next step hold as they were last saved, and `seconds`."""
+        return dict(json.loads(self.row["draft"] or "{}"))
+
+    @property
+    def number(self) -> int:
+        """The number of the turn that is at hand, or of the last one."""
+        return min(len(self.rated) + int(self.row["state"] == "open"), MOST_TURNS)
 
     @property
     def next_reference(self) -> int:
@@ -151,7 +160,8 @@ async def begin(database: Database, study: Study, annotator_id: str) -> str | No
             return str(going["session_id"])
         held = select(LIVE_SESSIONS.c.question_id, LIVE_SESSIONS.c.system).where(LIVE_SESSIONS.c.held == 1)
         taken = {tuple(row) for row in await connection.execute(held)}
-        chosen = _chosen(study, {row["question_id"] for row in rows}, taken, preferred, annotator_id)
+        had = {row["question_id"] for row in rows} | study.read_by(annotator_id)
+        chosen = _chosen(study, had, taken, preferred, annotator_id)
         if chosen is None:
             return None
         question_id, system = chosen
@@ -204,12 +214,25 @@ async def _release(connection: AsyncConnection) -> None:
     await connection.execute(update(LIVE_SESSIONS).where(rested).values(held=None))
 
 
+async def save_draft(database: Database, session_id: str, annotator_id: str, fields: Row) -> None:
+    """Keep what the fields of an open session's next step hold."""
+    own = and_(
+        LIVE_SESSIONS.c.session_id == session_id,
+        LIVE_SESSIONS.c.annotator_id == annotator_id,
+        LIVE_SESSIONS.c.state == "open",
+    )
+    async with database.writing() as connection:
+        await connection.execute(update(LIVE_SESSIONS).where(own).values(draft=_json(fields)))
+
+
 async def _touch(connection: AsyncConnection, live: Live) -> bool:
-    """Note that a session goes on; False if its lease was lost, and somebody else has its question and system now."""
+    """Note that a session goes on, which ends its draft; False if its lease was lost, and somebody else has its
+    question and system now.
+    """
     own = LIVE_SESSIONS.c.session_id == live.id
     try:
         async with connection.begin_nested():
-            await connection.execute(update(LIVE_SESSIONS).where(own).values(held=1, touched_at=now()))
+            await connection.execute(update(LIVE_SESSIONS).where(own).values(held=1, touched_at=now(), draft=None))
     except IntegrityError:
         return False
     return True
@@ -222,7 +245,13 @@ Outcome = Literal["done", "lost", "not now", "spent"]
 
 
 async def ask(
-    database: Database, session_id: str, annotator_id: str, kind: str, instruction: str, caps: Caps
+    database: Database,
+    session_id: str,
+    annotator_id: str,
+    kind: str,
+    instruction: str,
+    caps: Caps,
+    seconds: float = 0.0,
 ) -> Outcome:
     """Note an instruction, which begins a turn. "not now": a turn is not rated yet, or there are ten; "spent": the
     annotator has used up the day's cap; "lost": the lease ended and somebody else has the question.
@@ -244,6 +273,7 @@ async def ask(
                 instruction=instruction,
                 before=live.now,
                 references=live.next_reference,
+                seconds=seconds,
                 asked_at=now(),
             )
         )
@@ -282,7 +312,13 @@ async def keep(
 
 
 async def ask_again(
-    database: Database, session_id: str, annotator_id: str, kind: str, instruction: str, caps: Caps
+    database: Database,
+    session_id: str,
+    annotator_id: str,
+    kind: str,
+    instruction: str,
+    caps: Caps,
+    seconds: float = 0.0,
 ) -> Outcome:
     """Put another instruction in the place of one that no model answered; outcomes as of `ask`."""
     async with database.writing() as connection:
@@ -295,7 +331,8 @@ async def ask_again(
         if not await _touch(connection, live):
             return "lost"
         own = and_(LIVE_TURNS.c.session_id == session_id, LIVE_TURNS.c.position == pending["position"])
-        values = {"state": "asked", "kind": kind, "instruction": instruction, "error": None, "asked_at": now()}
+        values: Row = {"state": "asked", "kind": kind, "instruction": instruction, "error": None, "asked_at": now()}
+        values["seconds"] = LIVE_TURNS.c.seconds + seconds
         await connection.execute(update(LIVE_TURNS).where(own).values(**values))
         return "done"
 
@@ -319,7 +356,8 @@ async def rate(
         if not await _touch(connection, live):
             return "lost"
         own = and_(LIVE_TURNS.c.session_id == session_id, LIVE_TURNS.c.position == position)
-        values = {"rating": rating, "comment": comment, "edited": edited, "seconds": seconds}
+        values: Row = {"rating": rating, "comment": comment, "edited": edited}
+        values["seconds"] = LIVE_TURNS.c.seconds + seconds
         await connection.execute(update(LIVE_TURNS).where(own).values(state="rated", rated_at=now(), **values))
         return "done"
 
@@ -378,7 +416,6 @@ def write_session(folder: Path, live: Live) -> None:
 async def progress(database: Database) -> list[RowMapping]:
     """A row for each session, for administrators: who, question, state, rated turns, seconds and cost."""
     turns = LIVE_TURNS.c
-    rated = func.sum(func.coalesce(turns.rated_at / turns.rated_at, 0))
     query = (
         select(
             LIVE_SESSIONS.c.annotator_id,
@@ -386,7 +423,8 @@ async def progress(database: Database) -> list[RowMapping]:
             LIVE_SESSIONS.c.system,
             LIVE_SESSIONS.c.state,
             LIVE_SESSIONS.c.held,
-            rated.label("rated"),
+            LIVE_SESSIONS.c.question,
+            func.count(turns.rated_at).label("rated"),
             func.coalesce(func.sum(turns.seconds), 0).label("seconds"),
             func.coalesce(func.sum(turns.cost_nano), 0).label("cost_nano"),
         )

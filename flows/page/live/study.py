@@ -22,7 +22,8 @@ DATASET = "kiwi"
 @dataclass(frozen=True)
 class Study:
     """A version whose questions are read live. `config`: its endpoints, prompts and retrieval. `questions`: id -> row
-    of QUESTIONS; `answers`: question id -> system -> row of ANSWERS.
+    of QUESTIONS; `answers`: question id -> system -> row of ANSWERS; `readers`: reader, in lower case -> ids of the
+    questions of their sessions in the version.
     """
 
     store: Store
@@ -30,11 +31,16 @@ class Study:
     config: KiwiConfig
     questions: dict[str, Row] = field(default_factory=dict)
     answers: dict[str, dict[str, Row]] = field(default_factory=dict)
+    readers: dict[str, set[str]] = field(default_factory=dict)
 
     @cached_property
     def topics(self) -> list[str]:
         """The topics of the questions that have an answer, sorted."""
         return sorted({topic for name in self.answers if (topic := self.questions[name]["topic"])})
+
+    def read_by(self, annotator_id: str) -> set[str]:
+        """The questions on which the version has a session of this reader."""
+        return self.readers.get(annotator_id.casefold(), set())
 
     def passages(self, question_id: str) -> list[Row]:
         """The passages of a question, rows of PASSAGES."""
@@ -65,10 +71,12 @@ def _read(store: Store, version: Version, config: KiwiConfig) -> Study | None:
         for row in stage_rows(store, version, "answer_first"):
             if row["system"] in writers:
                 answers[row["question_id"]][row["system"]] = row
-        questions = _by_id(stage_rows(store, version, "collect_questions"))
+        questions, readers = _by_id(stage_rows(store, version, "collect_questions")), defaultdict[str, set[str]](set)
+        for row in stage_rows(store, version, "collect_sessions", ["question_id", "annotator_id"]):
+            readers[row["annotator_id"].casefold()].add(row["question_id"])
     except (StoreError, UsageError):
         return None
-    return Study(store, version, config, questions, dict(answers)) if answers else None
+    return Study(store, version, config, questions, dict(answers), dict(readers)) if answers else None
 
 
 def _by_id(rows: Iterable[Row]) -> dict[str, Row]:

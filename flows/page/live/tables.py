@@ -18,6 +18,7 @@ LIVE_SESSIONS = Table(
     Column("answer", Text, nullable=False),  # the row of the first answer
     Column("question", Text, nullable=False),  # the row of the question
     Column("titles", Text, nullable=False),
+    Column("draft", Text),  # what the fields of the next step hold, and the seconds so far
     Column("begun_at", BigInteger, nullable=False),
     Column("touched_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),

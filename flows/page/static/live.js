@@ -63,7 +63,26 @@ let sent = false;
 form?.addEventListener("submit", (event) => {
   if (sent) return event.preventDefault();
   sent = true;
+  clearTimeout(timer);
 });
+
+// ---------------------------------------------------------------- what is written is kept
+
+const draft = () => new URLSearchParams(new FormData(form));
+let timer = 0;
+let changed = false;
+form?.addEventListener("input", () => {
+  changed = true;
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    changed = false;
+    fetch(form.dataset.draft, { method: "POST", body: draft() });
+  }, 700);
+});
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "hidden" && changed && !sent) navigator.sendBeacon(form.dataset.draft, draft());
+});
+
 addEventListener("pageshow", () => { sent = false; });
 
 const wrong = document.querySelector("[aria-invalid=true]");

@@ -141,7 +141,7 @@ async def _free_position(connection: AsyncConnection, of: Round, annotator_id: s
     had = select(own.assignment_id).where(here, own.annotator_id == annotator_id).exists()
     taken = select(func.count()).select_from(ASSIGNMENTS).where(here, _counts()).scalar_subquery()
     is_open = select(ROUNDS.c.round_id).where(ROUNDS.c.round_id == of.id, ROUNDS.c.open).exists()
-    others_work = or_(TASKS.c.not_for.is_(None), TASKS.c.not_for != annotator_id)
+    others_work = or_(TASKS.c.not_for.is_(None), func.lower(TASKS.c.not_for) != annotator_id.lower())
     free = select(TASKS.c.position).where(TASKS.c.round_id == of.id, is_open, ~had, others_work, taken < of.overlap)
     for meant in (
         TASKS.c.meant_for == annotator_id,

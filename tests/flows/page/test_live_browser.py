@@ -158,3 +158,29 @@ def test_no_page_of_a_session_has_a_serious_fault_or_is_wider_than_the_screen(
         ask(bob, "Give an example with figures.", "1")
     bob.page.screenshot(path=f"/tmp/live-{width}.png", full_page=True)
     assert (bob.accessibility_faults(), bob.is_wider_than_the_screen()) == ([], False)
+
+
+def test_what_is_written_is_there_after_a_reload_and_a_kill(screens: Any, server: PageServer) -> None:
+    cat = screens("cat")
+    address = begin(cat)
+    cat.has_focus("#instruction")
+    with cat.page.expect_response("**/draft"):
+        cat.write("Say more on the door.")
+    with cat.page.expect_response("**/draft"):
+        cat.tab_to("kind")
+        cat.press("2")
+    assert server.kill() == -9
+    server.start()
+    cat.page.goto(address)
+    assert cat.page.input_value("#instruction") == "Say more on the door."
+    assert cat.page.is_checked("input[name=kind][value=style]")
+    cat.press("Control+Enter")
+    cat.page.wait_for_selector("form[aria-label='Your rating']")
+    with cat.page.expect_response("**/draft"):
+        cat.press("3")
+    with cat.page.expect_response("**/draft"):
+        cat.tab_to("comment")
+        cat.write("Nothing on the door.")
+    cat.page.reload()
+    assert cat.page.is_checked("input[name=rating][value=bad]")
+    assert cat.page.input_value("#comment") == "Nothing on the door."
