@@ -58,8 +58,8 @@ CATEGORY_FORM = _form(
     guidance=(
         "Which kind of instruction is it? More information: something beside the answer proper, such as an example, a "
         "result or a limit. Expand coverage: more that answers the question itself. Clarification: what something "
-        "means that is there already, or whether it holds. Remove: take something out. Specific edit: the words to put in "
-        "are given. Condense: shorten or sum up. Reorganize: move, group or order what is there. Others: none of these."
+        "means that is there already, or whether it holds. Remove: take something out. Specific edit: the words to put "
+        "in are given. Condense: shorten or sum up. Reorganize: move, group or order what is there. Others: none of these."
     ),
     key="turn_id",
     shown=(Shown("question"), Shown("instruction")),
@@ -69,8 +69,8 @@ ERROR_FORM = _form(
     name="kiwi-errors",
     guidance=(
         "What went wrong, by the reader's comment? Unrequested change: something was changed, added or lost that "
-        "nobody mentioned. Ignored: next to nothing was done. Constraint failure: a length, number, place or form was missed. "
-        "Poor integration: the new part does not fit in. Others: anything else, such as something vague or wrong."
+        "nobody mentioned. Ignored: next to nothing was done. Constraint failure: a length, number, place or form is "
+        "missed. Poor integration: the new part does not fit in. Others: anything else, such as something vague or wrong."
     ),
     key="turn_id",
     shown=(Shown("instruction"), Shown("comment")),
