@@ -26,9 +26,9 @@ _required = partial(Field, kind="choice", required=True)
 QUESTION_FORM = _form(
     name="kiwi-questions",
     guidance=(
-        "Write a question that this paragraph answers. It takes several sentences to answer, can be understood without "
-        "the paragraph, and names no paper. At least four of the cited papers must help to answer it. Leave the sheet "
-        "out if there is no such question."
+        "Write a question that this paragraph answers. It takes several sentences to answer, can be understood "
+        "without the paragraph, and names no paper. At least four of the cited papers must help to answer it. "
+        "Leave the sheet out if there is no such question."
     ),
     key="related_id",
     context=("source_id",),
@@ -42,8 +42,8 @@ QUESTION_FORM = _form(
 RATING_FORM = _form(
     name="kiwi-ratings",
     guidance=(
-        "Was the instruction followed? Good: in full. Neutral: in part. Bad: not at all, or the answer is worse than "
-        "before. Give your reason."
+        "Was the instruction followed? Good: in full. Neutral: in part. Bad: not at all, or the answer is worse "
+        "than before. Give your reason."
     ),
     key="turn_id",
     shown=(Shown("question"), Shown("before"), Shown("instruction"), Shown("answer")),
@@ -56,10 +56,11 @@ RATING_FORM = _form(
 CATEGORY_FORM = _form(
     name="kiwi-categories",
     guidance=(
-        "Which kind of instruction is it? More information: something beside the answer proper, such as an example, a "
-        "result or a limit. Expand coverage: more that answers the question itself. Clarification: what something "
-        "means that is there already, or whether it holds. Remove: take something out. Specific edit: the words to put "
-        "in are given. Condense: shorten or sum up. Reorganize: move, group or order what is there. Others: none of these."
+        "Which kind of instruction is it? More information: something beside the answer proper, such as an "
+        "example, a result or a limit. Expand coverage: more that answers the question itself. Clarification: "
+        "what something means that is there already, or whether it holds. Remove: take something out. Specific "
+        "edit: the words to put in are given. Condense: shorten or sum up. Reorganize: move, group or order what "
+        "is there. Others: none of these."
     ),
     key="turn_id",
     shown=(Shown("question"), Shown("instruction")),
@@ -69,8 +70,9 @@ ERROR_FORM = _form(
     name="kiwi-errors",
     guidance=(
         "What went wrong, by the reader's comment? Unrequested change: something was changed, added or lost that "
-        "nobody mentioned. Ignored: next to nothing was done. Constraint failure: a length, number, place or form is "
-        "missed. Poor integration: the new part does not fit in. Others: anything else, such as something vague or wrong."
+        "nobody mentioned. Ignored: next to nothing was done. Constraint failure: a length, number, place or form"
+        " is missed. Poor integration: the new part does not fit in. Others: anything else, such as something "
+        "vague or wrong."
     ),
     key="turn_id",
     shown=(Shown("instruction"), Shown("comment")),
@@ -79,8 +81,8 @@ ERROR_FORM = _form(
 FAILURE_FORM = _form(
     name="kiwi-failures",
     guidance=(
-        "Do the passages hold what the instruction asks for? Relevant: enough to follow it. Partly: some of it. None: "
-        "nothing of it."
+        "Do the passages hold what the instruction asks for? Relevant: enough to follow it. Partly: some of it. "
+        "None: nothing of it."
     ),
     key="turn_id",
     shown=(Shown("question"), Shown("instruction"), Shown("passages")),
