@@ -37,10 +37,7 @@ _WITH_TEXT = "SELECT paper_id FROM {} WHERE len(paragraphs) > 0"
 def find_documents(
     context: StageContext, related: AllRows, papers: AllRows, duplicates: AllRows, *, venues: list[str]
 ) -> Iterator[Row | Rejected]:
-    """The document set of each related-work paragraph: the papers that it cites and whose texts are in `papers`. A
-    Rejected for a paragraph of a paper of none of the `venues` (parts of their names; []: any), with more than 30 % of
-    its papers missing, or with fewer than 4 at hand (KIWI, A.6).
-    """
+    """The document set of each paragraph of these venues; a Rejected where too few papers are at hand (A.6)."""
     wanted = [name.casefold() for name in venues]
     with database(context.scratch()) as connection:
         found = Cited(connection, related, [papers], duplicates)

@@ -97,10 +97,7 @@ def prediction(turn_id: str, system: str, predicted: str, made: Row) -> Row:
 
 @stage(PREDICTIONS, revision=1, at_most=AtMost(rows=lambda of: 2 * of["turns"]))
 def predict_baselines(context: StageContext, turns: AllRows, sides: AllRows, *, seed: int) -> Iterator[Row | Rejected]:
-    """What two baselines say of the turns of test: majority the more frequent label of train, bad where both are equal;
-    random good with the share of good turns in train, by a coin that the seed and the turn give. A Rejected for
-    each other turn, and for all without a turn of train.
-    """
+    """What majority and random by train say of test; a Rejected for other turns, and for all without train."""
     side = {row["turn_id"]: row["split"] for row in sides.as_dicts("turn_id", "split")}
     rated = {row["turn_id"]: label_of(row["rating"]) for row in turns.as_dicts("turn_id", "rating")}
     train = [label == GOOD for name, label in rated.items() if side[name] == TRAIN]
@@ -129,10 +126,7 @@ def collect_predictions(
 
 @stage(PREDICTIONS, revision=1)
 def read_predictions(context: StageContext, files: Shard, turns: AllRows) -> Iterator[Row | Rejected]:
-    """Predictions of any model, e.g. a fine-tuned one, from a file of JSON lines or CSV: turn_id, prediction (good, or
-    bad, neutral) and system (else the file's name). A Rejected for an unknown turn, another label, and a prediction
-    that comes again. SourceError for a file without a prediction.
-    """
+    """Predictions from JSON or CSV: turn_id, prediction, system (else the file's name); a Rejected for what is none."""
     known, seen = {row["turn_id"] for row in turns.as_dicts("turn_id")}, set[tuple[str, str]]()
     for place, record in enumerate(json_or_csv(files), start=1):
         turn_id, system = str(record.get("turn_id", "")), str(record.get("system") or Path(files.source.path).stem)

@@ -129,10 +129,7 @@ def _beside(rows: list[Row], table: str, key: str, order: tuple[str, ...]) -> pd
 
 
 def table_5_evaluation(turns: pd.DataFrame, predictions: pd.DataFrame, said: pd.DataFrame) -> pd.DataFrame:
-    """A row for each system that predicts the label of test turns, and one for people who rated turns a second time:
-    accuracy, precision, recall and F1 (good is positive; 0 where there is nothing to divide by) and the share that it
-    calls good; the paper's rows below.
-    """
+    """Scores of each system on turns of test, and of people who rated again; the paper's rows below."""
     labels = turns.set_index("turn_id").label
     rows = []
     systems = dict.fromkeys([*(each for each in FIRST if each in set(predictions.system)), *predictions.system])

@@ -112,10 +112,7 @@ def _read(record: Row, fields: Fields) -> tuple[Row, Row]:
 
 @stage(SESSIONS, revision=1)
 def read_sessions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
-    """The sessions of a file, each with its turns. A Rejected for a session without question, initial answer or usable
-    turn, and for a turn without instruction, answer or rating, without which its session is kept. SourceError for a
-    file without a session.
-    """
+    """The sessions of a file; a Rejected for sessions and turns that lack something. SourceError without any."""
     facts, keys = dict(files.source.facts), set[str]()
     for place, record, raw in _records(files):
         key = f"{facts['name']}#{place}"
@@ -157,9 +154,7 @@ def _records(files: Shard) -> Iterator[tuple[int, Row, str]]:
 
 
 def session_of(record: Row, facts: Mapping[str, str | None], key: str) -> tuple[Row, list[Rejected]]:
-    """(the row of SESSIONS of a record, a Rejected for each turn that is left out). Lacking if there is no question, no
-    initial answer or no turn. `facts`: of the file; `key`: the record's place, for the Rejecteds.
-    """
+    """(row, a Rejected for each turn left out). Lacking without question, initial answer or turn."""
     said, rest = _read(record, FIELDS)
     listed = [turn if isinstance(turn, dict) else {"": turn} for turn in said["turns"] or []]
     initial = said["initial"] or (_read(listed[0], OF_TURN)[0]["before"] if listed else None)

@@ -87,10 +87,7 @@ def answer_first(
     retrieval: Kind,
     embedding: str | Endpoint | None,
 ) -> Iterator[Row | Rejected]:
-    """The first answer of each writer (`model`, `second`, `third`) to each question, from the 5 nearest passages. A
-    Rejected for a question without passages, and for each writer without a usable answer; for every question if there
-    is no writer.
-    """
+    """First answers of each writer, from the 5 nearest passages; a Rejected where there is none."""
     writers, found, lacking = writers_of(model, second, third), searches(context, passages, retrieval, embedding), []
     asked: list[Row] = []
     if retrieval != "bm25" and isinstance(embedding, Endpoint):
