@@ -19,7 +19,7 @@ RATINGS = ("good", "neutral", "bad")
 MOST_TURNS = 10
 REPLY_TOKENS = 2_048
 SAMPLING = {"temperature": 0.7}  # of answers and revisions
-PROMPTS = ("answer", "summarise", "update_information", "update_style")
+BRIEF = "brief"  # subject of short replies, which may be the same for many questions
 
 
 def session_id_of(question_id: str, system: str, model: str) -> str:
@@ -44,7 +44,7 @@ def summary(
     """The request for what the passages, numbered from `first`, say of what an instruction asks for."""
     numbered = [text for n, row in enumerate(passages, first) for text in (str(n), row["title"], row["text"])]
     texts: Row = {"question": question, "answer": answer, "instruction": instruction}
-    return prompt.request(model, max_tokens=REPLY_TOKENS, passages=numbered, **texts)
+    return prompt.request(model, max_tokens=REPLY_TOKENS, subject=BRIEF, passages=numbered, **texts)
 
 
 def revision(

@@ -16,6 +16,7 @@ from schemas.replies import ReaderInstruction, ReaderRating
 from tasks.answers import answered, made_by
 from tasks.kiwi.audits import OF_ANSWERS, OF_TURNS, SIMULATED
 from tasks.kiwi.interaction import (
+    BRIEF,
     INFORMATION,
     as_shown,
     current,
@@ -30,7 +31,6 @@ from tasks.publishing.audits import rejected_by
 LONGEST = 8_000  # characters of an answer or a passage that a plan reckons with
 DONE = "done"
 REPLIES = {"instruct": ReaderInstruction, "rate": ReaderRating}
-BRIEF = "turns of a session"  # instructions, reasons and "no document says so" are short, and may come again
 
 
 def writers_of(*given: Endpoint | None) -> dict[str, Endpoint]:
@@ -245,8 +245,7 @@ def _revise(
 
         def summarised(session: Session, writer: Endpoint = writer) -> Request:
             texts = session.row["question"], session.now, session.turn["instruction"]
-            asked = summary(writer, prompts["summarise"], *texts, session.turn["passages"], session.references)
-            return replace(asked, subject=BRIEF)
+            return summary(writer, prompts["summarise"], *texts, session.turn["passages"], session.references)
 
         for session, found in answered(context, writer, _items(informed, summarised)):
             if isinstance(found, Rejected):
