@@ -51,7 +51,7 @@ KEYS = {
         "ratio_at_64", "requests_per_second_at_256", "cpu_ms_at_256", "hits_per_second", "memory_ratio", "clients",
     },
     "look.py": {"rows", "first_seconds", "slowest_filter_seconds", "ratio_first", "ratio_filter", "peak_mb"},
-    "page.py": {"sessions", "requests", "failed", "p50_ms", "p95_ms", "beside_p95_ms", "ratio_to_limit"},
+    "page.py": {"sessions", "requests", "answered", "p50_ms", "p95_ms", "beside_p95_ms", "ratio_to_limit"},
     "paper_versions.py": {"papers", "seconds", "peak_mb", "recall", "growth", "all_pairs_seconds"},
     "related.py": {"questions", "words_seconds", "vectors_seconds", "vectors_recall", "vectors_to_all_pairs"},
     "revise.py": {"seconds", "edits", "difflib_seconds", "ratio", "cores", "python"},
