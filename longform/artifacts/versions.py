@@ -129,7 +129,9 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
         manifest = read_json(folder / "manifest.json")
     except StoreError:
         return None
-    is_whole = isinstance(manifest, dict) and all(isinstance(manifest.get(name), kind) for name, kind in MANIFEST.items())
+    is_whole = isinstance(manifest, dict) and all(
+        isinstance(manifest.get(name), kind) for name, kind in MANIFEST.items()
+    )
     return manifest if is_whole else None
 
 
