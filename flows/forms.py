@@ -40,6 +40,15 @@ def forms_of(dataset: str) -> dict[str, MakeSheets]:
     return only | dict(getattr(module, "FORMS", {}))
 
 
+def next_step(setting: str, address: str) -> str:
+    """What to do with filled-in sheets: name them under the dataset's setting, or, where it has none (""), look at them
+    by `longform labels`.
+    """
+    if not setting:
+        return f"look at them: longform labels {address} FILE"
+    return f"name the files under `{setting}` in the configuration and build again"
+
+
 def chosen(dataset: str, forms: Mapping[str, MakeSheets], name: str | None) -> MakeSheets:
     """The form with this name; without a name the only one, or the one without a name (""). UsageError for an unknown
     name, and for no name where all of several have one.

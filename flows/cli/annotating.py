@@ -10,6 +10,7 @@ import typer
 
 from flows.builds import completion
 from flows.cli.shared.arguments import Address, Home, Json, print_json
+from flows.forms import next_step
 from flows.registry import checked_name
 from longform.errors import UsageError
 from longform.hints import hint
@@ -92,7 +93,7 @@ def export_annotations(
         return print_json({"annotations": len(found), "annotators": people, "format": format, "written": str(to)})
     print(f"{len(found):,} annotations of {people:,} annotators")
     print(to)
-    print(f"Name the file under `{of.setting}` in the configuration and build again.")
+    print(f"Then {next_step(of.setting, address)}.")
 
 
 async def _submitted(root: Path, address: str, form: str | None) -> tuple[Round, list[Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, print_json, version_at
-from flows.forms import sheets_of
+from flows.forms import next_step, sheets_of
 from flows.registry import config_class
 from longform.errors import UsageError
 from longform.hints import hint
@@ -94,9 +94,7 @@ def write_sheets(
     for path in written:
         print(path)
     asked = ", ".join(field.name for field in of.form.fields)
-    then = f"name the files under `{of.setting}` in the configuration and build again"
-    then = then if of.setting else f"look at them: longform labels {address} FILE"
-    print(f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. Then {then}.")
+    print(f"To fill in: {of.form.annotator} (a number or a pseudonym), {asked}. Then {next_step(of.setting, address)}.")
 
 
 def _of_fields(of: Sheets, fields: list[str]) -> list[Task]:

@@ -145,7 +145,7 @@ def test_two_readers_at_once_never_have_the_same_question_with_the_same_model_an
 
 @pytest.mark.parametrize(("width", "scheme"), [(1_280, "light"), (390, "dark")])
 def test_no_page_of_a_session_has_a_serious_fault_or_is_wider_than_the_screen(
-    screens: Any, width: int, scheme: str, tmp_path: Path
+    screens: Any, width: int, scheme: str
 ) -> None:
     bob = screens("bob", width=width, scheme=scheme)
     bob.page.goto("/work/live")
@@ -156,7 +156,6 @@ def test_no_page_of_a_session_has_a_serious_fault_or_is_wider_than_the_screen(
     assert (bob.accessibility_faults(), bob.is_wider_than_the_screen()) == ([], False)
     if bob.page.locator("#instruction").count():
         ask(bob, "Give an example with figures.", "1")
-    bob.page.screenshot(path=f"/tmp/live-{width}.png", full_page=True)
     assert (bob.accessibility_faults(), bob.is_wider_than_the_screen()) == ([], False)
 
 

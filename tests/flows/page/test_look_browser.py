@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from browser import chromium
 from look_homes import SCRIPT, axioms_home, made_version
 from page_server import served
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from flows.inspection.tracing import example_row_id
 from longform.artifacts.versions import find
 
 pytestmark = pytest.mark.check
 
-CHROMIUM = Path("/usr/bin/chromium")
 V = "/datasets/axioms/v2"
 
 
@@ -33,12 +33,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip("there is no Chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture
