@@ -40,7 +40,7 @@ COMPARED = pa.struct(
     [
         column("text", pa.string(), "the answer"),
         column(
-            "evidence", pa.list_(pa.string()), "what it was written from, in the order of its numbers; may be empty"
+            "evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"
         ),
         column("score", pa.float64(), "what people gave it, in [-1, 1]"),
     ]
