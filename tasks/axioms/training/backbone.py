@@ -25,7 +25,7 @@ SIZES = {
     "small": {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "vocabulary": 16_000},
 }
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-OF_PLACES = 0.1  # size of the vectors of positions and texts beside those of tokens
+OF_PLACES, OF_TEXTS = 0.1, 0.3  # size of the vectors of positions, and of the two texts, beside those of tokens
 SHARPNESS = 1.5
 UNLOADABLE = (OSError, ValueError, KeyError, ImportError, RuntimeError)
 
@@ -128,6 +128,7 @@ def random_encoder(size: str, tokenizer: Any, max_tokens: int) -> Any:
     model = transformers.BertForSequenceClassification(config)
     with torch.no_grad():
         model.bert.embeddings.position_embeddings.weight.mul_(OF_PLACES)
+        model.bert.embeddings.token_type_embeddings.weight.mul_(OF_TEXTS)
         for layer in model.bert.encoder.layer:
             _match_equal_tokens(layer.attention.self, width // sizes["num_attention_heads"])
     return model

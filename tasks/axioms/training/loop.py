@@ -118,7 +118,7 @@ class Trainer:
 
     def step(self, step: Sequence[Drawn]) -> float:
         """One step of the optimizer on these pairs; returns the loss."""
-        torch.manual_seed(hash((self.settings.seed, self.state.step)))
+        torch.manual_seed(self.settings.seed * self.settings.steps + self.state.step)
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.rate(self.state.step)
