@@ -43,6 +43,7 @@ from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
 from tasks.axioms.validation.gate import collect_judgements, decide_pair_types, gates, leave_out_pair_types
 from tasks.axioms.validation.sample import sample_validation
+from tasks.axioms.validation.tables import validation_tables
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
@@ -367,6 +368,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *validation_tables(judgements, decisions),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts

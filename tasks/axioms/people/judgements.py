@@ -82,9 +82,9 @@ def judgement_of(pair: Row, who: str, annotator: str, first: str) -> Row:
     }
 
 
-def preference(better: str | None, strength: str | None) -> Row:
-    """The columns of JUDGEMENTS that say which answer is better; None, None: a tie."""
-    points = POINTS[strength] if strength else 0
+def preference(better: str, strength: str) -> Row:
+    """The columns of JUDGEMENTS that say which answer is better, and how clearly."""
+    points = POINTS[strength]
     return {"better": better, "strength": strength, "points": -points if better == "rejected" else points}
 
 

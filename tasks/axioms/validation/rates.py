@@ -67,9 +67,9 @@ class Counted:
         return float(binomtest(self.preferred, self.decided).pvalue) if self.decided else None
 
 
-def majority(better: Iterable[str | None], *, least: int = 1) -> str | None:
-    """What more than half of the judgements of a pair call better; None if there is no such side, or if there are
-    fewer judgements than `least`. `better`: "preferred", "rejected", or None for a tie.
+def majority(better: Iterable[str], *, least: int = 1) -> str | None:
+    """What more than half of the judgements of a pair call better, "preferred" or "rejected"; None if there is no such
+    side, or if there are fewer judgements than `least`.
     """
     votes = Counter(better)
     number = votes.total()
@@ -124,6 +124,12 @@ def flagged(judgements: Iterable[Row], side: str, flaw: str) -> float:
     """
     pairs = grouped(judgements, "pair_id").values()
     return sum(any(flaw in row[f"{side}_flaws"] for row in rows) for rows in pairs) / len(pairs)
+
+
+def equal_scores(judgements: Iterable[Row]) -> float | None:
+    """Share of the judgements that score both answers alike; None without a judgement."""
+    found = [row["preferred_score"] == row["rejected_score"] for row in judgements]
+    return sum(found) / len(found) if found else None
 
 
 def same_in_both_orders(judgements: Iterable[Row]) -> float | None:
