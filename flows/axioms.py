@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
+from flows.config.inputs import opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
@@ -18,6 +20,8 @@ from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.evaluation.compared import select_comparisons
+from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
@@ -42,7 +46,9 @@ from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
-from tasks.sources.admission import admit_posts, listed_in, taken_down
+from tasks.sources.admission import admit, admit_comparisons, admit_posts, listed_in, taken_down
+from tasks.sources.files.inputs import open_files
+from tasks.sources.released import webgpt
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -50,6 +56,7 @@ from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
+WEBGPT = ROOT / "data" / "samples" / "webgpt"
 
 OFFLINE = RULES
 ABOUT = About(
@@ -164,6 +171,10 @@ class AxiomsConfig(ModelSettings):
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
         0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
+    )
+
+    webgpt: str | list[str] = Field(
+        str(WEBGPT), description="evaluation: comparisons.jsonl of WebGPT; [] for none (docs/sources.md)"
     )
 
     @model_validator(mode="after")
@@ -311,12 +322,18 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         generated_copies,
         candidates,
     )
+    held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
+        builder, kept, related, splits, copies, candidates
+    )
+    comparisons = read_comparisons(builder, config)
     chats = view_as_chats(builder, pairs, seed=config.seed)
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
+        Table("ranking", held_out),
+        *([Table("comparisons", comparisons)] if comparisons else []),
     ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(
@@ -338,6 +355,18 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         audits=AUDITS,
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def read_comparisons(builder: Builder, config: AxiomsConfig) -> Rows | None:
+    """The pairs of answers of WebGPT that people compared, without ties; None if the setting names no file."""
+
+    def opening(paths: list[Path], **rest: Any) -> list[Source]:
+        return open_files(paths, group=webgpt.GROUP, endings=webgpt.ENDINGS, **rest)
+
+    if not (files := opened(builder, opening, config.webgpt)):
+        return None
+    rows = admit(builder, admit_comparisons, webgpt.read_comparisons(builder, files), [webgpt.GROUP])
+    return select_comparisons(builder, rows)
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from longform.artifacts.parts import group_of, open_parquet
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, read_parquet
-from longform.artifacts.store import Store
+from longform.artifacts.store import Part, Store
 from longform.artifacts.takedowns import mentions
 from longform.artifacts.versions import Version, check_manifests, check_name, versions
 from longform.engine.build import Build
@@ -70,13 +70,20 @@ class Table:
     """Rows to publish as a config; a row's split is that of its part.
 
     `apart`: splits that become configs of their own, under their own names. `view`: these are rows of another table in
-    another form, so that they do not count among the rows of the version.
+    another form, so that they do not count among the rows of the version. `more`: rows of further stages, of the same
+    schema and of other groups.
     """
 
     config: str
     rows: Rows
     apart: Sequence[str] = ()
     view: bool = False
+    more: Sequence[Rows] = ()
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of all its stages that have rows."""
+        return [part for rows in (self.rows, *self.more) for part in rows.parts or () if part.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +197,7 @@ def publish_version(build: Build, version: str | None) -> Published:
             f"{about.dataset} {version} holds other rows of this recipe (a model was asked again): "
             f"choose another --version, or `longform withdraw {about.dataset}@{version}` first."
         )
-    if not any(table.rows.count for table in published):
+    if not any(table.parts for table in published):
         raise NothingToPublish(
             f"{about.dataset} has no row to publish: every one was left out or rejected{_emptied(build)}. "
             "Look at the settings and at the source."
@@ -244,7 +251,7 @@ def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
 def _holds(version: Version, published: Iterable[Table]) -> bool:
     """Whether the Parquet files of a version's splits are, by hash, exactly the non-empty parts of these tables."""
     files = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path and "rows" in file}
-    return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
+    return files == {part.sha256 for table in published for part in table.parts}
 
 
 def _write_files(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
@@ -350,7 +357,7 @@ def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> li
     """
     files: dict[str, list[card.File]] = {}
     counts: dict[str, int] = {}
-    for part in (part for part in table.rows.parts or () if part.rows):
+    for part in table.parts:
         split = part.key.rsplit("/", 1)[1]
         place = split if first else f"{table.config}/{split}"
         path = f"{place}/{group_of(part.key)}-{part.key.split('/')[1]}.parquet"
@@ -386,7 +393,7 @@ def _version(
     `splits`: config -> its splits as copied. It was published on the day that its name says, if that is a date.
     """
     facts, dated = _source_facts(attribution), DATED.fullmatch(name)
-    models = [_offline(table.rows) for table in published]
+    models = [_offline(rows) for table in published for rows in (table.rows, *table.more)]
     return card.VersionFacts(
         dataset=about.dataset,
         version=name,
