@@ -107,7 +107,7 @@ def table_6_preferences(judgements: Sequence[Row]) -> pd.DataFrame:
                 row |= {f"{who}: {name}": value for name, value in of.items()}
         rows.append(row)
     found = pd.DataFrame(rows)
-    missing = found.columns[found.dtypes == object].drop("pair type", errors="ignore")  # None in all or some rows
+    missing = found.drop(columns="pair type").select_dtypes("object").columns  # None in a row, or in all
     found, paper = found.astype(dict.fromkeys(missing, float)), printed(PRINTED, "table_6")
     return beside(found, paper[[name for name in paper if name in found]], on=["pair type"])
 
