@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,8 @@ from flows.sources import msmarco, reddit, webgpt
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.ask.prompts import Prompt, load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from longform.pseudonyms import NoAuthors
 from tasks.axioms.across import find_related_across_sites
@@ -61,7 +63,14 @@ from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
-from tasks.axioms.validation.gate import collect_judgements, decide_pair_types, gates, leave_out_pair_types
+from tasks.axioms.validation.gate import (
+    collect_both_judgements,
+    collect_judgements,
+    decide_pair_types,
+    gates,
+    leave_out_pair_types,
+)
+from tasks.axioms.validation.judge import judge_validation
 from tasks.axioms.validation.sample import sample_validation
 from tasks.axioms.validation.tables import validation_tables
 from tasks.publishing.card import Paper, Wording
@@ -119,8 +128,8 @@ TERMS = {
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
-JUDGE = judge_negatives.name
-PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative")
+JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
+PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative", "judge_pairwise")
 
 
 class AxiomsConfig(ModelSettings):
@@ -198,6 +207,9 @@ class AxiomsConfig(ModelSettings):
         20, ge=0, description="pairs of each type that people and a judge compare (config validation); 0: none"
     )
     judgements: str | list[str] = Field([], description="filled-in sheets of these pairs: files or folders")
+    validation_judge: EndpointName | None = Field(
+        None, description="compares these pairs, too: an endpoint, asked twice a pair; unset: people alone"
+    )
     accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
     validation_at_least: Share = Field(
         0.7, description="a pair type that is preferred in a smaller share of its judged pairs leaves training"
@@ -233,9 +245,10 @@ class AxiomsConfig(ModelSettings):
 
     @model_validator(mode="after")
     def judge_has_one_setting(self) -> Self:
-        """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
-        if JUDGE in self.stages and self.stages[JUDGE].model:
-            raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        """The settings unchanged; ValueError if the endpoint of a judge is named in [stages], too."""
+        for stage, setting in JUDGES.items():
+            if stage in self.stages and self.stages[stage].model:
+                raise ValueError(f"stages.{stage} has a model, but {setting} says who judges: set it there alone")
         return self
 
     @model_validator(mode="after")
@@ -248,9 +261,11 @@ class AxiomsConfig(ModelSettings):
         """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
         names a cross-encoder.
         """
-        if stage != JUDGE:
+        if stage not in JUDGES:
             return super().endpoint_name(stage)
-        return self.negatives_judge if self.negatives_judge in (OFFLINE_ENDPOINT.name, *self.endpoints) else None
+        judge: str | None = getattr(self, JUDGES[stage])
+        is_endpoint = judge in (OFFLINE_ENDPOINT.name, *self.endpoints)
+        return judge if is_endpoint or stage != judge_negatives.name else None
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
@@ -315,7 +330,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
             drawn,
             kept,
             candidates,
-            model=model.get(JUDGE),
+            model=model.get(judge_negatives.name),
             prompt=None if encoder else prompt["judge_negative"],
             encoder=encoder,
             above=config.negatives_answer_above if encoder else None,
@@ -407,14 +422,11 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, of_discussions = discussions_to_rank(builder, config)
     ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
     comparisons = compared(builder, config)
-    assembled, validated, judgements, decisions = pairs, [], None, None
-    if config.validation_pairs:
-        sample = sample_validation(builder, pairs, for_validation, each=config.validation_pairs, seed=config.seed)
-        validated = [Table("validation", sample)]
-    if config.judgements:
-        sheets_in = opened(builder, partial(open_judgements, accounts=config.accounts), config.judgements)
-        said = read_judgements(builder, sheets_in, pairs, for_validation)
-        judgements = collect_judgements(builder, said, said)
+    sample = sample_validation(builder, pairs, for_validation, each=config.validation_pairs, seed=config.seed)
+    validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
+    judgements = judged(builder, config, pairs, for_validation, sample, model.get(judge_validation.name), prompt)
+    decisions = None
+    if judgements is not None:
         decisions = decide_pair_types(
             builder,
             pairs,
@@ -456,6 +468,29 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         gates=lambda: gates(assembled, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def judged(
+    builder: Builder,
+    config: AxiomsConfig,
+    pairs: Rows,
+    for_validation: Rows,
+    sample: Rows,
+    model: Endpoint | None,
+    prompt: Mapping[str, Prompt],
+) -> Rows | None:
+    """What people say of pairs, and what the judge behind `model` says of those of the sample; None if the settings
+    name neither sheets nor a judge.
+    """
+    if not config.judgements and model is None:
+        return None
+    files = opened(builder, partial(open_judgements, accounts=config.accounts), config.judgements)
+    by_people = read_judgements(builder, files, pairs, for_validation)
+    if model is None:
+        return collect_judgements(builder, by_people)
+    most = config.text_characters
+    by_judge = judge_validation(builder, sample, model=model, prompt=prompt["judge_pairwise"], characters=most)
+    return collect_both_judgements(builder, by_people, by_judge)
 
 
 def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
@@ -513,7 +548,7 @@ def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetti
     sentence-transformers is not installed. Nothing is loaded.
     """
     name = config.negatives_judge
-    if name is None or config.endpoint_name(JUDGE):
+    if name is None or config.endpoint_name(judge_negatives.name):
         return None
     if not has_cross_encoders():
         raise UsageError(

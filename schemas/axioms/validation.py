@@ -36,6 +36,7 @@ JUDGEMENTS = table(
     column("preferred_flaws", pa.list_(pa.string()), "flaws of the preferred answer"),
     column("rejected_flaws", pa.list_(pa.string()), "flaws of the other answer"),
     column("seconds", pa.float64(), "time taken, where noted", null=True),
+    column("cut", pa.list_(pa.string()), "ids of the texts of which the judge's prompt held only the beginning"),
     column("response", pa.string(), "key of the judge's response", null=True),
     column("prompt", pa.string(), "name of the prompt file; of a judge only", null=True),
     column("prompt_hash", pa.string(), "hash of the prompt file; of a judge only", null=True),

@@ -64,7 +64,8 @@ def _judgement(sheet: Checked, pair: Row) -> Row | Unfit:
         **preference(better, values["strength"]),
         **{f"{side}_score": values.get(f"score_{letter}") for side, letter in side_of.items()},
         **{f"{side}_flaws": values.get(f"flaws_{letter}", []) for side, letter in side_of.items()},
-        **dict.fromkeys(NO_MODEL),
+        "cut": [],
+        **NO_MODEL,
     }
 
 

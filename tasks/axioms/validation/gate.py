@@ -26,12 +26,20 @@ NOT_PREFERRED = "its pair type is not preferred often enough"
 WHO = {PEOPLE: "people", JUDGE: "the judge"}
 
 
-@stage(JUDGEMENTS, revision=1, split_by="who", at_most=AtMost(rows=lambda of: of["people"] + of["judged"]))
-def collect_judgements(context: StageContext, people: AllRows, judged: AllRows) -> Iterator[Row | Rejected]:
-    """What people say, of all files, and what a judge says, as parts of their own: the first judgement of each person,
-    and of the judge in each order, on each pair; a Rejected for each further one.
+@stage(JUDGEMENTS, revision=1, split_by="who")
+def collect_judgements(context: StageContext, people: AllRows) -> Iterator[Row | Rejected]:
+    """What people say, of all files: the first judgement of each person on each pair; a Rejected for each further
+    one.
     """
-    yield from collected(chain(people, judged))
+    yield from collected(people)
+
+
+@stage(JUDGEMENTS, revision=1, split_by="who", at_most=AtMost(rows=lambda of: of["people"] + of["judge"]))
+def collect_both_judgements(context: StageContext, people: AllRows, judge: AllRows) -> Iterator[Row | Rejected]:
+    """What people and a judge say, as parts of their own: as `collect_judgements`, of a judge the first judgement of
+    each pair in each order.
+    """
+    yield from collected(chain(people, judge))
 
 
 @stage(DECISIONS, revision=1, at_most=AtMost(rows=lambda of: TYPES_AT_MOST))

@@ -18,7 +18,7 @@ from longform.artifacts.rows import Row
 from longform.engine.health import Gate
 from schemas.axioms import PAIRS
 from schemas.axioms.validation import JUDGEMENTS
-from tasks.axioms.validation.gate import collect_judgements, decide_pair_types, gates, leave_out_pair_types
+from tasks.axioms.validation.gate import collect_both_judgements, decide_pair_types, gates, leave_out_pair_types
 from tasks.axioms.validation.rates import (
     Counted,
     counted,
@@ -282,7 +282,7 @@ def test_a_judgement_that_comes_twice_counts_once_and_people_and_judge_are_kept_
     home = Home(tmp_path)
     people, judge = said("pp", "r"), [judgement("p_0", R, "m", who="judge")]
     tables = [home.table(JUDGEMENTS, people, people[:1]), home.table(JUDGEMENTS, judge)]
-    found = home.run(collect_judgements, *tables)
+    found = home.run(collect_both_judgements, *tables)
     assert len(home.rejected(found)) == 1
     by_split = {part.key.rsplit("/", 1)[1]: part.rows for part in found.parts or ()}
     assert {name: rows for name, rows in by_split.items() if rows} == {"people": 3, "judge": 1}
