@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
-from flows.config.inputs import listed
+from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import msmarco, reddit, webgpt
@@ -45,6 +46,7 @@ from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
 from tasks.axioms.people.form import sheets as sheets
+from tasks.axioms.people.judgements import open_judgements, read_judgements
 from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
 from tasks.axioms.published import assemble_pairs, assemble_pairs_across_sites
 from tasks.axioms.questions import attribute_posts, select_questions
@@ -59,6 +61,8 @@ from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
+from tasks.axioms.validation.gate import collect_judgements, decide_pair_types, gates, leave_out_pair_types
+from tasks.axioms.validation.sample import sample_validation
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
@@ -189,6 +193,17 @@ class AxiomsConfig(ModelSettings):
     validation_questions: int = Field(
         1_000, ge=1, description="questions of a site, at most, of which pairs of table 6 are made for validation alone"
     )
+    validation_pairs: int = Field(
+        20, ge=0, description="pairs of each type that people and a judge compare (config validation); 0: none"
+    )
+    judgements: str | list[str] = Field([], description="filled-in sheets of these pairs: files or folders")
+    accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
+    validation_at_least: Share = Field(
+        0.7, description="a pair type that is preferred in a smaller share of its judged pairs leaves training"
+    )
+    validation_min_pairs: int = Field(
+        10, ge=1, description="judged pairs with a majority that decide on a pair type; with fewer it is unvalidated"
+    )
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
         0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
@@ -220,6 +235,12 @@ class AxiomsConfig(ModelSettings):
         """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
         if JUDGE in self.stages and self.stages[JUDGE].model:
             raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        return self
+
+    @model_validator(mode="after")
+    def accounts_are_of_judgements(self) -> Self:
+        """The settings unchanged; ValueError for accounts of files that `judgements` does not name."""
+        check_accounts(self.accounts, self.judgements)
         return self
 
     def endpoint_name(self, stage: str) -> str | None:
@@ -363,9 +384,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         combined,
         questions_per_site=config.validation_questions,
     )
-    for_validation = (  # noqa: F841 - what the validation gate samples from
-        assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs
-    )(
+    further = (assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs)(
         builder,
         to_validate,
         kept,
@@ -385,6 +404,23 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, of_discussions = discussions_to_rank(builder, config)
     ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
     comparisons = compared(builder, config)
+    assembled, validated, judgements, decisions = pairs, [], None, None
+    if config.validation_pairs:
+        sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
+        validated = [Table("validation", sample)]
+    if config.judgements:
+        sheets_in = opened(builder, partial(open_judgements, accounts=config.accounts), config.judgements)
+        said = read_judgements(builder, sheets_in, pairs, further)
+        judgements = collect_judgements(builder, said, said)
+        decisions = decide_pair_types(
+            builder,
+            pairs,
+            judgements,
+            at_least=config.validation_at_least,
+            least_pairs=config.validation_min_pairs,
+        )
+        pairs = leave_out_pair_types(builder, pairs, decisions)
+        validated.append(Table("judgements", judgements))
     chats = view_as_chats(builder, pairs, seed=config.seed)
     published = [
         Table("pairs", pairs, apart=("overlap",)),
@@ -393,6 +429,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("preference_text", view_as_texts(builder, chats), view=True),
         Table("ranking", held_out, more=ranking[1:]),
         *(Table("comparisons", rows) for rows in comparisons),
+        *validated,
     ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(
@@ -411,7 +448,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         ],
         figures=lambda: figures(pairs),
         examples=lambda: examples(pairs, authors),
-        audits=AUDITS,
+        audits=replace(AUDITS, applied={"pairs": assembled.stage}),
+        gates=lambda: gates(assembled, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
 
