@@ -400,13 +400,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         combined,
         questions_per_site=config.validation_questions,
     )
-<<<<<<< HEAD
-    for_validation = (
-        assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs
-    )(
-=======
     further = (assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs)(
->>>>>>> main
         builder,
         to_validate,
         kept,
@@ -426,22 +420,11 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, of_discussions = discussions_to_rank(builder, config)
     ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
     comparisons = compared(builder, config)
-<<<<<<< HEAD
-    sample = sample_validation(builder, pairs, for_validation, each=config.validation_pairs, seed=config.seed)
+    sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
-    judgements = judged(builder, config, pairs, for_validation, sample, model.get(judge_validation.name), prompt)
+    judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
     decisions = None
     if judgements is not None:
-=======
-    assembled, validated, judgements, decisions = pairs, [], None, None
-    if config.validation_pairs:
-        sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
-        validated = [Table("validation", sample)]
-    if config.judgements:
-        sheets_in = opened(builder, partial(open_judgements, accounts=config.accounts), config.judgements)
-        said = read_judgements(builder, sheets_in, pairs, further)
-        judgements = collect_judgements(builder, said, said)
->>>>>>> main
         decisions = decide_pair_types(
             builder,
             pairs,
