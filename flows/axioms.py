@@ -19,6 +19,11 @@ from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.exports import EXPORTS as EXPORTS
+from tasks.axioms.for_validation.pairs import (
+    assemble_validation_pairs,
+    assemble_validation_pairs_across_sites,
+    pair_for_validation,
+)
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
@@ -161,6 +166,9 @@ class AxiomsConfig(ModelSettings):
         1.85, ge=0, le=2.1, description="axiom 5: and less than this, else it only repeats them"
     )
     utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
+    validation_questions: int = Field(
+        1_000, ge=1, description="questions of a site, at most, of which pairs of table 6 are made for validation alone"
+    )
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
         0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
@@ -301,6 +309,32 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         by_relevance,
         by_grounding,
         by_thoroughness,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        passages,
+        splits,
+        copies,
+        generated_copies,
+        candidates,
+    )
+    to_validate = pair_for_validation(
+        builder,
+        kept,
+        related,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        questions_per_site=config.validation_questions,
+    )
+    for_validation = (  # noqa: F841 - what the validation gate samples from
+        assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs
+    )(
+        builder,
+        to_validate,
+        kept,
         open_book,
         closed_book,
         corrupted,

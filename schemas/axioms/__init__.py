@@ -202,7 +202,7 @@ PAIR_IDS = table(
     column("question_id", pa.string(), "parent: threads.question_id"),
     column("preferred_id", pa.string(), "<site>/<id> of a human answer, else the id of a generated one"),
     column("rejected_id", pa.string(), "<site>/<id> of a human answer, else the id of a generated one"),
-    column("axiom", pa.int8(), "number of the axiom, 0 to 5"),
+    column("axiom", pa.int8(), "number of the axiom, 0 to 5; -1: none, of pairs for validation alone"),
     column("pair_type", pa.string(), "preferred_source > rejected_source, with the rule that paired them"),
     column(
         "margin",

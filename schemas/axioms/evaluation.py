@@ -39,9 +39,7 @@ RANKING = table(
 COMPARED = pa.struct(
     [
         column("text", pa.string(), "the answer"),
-        column(
-            "evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"
-        ),
+        column("evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"),
         column("score", pa.float64(), "what people gave it, in [-1, 1]"),
     ]
 )
