@@ -9,15 +9,31 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
+from flows.config.inputs import listed
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
+from flows.sources import msmarco, reddit, webgpt
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
+from longform.pseudonyms import NoAuthors
 from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.evaluation.compared import select_comparisons
+from tasks.axioms.evaluation.discussions import (
+    MIN_SCORE,
+    MIN_WORDS,
+    SUBREDDITS,
+    attribute_discussions,
+    find_related_discussions,
+    rank_discussions,
+    select_discussions,
+)
+from tasks.axioms.evaluation.passages import rank_passages
+from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs,
@@ -48,6 +64,9 @@ from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, listed_in, taken_down
+from tasks.sources.reddit.dumps import GROUP as REDDIT
+from tasks.sources.reddit.dumps import open_dumps as open_dumps_of_reddit
+from tasks.sources.reddit.reddit_threads import join_reddit, select_eli5
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -55,6 +74,7 @@ from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
+EVALUATION = {name: ROOT / "data" / "samples" / name for name in ("eli5", "msmarco", "webgpt")}
 
 OFFLINE = RULES
 ABOUT = About(
@@ -172,6 +192,20 @@ class AxiomsConfig(ModelSettings):
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
         0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
+    )
+
+    eli5: str | list[str] = Field(
+        str(EVALUATION["eli5"]),
+        description="evaluation: Reddit dumps with r/explainlikeimfive, r/askscience or r/AskHistorians; [] for none",
+    )
+    eli5_questions: int = Field(20_000, ge=1, description="evaluation: at most this many questions of a subreddit")
+    msmarco_ranking: str | list[str] = Field(
+        str(EVALUATION["msmarco"]),
+        description="evaluation: MS MARCO's collection, queries and qrels, as files or folders; [] for none",
+    )
+    msmarco_negatives: int = Field(1_000, ge=1, description="evaluation: passages without a label a query, at most")
+    webgpt: str | list[str] = Field(
+        str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
     )
 
     @model_validator(mode="after")
@@ -345,19 +379,27 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         generated_copies,
         candidates,
     )
+    held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
+        builder, kept, related, splits, copies, candidates
+    )
+    discussions, of_discussions = discussions_to_rank(builder, config)
+    ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
+    comparisons = compared(builder, config)
     chats = view_as_chats(builder, pairs, seed=config.seed)
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
+        Table("ranking", held_out, more=ranking[1:]),
+        *(Table("comparisons", rows) for rows in comparisons),
     ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(
         builder,
         about,
         published,
-        authors,
+        [authors, *of_discussions],
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
@@ -372,6 +414,56 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         audits=AUDITS,
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
+    """(questions of Reddit as answers to rank, the attribution of these posts); empty if the setting names no file."""
+    if not listed(config.eli5):
+        return [], []
+    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests)
+    _, items = reddit.read_and_admit(builder, dumps, list(SUBREDDITS), NoAuthors())
+    threads = select_discussions(
+        builder,
+        select_eli5(
+            builder,
+            join_reddit(builder, items, **listed_in(builder.store.home, [REDDIT])),
+            min_score=MIN_SCORE,
+            min_words=MIN_WORDS,
+            first_month=None,
+            last_month=None,
+        ),
+        min_answers=config.min_answers,
+        min_vote_ratio=config.min_vote_ratio,
+        questions=config.eli5_questions,
+    )
+    related = find_related_discussions(
+        builder,
+        threads,
+        k=config.neighbours,
+        below=config.paraphrase_similarity,
+        same=config.duplicate_similarity,
+        negatives=config.negatives,
+        seed=config.seed,
+    )
+    regions = list(REGIONS) if config.scrub else []
+    ranking = rank_discussions(builder, threads, related, threads, regions=regions)
+    return [ranking], [attribute_discussions(builder, threads, regions=regions)]
+
+
+def passages_to_rank(builder: Builder, config: AxiomsConfig) -> list[Rows]:
+    """Queries of MS MARCO as passages to rank; empty if the setting names no file."""
+    if not listed(config.msmarco_ranking):
+        return []
+    passages, _, queries, qrels = msmarco.read(builder, listed(config.msmarco_ranking), msmarco.Read())
+    return [rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)]
+
+
+def compared(builder: Builder, config: AxiomsConfig) -> list[Rows]:
+    """The pairs of answers of WebGPT that people compared, without ties; empty if the setting names no file."""
+    if not listed(config.webgpt):
+        return []
+    (comparisons,) = webgpt.read(builder, listed(config.webgpt), webgpt.Read())
+    return [select_comparisons(builder, comparisons)]
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:

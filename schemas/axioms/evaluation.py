@@ -31,6 +31,7 @@ RANKING = table(
     column("author", pa.string(), "display name of the asker, where known", null=True),
     column("licence", pa.string(), "of the question"),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    column("split", pa.string(), "always test: these are for evaluation only"),
     key="ranking_id",
     cut="question_id",
     parents={"question_id": []},
@@ -55,5 +56,6 @@ COMPARISONS = table(
     column("licence", pa.string(), "null: the source names none", null=True),
     column("url", pa.string(), "address of the source"),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    column("split", pa.string(), "always test: these are for evaluation only"),
     key="comparison_id",
 )
