@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import socket
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -58,23 +59,38 @@ def serve(
     import uvicorn
 
     from flows.page.application import create_app
+    from flows.page.live import study
     from longform.llm.price import NANO
 
     serving = _serving(host, origin, look, home)
     serving = replace(serving, live=live, caps=(round(usd_a_day * NANO), calls_a_day))
-    for line in _lines(serving, origin or f"http://{_bracketed(host)}:{port}"):
+    if live is not None:
+        study.opened(serving.home, live)  # a wrong configuration ends the command before anything is served
+    listening = _listening(host, port)
+    for line in _lines(serving, origin or f"http://{_bracketed(host)}:{listening.getsockname()[1]}"):
         print(line, flush=True)
     config = uvicorn.Config(
         create_app(serving),
-        host=host,
-        port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=origin is not None,
         timeout_graceful_shutdown=5,
     )
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run([listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there. UsageError if that cannot be, as where another program listens already."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        said = str(error.strerror).partition(" (while")[0]
+        raise UsageError(
+            f"Nothing can be served at {_bracketed(host)}:{port} ({said}): give another --port or --host, or end what "
+            "listens there."
+        ) from None
 
 
 def _serving(host: str, origin: str | None, look: str | None, home: Any) -> Serving:

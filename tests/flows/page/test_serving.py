@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from ports import held_port
 from typer.testing import CliRunner
 
 from flows.cli.main import app
@@ -102,3 +104,15 @@ def test_serving_others_takes_their_address_and_a_word_on_look(tmp_path: Path, w
     found = CliRunner().invoke(app, ["serve", "--home", str(tmp_path), *words])
     assert isinstance(found.exception, UsageError)
     assert said in str(found.exception)
+
+
+def test_a_port_that_is_taken_and_a_wrong_configuration_end_the_command_with_a_sentence(tmp_path: Path) -> None:
+    with held_port() as port, socket.create_server(("127.0.0.1", port)):
+        for words, said in (
+            (["--port", str(port)], "Address already in use"),
+            (["--live", str(tmp_path / "none.toml")], "There is no configuration"),
+        ):
+            found = CliRunner().invoke(app, ["serve", "--home", str(tmp_path), *words])
+            assert isinstance(found.exception, UsageError)
+            assert said in str(found.exception)
+    assert not (tmp_path / "page").exists()
