@@ -202,7 +202,7 @@ PAIR_IDS = table(
     column("question_id", pa.string(), "parent: threads.question_id"),
     column("preferred_id", pa.string(), "<site>/<id> of a human answer, else the id of a generated one"),
     column("rejected_id", pa.string(), "<site>/<id> of a human answer, else the id of a generated one"),
-    column("axiom", pa.int8(), "number of the axiom, 0 to 5"),
+    column("axiom", pa.int8(), "number of the axiom, 0 to 5; -1: none, of pairs for validation alone"),
     column("pair_type", pa.string(), "preferred_source > rejected_source, with the rule that paired them"),
     column(
         "margin",
@@ -276,6 +276,18 @@ PAIRS = table(
         "margin",
         pa.float64(),
         "log10 of the ratio of votes (votes below 1 count as 1) for human answers, else 0.25",
+    ),
+    *(
+        column(
+            f"{side}_score", pa.float64(), "1 to 100, by the critic; null if it did not score both answers", null=True
+        )
+        for side in ("preferred", "rejected")
+    ),
+    column(
+        "critic_margin",
+        pa.float64(),
+        "(preferred_score - rejected_score) / 100; null where that is too small or below 0, or a score is null",
+        null=True,
     ),
     column("split", pa.string(), "train, test or overlap"),
     column("source", pa.string(), "always stackexchange"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
 
 import duckdb
@@ -37,6 +37,7 @@ ANSWER = pa.schema([
     ("model", pa.string()),
 ])  # fmt: skip
 OF_THREAD = ("site", "tags", "retrieved_at")
+BY_CRITIC = ("preferred_score", "rejected_score", "critic_margin")  # null here; see tasks/axioms/judging/margins.py
 QUESTION = pa.schema([
     PAIRS.field(name)
     for name in (
@@ -84,44 +85,9 @@ def assemble_pairs(
     for each question. `copies`, `generated_copies`: texts that stand on the other side, of which no pair is published.
     `candidates`: of the site, among which human answers from outside the part are looked up.
     """
-    pairs = _in_question_order(threads, [votes, related, generated, combined_pairs])
-    if not pairs.num_rows:
-        return
-    evidence = {row["question_id"]: row["passages"] for row in passages}
-    threads_by_id = {thread["question_id"]: thread for thread in threads}
-    others = _answers_of_other_threads(pairs, passages, threads_by_id, candidates)
-    human = {
-        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": [], "cut": []}
-        for answer in chain(chain.from_iterable(thread["answers"] for thread in threads_by_id.values()), others)
-    }
-    made = (
-        (open_book, "answer_id"),
-        (closed_book, "answer_id"),
-        (corrupted, "corrupted_id"),
-        (combined, "combined_id"),
-    )
-    generated_answers = [_generated(row, key, threads_by_id, evidence, human) for rows, key in made for row in rows]
-    made_of = may_not_repeat(corrupted.as_dicts("corrupted_id", "answer_id"), combined)
-    texts = {key: question_text(thread) for key, thread in threads_by_id.items()}
-    if sealed := _copied(pairs, copies, generated_copies):
-        pairs = yield from _without(pairs, sealed, "no pair left whose texts stand on its side alone")
-    found = audited_pairs(pairs, texts, human | {row["answer_id"]: row for row in generated_answers}, made_of)
-    if found:
-        pairs = yield from _without(pairs, found, "no pair left by the audits")
-    answers = pa.Table.from_pylist([*human.values(), *generated_answers], ANSWER)
-    split_of = {row["question_id"]: row["split"] for row in splits}
-    questions = pa.Table.from_pylist(
-        [_question(thread, evidence.get(key, []), split_of[key]) for key, thread in threads_by_id.items()], QUESTION
-    )
-    places = pa.table({
-        "question": pc.index_in(pairs["question_id"], questions["question_id"]),
-        "preferred": pc.index_in(pairs["preferred_id"], answers["answer_id"]),
-        "rejected": pc.index_in(pairs["rejected_id"], answers["answer_id"]),
-    })  # fmt: skip
-    for start in range(0, pairs.num_rows, ROWS_PER_BATCH):
-        batch, at = (table.slice(start, ROWS_PER_BATCH) for table in (pairs, places))
-        sides = {name: answers.take(at[name]) for name in ("preferred", "rejected")}
-        yield _batch(batch, questions.take(at["question"]), sides)
+    pairs = in_question_order(threads, [votes, related, generated, combined_pairs])
+    made = (open_book, closed_book, corrupted, combined)
+    yield from with_texts(pairs, threads, made, passages, splits, (copies, generated_copies), candidates)
 
 
 @stage(
@@ -167,6 +133,54 @@ def assemble_pairs_across_sites(
     )
 
 
+def with_texts(
+    pairs: pa.Table,
+    threads: Rows,
+    made: tuple[Rows, Rows, Rows, Rows],
+    passages: Rows,
+    splits: Rows,
+    copies: Iterable[Rows],
+    candidates: Rows,
+) -> Iterator[pa.RecordBatch | Rejected]:
+    """The pairs (rows of PAIR_IDS, in order) as batches of PAIRS; before them a Rejected for each that an audit finds
+    or of which a text stands on the other side, and for each question that has no other. Nothing without a pair.
+
+    `made`: open-book, closed-book, corrupted and combined answers. The other inputs: as for `assemble_pairs`.
+    """
+    if not pairs.num_rows:
+        return
+    evidence = {row["question_id"]: row["passages"] for row in passages}
+    threads_by_id = {thread["question_id"]: thread for thread in threads}
+    others = _answers_of_other_threads(pairs, passages, threads_by_id, candidates)
+    human = {
+        answer["answer_id"]: {**answer, **credit(answer["answer_id"], "answer", answer), "parent_ids": [], "cut": []}
+        for answer in chain(chain.from_iterable(thread["answers"] for thread in threads_by_id.values()), others)
+    }
+    *_, corrupted, combined = made
+    generated_answers = [_generated(row, rows.key, threads_by_id, evidence, human) for rows in made for row in rows]
+    made_of = may_not_repeat(corrupted.as_dicts("corrupted_id", "answer_id"), combined)
+    texts = {key: question_text(thread) for key, thread in threads_by_id.items()}
+    if sealed := _copied(pairs, *copies):
+        pairs = yield from _without(pairs, sealed, "no pair left whose texts stand on its side alone")
+    found = audited_pairs(pairs, texts, human | {row["answer_id"]: row for row in generated_answers}, made_of)
+    if found:
+        pairs = yield from _without(pairs, found, "no pair left by the audits")
+    answers = pa.Table.from_pylist([*human.values(), *generated_answers], ANSWER)
+    split_of = {row["question_id"]: row["split"] for row in splits}
+    questions = pa.Table.from_pylist(
+        [_question(thread, evidence.get(key, []), split_of[key]) for key, thread in threads_by_id.items()], QUESTION
+    )
+    places = pa.table({
+        "question": pc.index_in(pairs["question_id"], questions["question_id"]),
+        "preferred": pc.index_in(pairs["preferred_id"], answers["answer_id"]),
+        "rejected": pc.index_in(pairs["rejected_id"], answers["answer_id"]),
+    })  # fmt: skip
+    for start in range(0, pairs.num_rows, ROWS_PER_BATCH):
+        batch, at = (table.slice(start, ROWS_PER_BATCH) for table in (pairs, places))
+        sides = {name: answers.take(at[name]) for name in ("preferred", "rejected")}
+        yield _batch(batch, questions.take(at["question"]), sides)
+
+
 def _copied(pairs: pa.Table, *copies: Rows) -> list[Rejected]:
     """A Rejected for each pair of which a text stands on the other side of the split."""
     where = {row["text_id"]: row["copy_of"] for rows in copies for row in rows.as_dicts("text_id", "copy_of")}
@@ -192,7 +206,7 @@ def _without(pairs: pa.Table, found: list[Rejected], why: str) -> Generator[Reje
     return kept
 
 
-def _in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
+def in_question_order(threads: Rows, inputs: list[Rows]) -> pa.Table:
     """All pairs of these inputs in one table: in the order of the threads, within a question by axiom, then by pair
     id.
     """
@@ -290,4 +304,5 @@ def _batch(pairs: pa.Table, questions: pa.Table, sides: dict[str, pa.Table]) -> 
     for side, answers in sides.items():
         columns |= {side if name == "text" else f"{side}_{name}": answers[name] for name in ANSWER.names}
     columns["source"] = pa.repeat("stackexchange", pairs.num_rows)
+    columns |= {name: pa.nulls(pairs.num_rows, pa.float64()) for name in BY_CRITIC}
     return pa.table([columns[name] for name in PAIRS.names], schema=PAIRS).combine_chunks().to_batches()[0]
