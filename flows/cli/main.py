@@ -24,6 +24,7 @@ from flows.cli import (
     sheets,
     sources,
     takedowns,
+    train,
     versions,
 )
 from flows.cli.shared.arguments import (
@@ -59,6 +60,7 @@ for commands in (
     exports,
     revise,
     critique,
+    train,
     serve,
     annotating,
     prefect_setup,

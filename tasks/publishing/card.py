@@ -608,10 +608,10 @@ def _tracing(version: VersionFacts) -> str:
 
 def _noted(table: ReportTable) -> str:
     """The table in Markdown, after its note if it has one."""
-    return f"{escaped(table.note)}\n\n{_markdown(table)}" if table.note else _markdown(table)
+    return f"{escaped(table.note)}\n\n{table_markdown(table)}" if table.note else table_markdown(table)
 
 
-def _markdown(table: ReportTable) -> str:
+def table_markdown(table: ReportTable) -> str:
     """The table in Markdown, numeric columns aligned to the right."""
     marks = ["---:" if numeric else "---" for numeric in numeric_columns(table)]
     body = [[escaped(figure(cell)) for cell in row] for row in table.rows]

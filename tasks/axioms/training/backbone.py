@@ -1,9 +1,11 @@
 """What training starts from: a model of the Hugging Face hub or a folder, or a small encoder of random weights.
 
-A random transformer sees no sooner than after long training that two tokens are equal, and then of the tokens that it
-was shown. So the queries and keys of random:<size> start as the same random projection, by which equal tokens attend to
-each other from the first step, also those that training never shows (Trockman and Kolter, "Mimetic Initialization of
-Self-Attention Layers", 2023). Every weight is random and is trained.
+A transformer of random weights learns slowly that two tokens are equal, and only for those it was shown. So in the first
+layer of random:<size> queries and keys start as one random projection, by which equal tokens attend to each other (after
+Trockman and Kolter, "Mimetic Initialization of Self-Attention Layers", 2023), and rather to those of the other text than
+to themselves: a token is told from the first step whether the other text has it, also a token that training never
+shows. The later layers start with almost even attention, so that the first token reads them all. Every weight is random
+and is trained.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from longform.hints import hint
 
 RANDOM = "random:"
 SIZES = {
-    "tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "vocabulary": 8_000},
-    "small": {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "vocabulary": 16_000},
+    "tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 1, "vocabulary": 8_000},
+    "small": {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 2, "vocabulary": 16_000},
 }
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-OF_PLACES, OF_TEXTS = 0.1, 0.3  # size of the vectors of positions, and of the two texts, beside those of tokens
-SHARPNESS = 1.5
+OF_PLACES = 0.1  # size of the vectors of positions beside those of tokens
+SHARPNESS = 1.5  # of the attention to equal tokens
+EVEN = 0.02  # size of queries and keys whose attention is almost even
+OF_HEAD = 0.25  # so that scores at first differ by less than a margin
 UNLOADABLE = (OSError, ValueError, KeyError, ImportError, RuntimeError)
 
 
@@ -126,20 +130,29 @@ def random_encoder(size: str, tokenizer: Any, max_tokens: int) -> Any:
         **{name: value for name, value in sizes.items() if name != "vocabulary"},
     )
     model = transformers.BertForSequenceClassification(config)
+    first, *later = model.bert.encoder.layer
+    embeddings = model.bert.embeddings
     with torch.no_grad():
-        model.bert.embeddings.position_embeddings.weight.mul_(OF_PLACES)
-        model.bert.embeddings.token_type_embeddings.weight.mul_(OF_TEXTS)
-        for layer in model.bert.encoder.layer:
-            _match_equal_tokens(layer.attention.self, width // sizes["num_attention_heads"])
+        embeddings.position_embeddings.weight.mul_(OF_PLACES)
+        _match_equal_tokens(first.attention.self, embeddings.token_type_embeddings.weight)
+        for layer in later:
+            for each in (layer.attention.self.query, layer.attention.self.key):
+                each.weight.mul_(EVEN * width**0.5)
+        model.classifier.weight.mul_(OF_HEAD)
     return model
 
 
-def _match_equal_tokens(attention: Any, width: int) -> None:
+def _match_equal_tokens(attention: Any, of_texts: torch.Tensor) -> None:
     """Let queries and keys of each head be one random projection whose rows are orthonormal, so that a token's own
-    vector is the one with which its product is greatest. `width`: of a head.
+    vector is the one with which its product is greatest, but for the direction in which the two texts differ, which
+    queries have the other way round. `of_texts`: the vectors of the two texts, (2, width of the model).
     """
-    for head in range(attention.num_attention_heads):
-        rows = slice(head * width, (head + 1) * width)
-        projection = torch.nn.init.orthogonal_(torch.empty(width, attention.query.weight.shape[1]))
-        attention.query.weight[rows] = SHARPNESS * projection
+    heads = attention.num_attention_heads
+    width = attention.query.weight.shape[1]
+    direction = of_texts[0] - of_texts[1]
+    direction = direction / direction.norm()
+    for rows in torch.arange(width).chunk(heads):
+        projection = torch.nn.init.orthogonal_(torch.empty(len(rows), width))
+        turned = SHARPNESS * projection - 2 * torch.outer(projection @ direction, direction)
+        attention.query.weight[rows] = turned
         attention.key.weight[rows] = projection

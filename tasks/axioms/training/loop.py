@@ -28,6 +28,9 @@ Report = dict[str, float]  # step, loss (mean since the last report), accuracy o
 class Progress(Protocol):
     """Who is told how a training goes on."""
 
+    def begin(self, name: str, steps: int, done: int) -> None:
+        """A training of so many steps begins, or goes on after `done` of them."""
+
     def at(self, step: int, loss: float) -> None:
         """A step ended; `step` of them are done."""
 
@@ -72,11 +75,7 @@ def draws(pairs: PairFile, order: QuestionOrder, settings: Training, step: int) 
 
 
 class Trainer:
-    """A training of a model on pairs, kept in the file `state_file`.
-
-    `accuracy`: the share of held-out pairs that the model in training gets right, asked after every `report_every`
-    steps.
-    """
+    """A training of a model on pairs, kept in the file `state_file`, from which it goes on if there is one."""
 
     def __init__(self, model: Any, reader: Reader, settings: Training, state_file: Path) -> None:
         self.model, self.reader, self.settings, self.state_file = model, reader, settings, state_file
@@ -99,7 +98,11 @@ class Trainer:
         return state
 
     def run(self, pairs: PairFile, accuracy: Callable[[], float], progress: Progress) -> list[Report]:
-        """Train to the last step, from the first or where an earlier run was; returns all reports."""
+        """Train to the last step, from the first or where an earlier run was; returns all reports.
+
+        `accuracy`: the share of held-out pairs that the model gets right by now, asked after every `report_every`
+        steps and at the end.
+        """
         order = QuestionOrder(len(pairs.questions), self.settings.questions_per_step, self.settings.seed)
         last = time.monotonic()
         while self.state.step < self.settings.steps:
