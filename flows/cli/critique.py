@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -23,7 +22,7 @@ from flows.cli.shared.arguments import (
     print_json,
     with_prompts,
 )
-from flows.cli.shared.consent import agree, print_plan
+from flows.cli.shared.asking import agree, print_plan, refuse_unwritable, write_lines
 from longform.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def critique(
         raise UsageError(f"--set {unused[0]}: a critique has no such setting; it is one of `longform build llmcrit`.")
     chosen = configuration.read("llmcrit", config_class("llmcrit"), config, ["samples=1", *given])
     asked, root = critiquing.Asked(file, criteria, strategy, layers, noun, role), home_of(home)
-    _refuse_unwritable(to)
+    refuse_unwritable(to)
     out = console(stderr=True)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         planned = critiquing.plan(asked, chosen, root, progress)
@@ -125,7 +124,7 @@ def critique(
     found = list(critiquing.records(tables))
     left_out = critiquing.left_out(Store(root), build)
     if to and found:
-        _write(to, found)
+        write_lines(to, found)
     if as_json:
         print_json({"feedback": found, "left_out": left_out})
     else:
@@ -137,22 +136,6 @@ def critique(
         print(f"{stage}: left out {number:,} {reason} ({few})", file=sys.stderr)
     if not found:
         raise SourceError(f"There is no feedback on {file}: look at what was left out.")
-
-
-def _refuse_unwritable(to: Path | None) -> None:
-    """Raise UsageError if `--to` names a file that is there, or one in a folder that is not there or not writable."""
-    if to and to.exists():
-        raise UsageError(f"--to {to} is there already: name another file, or move it away.")
-    if to and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
-        raise UsageError(f"--to {to}: there is no folder {to.parent} that can be written to.")
-
-
-def _write(to: Path, found: Iterable[Row]) -> None:
-    """Write a line of JSON for each feedback."""
-    from longform.files import write_bytes
-    from tasks.publishing.exports import json_line
-
-    write_bytes(to, b"".join(map(json_line, found)))
 
 
 def _print(found: list[Row], layers: bool, criteria: int, to: Path | None) -> None:

@@ -24,7 +24,7 @@ from flows.cli.shared.arguments import (
     version_at,
     with_prompts,
 )
-from flows.cli.shared.consent import agree, print_plan
+from flows.cli.shared.asking import agree, print_plan
 from longform.errors import UsageError
 
 if TYPE_CHECKING:
