@@ -16,6 +16,7 @@ from flows.builds.options import flags
 from flows.cli import (
     annotating,
     critique,
+    evaluate,
     exports,
     models,
     prefect_setup,
@@ -60,6 +61,7 @@ for commands in (
     exports,
     revise,
     critique,
+    evaluate,
     train,
     serve,
     annotating,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+
 @app.command("train")
 def train(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="axioms")],
@@ -36,7 +37,9 @@ def train(
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="else the paper's 16,000")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="one setting of docs/training.md, the paper's are the defaults"),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="one setting of docs/training.md, the paper's are the defaults"
+        ),
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -78,7 +81,9 @@ def _print(trained: Trained) -> None:
     by_length = {row["subset"]: row["value"] for row in rows if row["scorer"] == "length" and not row["against"]}
     for row in rows:
         if row["scorer"] != "length" and not row["against"]:
-            print(f"  {row['subset']:<40} {row['value']:5.1f} %   length {by_length[row['subset']]:5.1f} %   {row['n']:,}")
+            print(
+                f"  {row['subset']:<40} {row['value']:5.1f} %   length {by_length[row['subset']]:5.1f} %   {row['n']:,}"
+            )
     print(trained.folder)
 
 

@@ -87,9 +87,7 @@ def train_all(
     `given`: texts KEY=VALUE that win over the file. All runs have one version; UsageError otherwise, and as by
     `train`.
     """
-    runs = {
-        name: settings_of(values, given, to / name, f"run {name} of {file}") for name, values in read_runs(file)
-    }
+    runs = {name: settings_of(values, given, to / name, f"run {name} of {file}") for name, values in read_runs(file)}
     versions = {find(home, f"{run.dataset}@{run.version}").name for run in runs.values()}
     if len(versions) > 1:
         raise UsageError(f"The runs of {file} name the versions {', '.join(sorted(versions))}: compare one at a time.")

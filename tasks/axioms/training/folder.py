@@ -145,8 +145,8 @@ answers to one question.
 ## Licences of the data
 
 The pairs it was trained on show texts under these licences; their authors are named in `attribution.parquet` of the
-version. Whether a model trained on them may be passed on, and how, is for whoever passes it on to decide. A text that is
-taken down leaves the dataset, not these weights: train again.
+version. Whether a model trained on them may be passed on, and how, is for whoever passes it on to decide. A text that
+is taken down leaves the dataset, not these weights: train again.
 
 {under or "- none named"}
 

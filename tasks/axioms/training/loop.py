@@ -138,7 +138,7 @@ class Trainer:
     def loss(self, pairs: Sequence[Drawn]) -> torch.Tensor:
         """The weighted sum of these pairs' losses. A text that stands in several of them is read once."""
         numbers: dict[tuple[str, str, bool], int] = {}
-        read = []
+        read: list[dict[str, list[int]]] = []
 
         def number(each: Drawn, answer_id: str, answer: str) -> int:
             key = (each.pair.question_id, answer_id, bool(each.evidence))

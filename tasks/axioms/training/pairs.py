@@ -137,7 +137,8 @@ def _margin_column(version: Version, split: str, margins: str) -> str:
         raise UsageError(f"{version.dataset} {version.name} has no split {split}; {hint(split, splits, 'it has')}")
     if MARGINS[margins] not in pq.read_schema(files[0]).names:
         raise UsageError(
-            f"{version.dataset} {version.name} has no margins by a {margins}: build it with one, or take --margins votes."
+            f"{version.dataset} {version.name} has no margins by a {margins}: build it with one, or take "
+            "--margins votes."
         )
     return MARGINS[margins]
 
