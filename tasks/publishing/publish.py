@@ -456,15 +456,16 @@ def _source_facts(attribution: Rows) -> dict[str, Any]:
 
 
 def _site_facts(attribution: Rows, languages: Iterable[Languages]) -> list[card.SiteFacts]:
-    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
-    not say of which site they are, and when they were written.
+    """The number, dates and languages of the source records of each site of which some date is known, by site; [] if
+    the attribution table does not say of which site they are, and when they were written.
     """
     if not {"site", "created"} <= set(attribution.schema.names) or not attribution.paths:
         return []
     spoken = {each.group: each for each in languages}
     query = f"""
         SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
-        FROM {read_parquet(attribution.paths)} GROUP BY site ORDER BY site
+        FROM {read_parquet(attribution.paths)} GROUP BY site
+        HAVING count(created) > 0 ORDER BY site
     """
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
