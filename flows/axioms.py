@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
-from flows.config.inputs import listed
+from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
-from flows.sources import msmarco
+from flows.sources import msmarco, reddit, webgpt
+from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
-from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.ask.prompts import Prompt, load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
+from longform.pseudonyms import NoAuthors
 from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.evaluation.compared import select_comparisons
+from tasks.axioms.evaluation.discussions import (
+    MIN_SCORE,
+    MIN_WORDS,
+    SUBREDDITS,
+    attribute_discussions,
+    find_related_discussions,
+    rank_discussions,
+    select_discussions,
+)
+from tasks.axioms.evaluation.passages import rank_passages
+from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs,
@@ -36,11 +53,15 @@ from tasks.axioms.grounding.answers import (
 from tasks.axioms.grounding.queries import select_queries
 from tasks.axioms.grounding.retrieved import retrieve_candidates
 from tasks.axioms.grounding.shown import choose_passages
+from tasks.axioms.judging.critic import criticise_answers
+from tasks.axioms.judging.margins import score_pairs, take_critic_margins
+from tasks.axioms.judging.report import critic_figures, critic_tables
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
 from tasks.axioms.people.form import sheets as sheets
+from tasks.axioms.people.judgements import open_judgements, read_judgements
 from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
 from tasks.axioms.published import assemble_pairs, assemble_pairs_across_sites
 from tasks.axioms.questions import attribute_posts, select_questions
@@ -55,11 +76,24 @@ from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
+from tasks.axioms.validation.gate import (
+    collect_both_judgements,
+    collect_judgements,
+    decide_pair_types,
+    gates,
+    leave_out_pair_types,
+)
+from tasks.axioms.validation.judge import judge_validation
+from tasks.axioms.validation.sample import sample_validation
+from tasks.axioms.validation.tables import validation_tables
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, listed_in, taken_down
+from tasks.sources.reddit.dumps import GROUP as REDDIT
+from tasks.sources.reddit.dumps import open_dumps as open_dumps_of_reddit
+from tasks.sources.reddit.reddit_threads import join_reddit, select_eli5
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -67,6 +101,7 @@ from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
+EVALUATION = {name: ROOT / "data" / "samples" / name for name in ("eli5", "webgpt")}
 MSMARCO = [str(SAMPLES.with_name(name)) for name in ("msmarco", "msmarco_train")]
 
 OFFLINE = RULES
@@ -118,8 +153,12 @@ MSMARCO_TERMS = {
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
-JUDGE = judge_negatives.name
-PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "irrelevant_book", "judge_negative")
+JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
+CRITIC = criticise_answers.name
+PROMPT_NAMES = (
+    *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book"),
+    *("judge_negative", "judge_pairwise", "judge_listwise"),
+)
 
 
 class AxiomsConfig(ModelSettings):
@@ -208,12 +247,47 @@ class AxiomsConfig(ModelSettings):
         1.85, ge=0, le=2.1, description="axiom 5: and less than this, else it only repeats them"
     )
     utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
+    margins: Literal["votes", "critic"] = Field(
+        "votes",
+        description="critic: besides the margins by votes, those of a critic that criticises, then scores the answers "
+        "(config preference_critic); it asks the endpoint of [stages.criticise_answers], else `model`",
+    )
+    critic_answers: int = Field(
+        10, ge=2, le=50, description="answers of a question that the critic is shown, in one call, at most"
+    )
+    critic_min_difference: int = Field(
+        5, ge=1, le=99, description="points by which the critic's scores of a pair must differ for a margin"
+    )
     validation_questions: int = Field(
         1_000, ge=1, description="questions of a site, at most, of which pairs of table 6 are made for validation alone"
+    )
+    validation_pairs: int = Field(
+        20, ge=0, description="pairs of each type that people and a judge compare (config validation); 0: none"
+    )
+    judgements: str | list[str] = Field([], description="filled-in sheets of these pairs: files or folders")
+    validation_judge: EndpointName | None = Field(
+        None, description="compares these pairs, too: an endpoint, asked twice a pair; unset: people alone"
+    )
+    accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
+    validation_at_least: Share = Field(
+        0.7, description="a pair type that is preferred in a smaller share of its judged pairs leaves training"
+    )
+    validation_min_pairs: int = Field(
+        10, ge=1, description="judged pairs with a majority that decide on a pair type; with fewer it is unvalidated"
     )
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
         0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
+    )
+
+    eli5: str | list[str] = Field(
+        str(EVALUATION["eli5"]),
+        description="evaluation: Reddit dumps with r/explainlikeimfive, r/askscience or r/AskHistorians; [] for none",
+    )
+    eli5_questions: int = Field(20_000, ge=1, description="evaluation: at most this many questions of a subreddit")
+    msmarco_negatives: int = Field(1_000, ge=1, description="evaluation: passages without a label a query, at most")
+    webgpt: str | list[str] = Field(
+        str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
     )
 
     @model_validator(mode="after")
@@ -225,18 +299,29 @@ class AxiomsConfig(ModelSettings):
 
     @model_validator(mode="after")
     def judge_has_one_setting(self) -> Self:
-        """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
-        if JUDGE in self.stages and self.stages[JUDGE].model:
-            raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        """The settings unchanged; ValueError if the endpoint of a judge is named in [stages], too."""
+        for stage, setting in JUDGES.items():
+            if stage in self.stages and self.stages[stage].model:
+                raise ValueError(f"stages.{stage} has a model, but {setting} says who judges: set it there alone")
+        return self
+
+    @model_validator(mode="after")
+    def accounts_are_of_judgements(self) -> Self:
+        """The settings unchanged; ValueError for accounts of files that `judgements` does not name."""
+        check_accounts(self.accounts, self.judgements)
         return self
 
     def endpoint_name(self, stage: str) -> str | None:
         """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
-        names a cross-encoder.
+        names a cross-encoder, and for the critic unless `margins` asks for it.
         """
-        if stage != JUDGE:
+        if stage == CRITIC and self.margins != "critic":
+            return None
+        if stage not in JUDGES:
             return super().endpoint_name(stage)
-        return self.negatives_judge if self.negatives_judge in (OFFLINE_ENDPOINT.name, *self.endpoints) else None
+        judge: str | None = getattr(self, JUDGES[stage])
+        is_endpoint = judge in (OFFLINE_ENDPOINT.name, *self.endpoints)
+        return judge if is_endpoint or stage != judge_negatives.name else None
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
@@ -300,7 +385,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
             drawn,
             kept,
             candidates,
-            model=model.get(JUDGE),
+            model=model.get(judge_negatives.name),
             prompt=None if encoder else prompt["judge_negative"],
             encoder=encoder,
             above=config.negatives_answer_above if encoder else None,
@@ -338,41 +423,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         below=config.utilization_below,
         n=config.utilization_words,
     )
-    marco_passages, _, marco_queries, qrels = msmarco.read(builder, listed(config.msmarco), msmarco.Read())
-    regions = list(REGIONS) if config.scrub else []
-    queries = select_queries(
-        builder,
-        marco_queries,
-        qrels,
-        most=config.msmarco_queries,
-        similarity=config.duplicate_similarity,
-        test_share=config.test_share,
-        regions=regions,
-        seed=config.seed,
-        split_seed=config.split_seed,
-    )
-    retrieved = retrieve_candidates(
-        builder,
-        queries,
-        marco_passages,
-        backend=config.msmarco_retrieval,
-        depth=config.msmarco_depth,
-        best=config.msmarco_k,
-        far=config.msmarco_irrelevant,
-        below=config.msmarco_below,
-        seed=config.seed,
-    )
-    asked = choose_passages(
-        builder,
-        queries,
-        retrieved,
-        marco_passages,
-        texts,
-        k=config.msmarco_k,
-        irrelevant=config.msmarco_irrelevant,
-        similarity=config.duplicate_similarity,
-        regions=regions,
-    )
+    marco = msmarco.read(builder, listed(config.msmarco), msmarco.Read())
+    asked = passages_of_queries(builder, config, marco, texts)
     authors = attribute_posts(builder, threads, splits, asked)
     relevant = answer_from_relevant(
         builder, asked, model=model["answer_from_relevant"], prompt=prompt["open_book"], characters=most
@@ -421,9 +473,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         combined,
         questions_per_site=config.validation_questions,
     )
-    for_validation = (  # noqa: F841 - what the validation gate samples from
-        assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs
-    )(
+    further = (assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs)(
         builder,
         to_validate,
         kept,
@@ -437,32 +487,121 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         generated_copies,
         candidates,
     )
+    held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
+        builder, kept, related, splits, copies, candidates
+    )
+    discussions, of_discussions = discussions_to_rank(builder, config)
+    ranking = [held_out, *discussions, *passages_to_rank(builder, config, marco)]
+    comparisons = compared(builder, config)
+    sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
+    validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
+    judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
+    decisions = None
+    if judgements is not None:
+        decisions = decide_pair_types(
+            builder,
+            pairs,
+            judgements,
+            at_least=config.validation_at_least,
+            least_pairs=config.validation_min_pairs,
+        )
+        pairs = leave_out_pair_types(builder, pairs, decisions)
+        validated.append(Table("judgements", judgements))
+    critiques = None
+    if config.margins == "critic":
+        critiques = criticise_answers(
+            builder,
+            pairs,
+            model=model[CRITIC],
+            prompt=prompt["judge_listwise"],
+            answers=config.critic_answers,
+            passages=config.passages,
+            characters=most,
+            seed=config.seed,
+        )
+        pairs = score_pairs(builder, pairs, critiques, min_difference=config.critic_min_difference)
     chats = view_as_chats(builder, pairs, seed=config.seed)
+    by_critic = (
+        [
+            Table("preference_critic", take_critic_margins(builder, chats), view=True),
+            Table("critiques", critiques, view=True),
+        ]
+        if critiques is not None
+        else []
+    )
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
+        *by_critic,
+        Table("ranking", held_out, more=ranking[1:]),
+        *(Table("comparisons", rows) for rows in comparisons),
+        *validated,
     ]
     about = replace(ABOUT, terms=terms_of(config), terms_sentence=terms_sentence(config))
     set_publication(
         builder,
         about,
         published,
-        authors,
+        [authors, *of_discussions],
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *validation_tables(judgements, decisions),
+            *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts
                 else []
             ),
         ],
-        figures=lambda: figures(pairs),
+        figures=lambda: [*figures(pairs), *critic_figures(pairs)],
         examples=lambda: examples(pairs, authors),
-        audits=AUDITS,
+        audits=replace(AUDITS, applied={"pairs": assembled.stage}),
+        gates=lambda: gates(assembled, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
+    )
+
+
+def passages_of_queries(builder: Builder, config: AxiomsConfig, marco: list[Rows], texts: Rows) -> Rows:
+    """Queries of MS MARCO with passages that are relevant to them, and passages that are not (axiom 4). `marco`: its
+    four tables; `texts`: of the community sites, with their sides.
+    """
+    passages, _, all_queries, qrels = marco
+    regions = list(REGIONS) if config.scrub else []
+    queries = select_queries(
+        builder,
+        all_queries,
+        qrels,
+        most=config.msmarco_queries,
+        similarity=config.duplicate_similarity,
+        test_share=config.test_share,
+        regions=regions,
+        seed=config.seed,
+        split_seed=config.split_seed,
+    )
+    found = retrieve_candidates(
+        builder,
+        queries,
+        passages,
+        backend=config.msmarco_retrieval,
+        depth=config.msmarco_depth,
+        best=config.msmarco_k,
+        far=config.msmarco_irrelevant,
+        below=config.msmarco_below,
+        seed=config.seed,
+    )
+    return choose_passages(
+        builder,
+        queries,
+        found,
+        passages,
+        texts,
+        k=config.msmarco_k,
+        irrelevant=config.msmarco_irrelevant,
+        similarity=config.duplicate_similarity,
+        regions=regions,
     )
 
 
@@ -477,12 +616,85 @@ def terms_sentence(config: AxiomsConfig) -> str:
     return " ".join([TERMS[config.terms], *of_msmarco])
 
 
+def judged(
+    builder: Builder,
+    config: AxiomsConfig,
+    pairs: Rows,
+    for_validation: Rows,
+    sample: Rows,
+    model: Endpoint | None,
+    prompt: Mapping[str, Prompt],
+) -> Rows | None:
+    """What people say of pairs, and what the judge behind `model` says of those of the sample; None if the settings
+    name neither sheets nor a judge.
+    """
+    if not config.judgements and model is None:
+        return None
+    files = opened(builder, partial(open_judgements, accounts=config.accounts), config.judgements)
+    by_people = read_judgements(builder, files, pairs, for_validation)
+    if model is None:
+        return collect_judgements(builder, by_people)
+    most = config.text_characters
+    by_judge = judge_validation(builder, sample, model=model, prompt=prompt["judge_pairwise"], characters=most)
+    return collect_both_judgements(builder, by_people, by_judge)
+
+
+def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
+    """(questions of Reddit as answers to rank, the attribution of these posts); empty if the setting names no file."""
+    if not listed(config.eli5):
+        return [], []
+    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests)
+    _, items = reddit.read_and_admit(builder, dumps, list(SUBREDDITS), NoAuthors())
+    threads = select_discussions(
+        builder,
+        select_eli5(
+            builder,
+            join_reddit(builder, items, **listed_in(builder.store.home, [REDDIT])),
+            min_score=MIN_SCORE,
+            min_words=MIN_WORDS,
+            first_month=None,
+            last_month=None,
+        ),
+        min_answers=config.min_answers,
+        min_vote_ratio=config.min_vote_ratio,
+        questions=config.eli5_questions,
+    )
+    related = find_related_discussions(
+        builder,
+        threads,
+        k=config.neighbours,
+        below=config.paraphrase_similarity,
+        same=config.duplicate_similarity,
+        negatives=config.negatives,
+        seed=config.seed,
+    )
+    regions = list(REGIONS) if config.scrub else []
+    ranking = rank_discussions(builder, threads, related, threads, regions=regions)
+    return [ranking], [attribute_discussions(builder, threads, regions=regions)]
+
+
+def passages_to_rank(builder: Builder, config: AxiomsConfig, marco: list[Rows]) -> list[Rows]:
+    """Queries of MS MARCO as passages to rank; empty if the setting names no file. `marco`: its four tables."""
+    if not listed(config.msmarco):
+        return []
+    passages, _, queries, qrels = marco
+    return [rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)]
+
+
+def compared(builder: Builder, config: AxiomsConfig) -> list[Rows]:
+    """The pairs of answers of WebGPT that people compared, without ties; empty if the setting names no file."""
+    if not listed(config.webgpt):
+        return []
+    (comparisons,) = webgpt.read(builder, listed(config.webgpt), webgpt.Read())
+    return [select_comparisons(builder, comparisons)]
+
+
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:
     """The cross-encoder that judges negatives; None if an endpoint or nobody does. UsageError if the package
     sentence-transformers is not installed. Nothing is loaded.
     """
     name = config.negatives_judge
-    if name is None or config.endpoint_name(JUDGE):
+    if name is None or config.endpoint_name(judge_negatives.name):
         return None
     if not has_cross_encoders():
         raise UsageError(

@@ -31,6 +31,7 @@ RANKING = table(
     column("author", pa.string(), "display name of the asker, where known", null=True),
     column("licence", pa.string(), "of the question"),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    column("split", pa.string(), "always test: these are for evaluation only"),
     key="ranking_id",
     cut="question_id",
     parents={"question_id": []},
@@ -39,9 +40,7 @@ RANKING = table(
 COMPARED = pa.struct(
     [
         column("text", pa.string(), "the answer"),
-        column(
-            "evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"
-        ),
+        column("evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"),
         column("score", pa.float64(), "what people gave it, in [-1, 1]"),
     ]
 )
@@ -57,5 +56,6 @@ COMPARISONS = table(
     column("licence", pa.string(), "null: the source names none", null=True),
     column("url", pa.string(), "address of the source"),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    column("split", pa.string(), "always test: these are for evaluation only"),
     key="comparison_id",
 )

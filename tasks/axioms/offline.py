@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 from longform.llm.offline import END_MARK, PromptInputs, Rule
 from tasks.axioms.corruption import corrupt
+from tasks.axioms.judging.offline import JUDGE_RULES
 from tasks.text.prose import (
     COMMON,
     READ_CHARACTERS,
@@ -211,4 +212,5 @@ RULES = {
     "axioms/corrupt": Rule(_corrupt, {"Question", "Passage", "Answer"}, {"Passage"}),
     "axioms/combine": Rule(_combine, {"Question", "First answer", "Second answer"}),
     "axioms/judge_negative": Rule(_judge_negative, {"Question", "Answer"}),
+    **JUDGE_RULES,
 }
