@@ -1,4 +1,4 @@
-"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0, 1, 2, 3, 5."""
+"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0 to 5."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs_across_sites,
     pair_for_validation,
 )
+from tasks.axioms.grounding.answers import (
+    answer_from_irrelevant,
+    answer_from_relevant,
+    find_grounded_copies,
+    list_grounded,
+    pair_by_evidence,
+)
+from tasks.axioms.grounding.queries import select_queries
+from tasks.axioms.grounding.retrieved import retrieve_candidates
+from tasks.axioms.grounding.shown import choose_passages
 from tasks.axioms.judging.critic import criticise_answers
 from tasks.axioms.judging.margins import score_pairs, take_critic_margins
 from tasks.axioms.judging.report import critic_figures, critic_tables
@@ -91,7 +101,8 @@ from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
-EVALUATION = {name: ROOT / "data" / "samples" / name for name in ("eli5", "msmarco", "webgpt")}
+EVALUATION = {name: ROOT / "data" / "samples" / name for name in ("eli5", "webgpt")}
+MSMARCO = [str(SAMPLES.with_name(name)) for name in ("msmarco", "msmarco_train")]
 
 OFFLINE = RULES
 ABOUT = About(
@@ -100,7 +111,8 @@ ABOUT = About(
     summary=(
         "Pairs of answers to community questions, of which one is preferred by an axiom: more votes (0), an answer to "
         "this rather than a related question (1), grounded in evidence rather than not (2), true rather than corrupted "
-        "(3), two good answers combined rather than a lesser one (5). Rebuilt from a Stack Exchange data dump."
+        "(3), grounded in relevant rather than irrelevant passages (4), two good answers combined rather than a lesser "
+        "one (5). Rebuilt from Stack Exchange data dumps and MS MARCO."
     ),
     paper=Paper(
         title="Axiomatic Preference Modeling for Longform Question Answering",
@@ -129,12 +141,23 @@ TERMS = {
         "whoever passes this version on has to decide the same."
     ),
 }
+MSMARCO_TERMS = {
+    "undecided": (
+        "Queries and passages of the site msmarco have the terms of MS MARCO, non-commercial research only: whoever "
+        "built this version did not state that this use fits them (docs/data-policy.md)."
+    ),
+    "non-commercial": (
+        "Queries and passages of the site msmarco have the terms of MS MARCO, non-commercial research only: whoever "
+        "built this version decided that this use fits them, and whoever passes it on has to decide the same."
+    ),
+}
 
 Share = Annotated[float, Field(ge=0, le=1)]
 JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
 CRITIC = criticise_answers.name
 PROMPT_NAMES = (
-    *("open_book", "closed_book", "corrupt", "combine", "judge_negative", "judge_pairwise", "judge_listwise"),
+    *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book"),
+    *("judge_negative", "judge_pairwise", "judge_listwise"),
 )
 
 
@@ -199,6 +222,24 @@ class AxiomsConfig(ModelSettings):
     )
     passages: int = Field(5, ge=1, le=50, description="axiom 2: passages an open-book answer is given")
     passage_words: int = Field(120, ge=20, description="axiom 2: words of a passage, about")
+    msmarco: str | list[str] = Field(
+        MSMARCO,
+        description="axiom 4: MS MARCO's collection, queries and qrels, as files or folders; [] for none",
+    )
+    msmarco_terms: Literal["undecided", "non-commercial"] = Field(
+        "undecided",
+        description="MS MARCO is for non-commercial research: say so if your use is that; see docs/data-policy.md",
+    )
+    msmarco_retrieval: Literal["bm25", "tantivy"] = Field(
+        "bm25", description="axiom 4: how passages are found: bm25, in memory, or tantivy, for the whole collection"
+    )
+    msmarco_queries: int = Field(48_800, ge=1, description="axiom 4: at most this many queries with a labelled passage")
+    msmarco_depth: int = Field(1_000, ge=2, le=10_000, description="axiom 4: passages looked at for a query")
+    msmarco_k: int = Field(5, ge=2, le=50, description="axiom 4: P+ are the best so many, and the labelled passages")
+    msmarco_below: float = Field(
+        0.7, gt=0, le=1, description="axiom 4: P- are passages with less than this share of the query's best score"
+    )
+    msmarco_irrelevant: int = Field(5, ge=2, le=50, description="axiom 4: passages in P-")
     utilization_above: float = Field(
         0.35, ge=0, le=2, description="axiom 5: a combined answer uses more of its parents"
     )
@@ -244,10 +285,6 @@ class AxiomsConfig(ModelSettings):
         description="evaluation: Reddit dumps with r/explainlikeimfive, r/askscience or r/AskHistorians; [] for none",
     )
     eli5_questions: int = Field(20_000, ge=1, description="evaluation: at most this many questions of a subreddit")
-    msmarco_ranking: str | list[str] = Field(
-        str(EVALUATION["msmarco"]),
-        description="evaluation: MS MARCO's collection, queries and qrels, as files or folders; [] for none",
-    )
     msmarco_negatives: int = Field(1_000, ge=1, description="evaluation: passages without a label a query, at most")
     webgpt: str | list[str] = Field(
         str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
@@ -325,7 +362,6 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     duplicates = join_duplicates(builder, posts, read_links(builder, open_links(dumps, builder.digests)))
     same = find_same(builder, signed, paraphrases, duplicates, similarity=config.duplicate_similarity, sites=sites)
     splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
-    authors = attribute_posts(builder, threads, splits)
     texts = list_texts(builder, threads, splits, words=config.passage_words)
     copies = find_copies(builder, texts, sites=sites)
     candidates = list_candidates(builder, threads, splits, copies)
@@ -387,10 +423,23 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         below=config.utilization_below,
         n=config.utilization_words,
     )
+    marco = msmarco.read(builder, listed(config.msmarco), msmarco.Read())
+    asked = passages_of_queries(builder, config, marco, texts)
+    authors = attribute_posts(builder, threads, splits, asked)
+    relevant = answer_from_relevant(
+        builder, asked, model=model["answer_from_relevant"], prompt=prompt["open_book"], characters=most
+    )
+    irrelevant = answer_from_irrelevant(
+        builder, asked, model=model["answer_from_irrelevant"], prompt=prompt["irrelevant_book"], characters=most
+    )
+    by_evidence = pair_by_evidence(builder, asked, relevant, irrelevant)
+
     by_thoroughness = pair_combined(builder, kept, combined, splits)
 
     generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
     generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
+    grounded = list_grounded(builder, asked, relevant, irrelevant)
+    grounded_copies = find_grounded_copies(builder, grounded, texts, generated, sites=sites)
 
     pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
@@ -408,6 +457,11 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         copies,
         generated_copies,
         candidates,
+        asked,
+        by_evidence,
+        relevant,
+        irrelevant,
+        grounded_copies,
     )
     to_validate = pair_for_validation(
         builder,
@@ -437,7 +491,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         builder, kept, related, splits, copies, candidates
     )
     discussions, of_discussions = discussions_to_rank(builder, config)
-    ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
+    ranking = [held_out, *discussions, *passages_to_rank(builder, config, marco)]
     comparisons = compared(builder, config)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
@@ -485,7 +539,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         *(Table("comparisons", rows) for rows in comparisons),
         *validated,
     ]
-    about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
+    about = replace(ABOUT, terms=terms_of(config), terms_sentence=terms_sentence(config))
     set_publication(
         builder,
         about,
@@ -508,6 +562,58 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         gates=lambda: gates(assembled, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def passages_of_queries(builder: Builder, config: AxiomsConfig, marco: list[Rows], texts: Rows) -> Rows:
+    """Queries of MS MARCO with passages that are relevant to them, and passages that are not (axiom 4). `marco`: its
+    four tables; `texts`: of the community sites, with their sides.
+    """
+    passages, _, all_queries, qrels = marco
+    regions = list(REGIONS) if config.scrub else []
+    queries = select_queries(
+        builder,
+        all_queries,
+        qrels,
+        most=config.msmarco_queries,
+        similarity=config.duplicate_similarity,
+        test_share=config.test_share,
+        regions=regions,
+        seed=config.seed,
+        split_seed=config.split_seed,
+    )
+    found = retrieve_candidates(
+        builder,
+        queries,
+        passages,
+        backend=config.msmarco_retrieval,
+        depth=config.msmarco_depth,
+        best=config.msmarco_k,
+        far=config.msmarco_irrelevant,
+        below=config.msmarco_below,
+        seed=config.seed,
+    )
+    return choose_passages(
+        builder,
+        queries,
+        found,
+        passages,
+        texts,
+        k=config.msmarco_k,
+        irrelevant=config.msmarco_irrelevant,
+        similarity=config.duplicate_similarity,
+        regions=regions,
+    )
+
+
+def terms_of(config: AxiomsConfig) -> str:
+    """The terms of the sources as a version's recipe has them: those of MS MARCO only where somebody decided."""
+    return config.terms if config.msmarco_terms == "undecided" else f"{config.terms}, MS MARCO {config.msmarco_terms}"
+
+
+def terms_sentence(config: AxiomsConfig) -> str:
+    """What the card says of the terms of the sources that a configuration names."""
+    of_msmarco = [MSMARCO_TERMS[config.msmarco_terms]] if listed(config.msmarco) else []
+    return " ".join([TERMS[config.terms], *of_msmarco])
 
 
 def judged(
@@ -567,11 +673,11 @@ def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Ro
     return [ranking], [attribute_discussions(builder, threads, regions=regions)]
 
 
-def passages_to_rank(builder: Builder, config: AxiomsConfig) -> list[Rows]:
-    """Queries of MS MARCO as passages to rank; empty if the setting names no file."""
-    if not listed(config.msmarco_ranking):
+def passages_to_rank(builder: Builder, config: AxiomsConfig, marco: list[Rows]) -> list[Rows]:
+    """Queries of MS MARCO as passages to rank; empty if the setting names no file. `marco`: its four tables."""
+    if not listed(config.msmarco):
         return []
-    passages, _, queries, qrels = msmarco.read(builder, listed(config.msmarco_ranking), msmarco.Read())
+    passages, _, queries, qrels = marco
     return [rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)]
 
 

@@ -11,7 +11,7 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources.admission import admit, admit_passages
+from tasks.sources.admission import admit, admit_passages, admit_queries
 from tasks.sources.files.inputs import open_files
 from tasks.sources.released import msmarco
 
@@ -90,19 +90,24 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Four tables: passages, passage ids that occur more than once, queries, judgements."""
+    """Four tables: passages, passage ids that occur more than once, queries, judgements. Empty ones without a path."""
     msmarco.check_names(paths)
-    files = open_files(
-        paths,
-        group=msmarco.GROUP,
-        endings=msmarco.ENDINGS,
-        digest=builder.digests,
-        retrieved_at=config.retrieved_at,
-        piece_bytes=msmarco.PIECE_BYTES,
+    files = (
+        []
+        if not paths
+        else open_files(
+            paths,
+            group=msmarco.GROUP,
+            endings=msmarco.ENDINGS,
+            digest=builder.digests,
+            retrieved_at=config.retrieved_at,
+            piece_bytes=msmarco.PIECE_BYTES,
+        )
     )
     collection = msmarco.holding(files, msmarco.COLLECTION)
     passages = msmarco.read_passages(builder, collection, repair=config.repair)
     repeated = msmarco.find_repeated(builder, msmarco.in_one(collection), passages)
     queries = msmarco.join_queries(builder, msmarco.read_queries(builder, msmarco.holding(files, msmarco.ASKED)))
     qrels = msmarco.join_qrels(builder, msmarco.read_qrels(builder, msmarco.holding(files, msmarco.JUDGED)))
-    return [admit(builder, admit_passages, passages, [msmarco.GROUP]), repeated, queries, qrels]
+    admitted = admit(builder, admit_passages, passages, [msmarco.GROUP])
+    return [admitted, repeated, admit(builder, admit_queries, queries, [msmarco.GROUP]), qrels]

@@ -25,6 +25,7 @@ from tasks.text.audits.equality import begin_alike, equal_texts
 SIDES = ("preferred", "rejected")
 PEOPLE = "preferred_source = 'human' AND rejected_source = 'human'"
 BY_MODEL = " OR ".join(generated(f"{side}_model", f"{side}_response") for side in SIDES)
+PAIRED_BY = ("pair_by_votes", "pair_with_related", "pair_generated", "pair_by_evidence", "pair_combined")
 OF_PAIRS = ("pair_id", "question_id", *(f"{side}_{name}" for side in SIDES for name in ("id", "source")))
 
 
@@ -78,8 +79,7 @@ AUDITS = Audits(
         *CRITIC_AUDITS,
     ),
     kinds=tuple(
-        Kinds("pair_type", ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"), assembled)
-        for assembled in ("assemble_pairs", "assemble_pairs_across_sites")
+        Kinds("pair_type", PAIRED_BY, assembled) for assembled in ("assemble_pairs", "assemble_pairs_across_sites")
     ),
 )
 

@@ -468,15 +468,15 @@ def _source_facts(attribution: Sequence[Rows]) -> dict[str, Any]:
 
 
 def _site_facts(attribution: Sequence[Rows], languages: Iterable[Languages]) -> list[card.SiteFacts]:
-    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
-    not say of which site they are, and when they were written.
+    """The number, dates and languages of the source records of each site of which some date is known, by site; [] if
+    the attribution table does not say of which site they are, and when they were written.
     """
     if not {"site", "created"} <= set(attribution[0].schema.names) or not _paths(attribution):
         return []
     spoken = {each.group: each for each in languages}
     query = f"""
         SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
-        FROM {read_parquet(_paths(attribution))} GROUP BY site ORDER BY site
+        FROM {read_parquet(_paths(attribution))} GROUP BY site HAVING count(created) > 0 ORDER BY site
     """
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
