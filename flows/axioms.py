@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
-from flows.config.inputs import listed
+from flows.config.inputs import listed, opened
 from flows.config.prompts import PROMPTS
 from flows.registry import model_stages
 from flows.sources import msmarco, reddit, webgpt
@@ -23,6 +24,7 @@ from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.evaluation.compared import select_comparisons
+from tasks.axioms.evaluation.contamination import decontaminate
 from tasks.axioms.evaluation.discussions import (
     MIN_SCORE,
     MIN_WORDS,
@@ -34,6 +36,7 @@ from tasks.axioms.evaluation.discussions import (
 )
 from tasks.axioms.evaluation.passages import rank_passages
 from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
+from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
@@ -59,9 +62,12 @@ from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, listed_in, taken_down
+from tasks.sources.files.inputs import open_files
 from tasks.sources.reddit.dumps import GROUP as REDDIT
 from tasks.sources.reddit.dumps import open_dumps as open_dumps_of_reddit
 from tasks.sources.reddit.reddit_threads import join_reddit, select_eli5
+from tasks.sources.released.webgpt import ENDINGS as ENDINGS_OF_WEBGPT
+from tasks.sources.released.webgpt import GROUP as WEBGPT
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -199,6 +205,14 @@ class AxiomsConfig(ModelSettings):
     webgpt: str | list[str] = Field(
         str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
     )
+    decontaminate: str | list[str] = Field(
+        [],
+        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold, "
+        "see docs/axioms.md",
+    )
+    contaminated_similarity: float = Field(
+        0.5, gt=0, le=1, description="training texts sharing this much of an evaluation text's word 3-grams leave"
+    )
 
     @model_validator(mode="after")
     def some_utilization_is_kept(self) -> Self:
@@ -328,7 +342,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
     generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
 
-    pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
+    assembled = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
         kept,
         by_votes,
@@ -348,24 +362,29 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
         builder, kept, related, splits, copies, candidates
     )
-    discussions, of_discussions = discussions_to_rank(builder, config)
-    ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
-    comparisons = compared(builder, config)
+    discussions, authors_of_discussions = discussions_to_rank(builder, config)
+    passages_ranked = passages_to_rank(builder, config)
+    comparisons = compared_answers(builder, config)
+    own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
+    evaluated = list_evaluation_texts(
+        builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+    )
+    pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     chats = view_as_chats(builder, pairs, seed=config.seed)
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
-        Table("ranking", held_out, more=ranking[1:]),
-        *(Table("comparisons", rows) for rows in comparisons),
+        Table("ranking", held_out, more=(discussions, passages_ranked)),
+        Table("comparisons", comparisons),
     ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(
         builder,
         about,
         published,
-        [authors, *of_discussions],
+        [authors, authors_of_discussions],
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
@@ -382,11 +401,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
 
 
-def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
+def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:
     """(questions of Reddit as answers to rank, the attribution of these posts); empty if the setting names no file."""
-    if not listed(config.eli5):
-        return [], []
-    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests)
+    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests) if listed(config.eli5) else []
     _, items = reddit.read_and_admit(builder, dumps, list(SUBREDDITS), NoAuthors())
     threads = select_discussions(
         builder,
@@ -413,23 +430,20 @@ def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Ro
     )
     regions = list(REGIONS) if config.scrub else []
     ranking = rank_discussions(builder, threads, related, threads, regions=regions)
-    return [ranking], [attribute_discussions(builder, threads, regions=regions)]
+    return ranking, attribute_discussions(builder, threads, regions=regions)
 
 
-def passages_to_rank(builder: Builder, config: AxiomsConfig) -> list[Rows]:
+def passages_to_rank(builder: Builder, config: AxiomsConfig) -> Rows:
     """Queries of MS MARCO as passages to rank; empty if the setting names no file."""
-    if not listed(config.msmarco_ranking):
-        return []
-    passages, _, queries, qrels = msmarco.read(builder, listed(config.msmarco_ranking), msmarco.Read())
-    return [rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)]
+    files = msmarco.opened(builder, listed(config.msmarco_ranking)) if listed(config.msmarco_ranking) else []
+    passages, _, queries, qrels = msmarco.read_and_admit(builder, files, repair=True)
+    return rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)
 
 
-def compared(builder: Builder, config: AxiomsConfig) -> list[Rows]:
+def compared_answers(builder: Builder, config: AxiomsConfig) -> Rows:
     """The pairs of answers of WebGPT that people compared, without ties; empty if the setting names no file."""
-    if not listed(config.webgpt):
-        return []
-    (comparisons,) = webgpt.read(builder, listed(config.webgpt), webgpt.Read())
-    return [select_comparisons(builder, comparisons)]
+    opening = partial(open_files, group=WEBGPT, endings=ENDINGS_OF_WEBGPT)
+    return select_comparisons(builder, webgpt.read_and_admit(builder, opened(builder, opening, config.webgpt)))
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:

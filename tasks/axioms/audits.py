@@ -21,6 +21,7 @@ from tasks.publishing.leaks import Memorised, SharedQuestions, SharedTexts
 from tasks.text.audits.equality import begin_alike, equal_texts
 
 SIDES = ("preferred", "rejected")
+ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites")
 PEOPLE = "preferred_source = 'human' AND rejected_source = 'human'"
 BY_MODEL = " OR ".join(generated(f"{side}_model", f"{side}_response") for side in SIDES)
 OF_PAIRS = ("pair_id", "question_id", *(f"{side}_{name}" for side in SIDES for name in ("id", "source")))
@@ -76,8 +77,9 @@ AUDITS = Audits(
     ),
     kinds=tuple(
         Kinds("pair_type", ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"), assembled)
-        for assembled in ("assemble_pairs", "assemble_pairs_across_sites")
+        for assembled in ASSEMBLED_BY
     ),
+    applied={"pairs": ASSEMBLED_BY},
 )
 
 
