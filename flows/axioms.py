@@ -36,6 +36,7 @@ from tasks.axioms.evaluation.discussions import (
 )
 from tasks.axioms.evaluation.passages import rank_passages
 from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
+from tasks.axioms.evaluation.tables import evaluation_tables
 from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
@@ -211,7 +212,7 @@ class AxiomsConfig(ModelSettings):
         "see docs/axioms.md",
     )
     contaminated_similarity: float = Field(
-        0.5, gt=0, le=1, description="training texts sharing this much of an evaluation text's word 3-grams leave"
+        0.5, gt=0, le=0.8, description="training texts sharing this much of an evaluation text's word 3-grams leave"
     )
 
     @model_validator(mode="after")
@@ -364,7 +365,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     )
     discussions, authors_of_discussions = discussions_to_rank(builder, config)
     passages_ranked = passages_to_rank(builder, config)
-    comparisons = compared_answers(builder, config)
+    compared, comparisons = compared_answers(builder, config)
     own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
     evaluated = list_evaluation_texts(
         builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
@@ -388,6 +389,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *evaluation_tables(
+                (held_out, discussions, passages_ranked), compared, comparisons, evaluated, assembled, pairs
+            ),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts
@@ -440,10 +444,11 @@ def passages_to_rank(builder: Builder, config: AxiomsConfig) -> Rows:
     return rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)
 
 
-def compared_answers(builder: Builder, config: AxiomsConfig) -> Rows:
-    """The pairs of answers of WebGPT that people compared, without ties; empty if the setting names no file."""
+def compared_answers(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:
+    """(all comparisons of WebGPT, those without ties as published); empty if the setting names no file."""
     opening = partial(open_files, group=WEBGPT, endings=ENDINGS_OF_WEBGPT)
-    return select_comparisons(builder, webgpt.read_and_admit(builder, opened(builder, opening, config.webgpt)))
+    read = webgpt.read_and_admit(builder, opened(builder, opening, config.webgpt))
+    return read, select_comparisons(builder, read)
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:
