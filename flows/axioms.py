@@ -67,6 +67,7 @@ from tasks.sources.files.inputs import open_files
 from tasks.sources.reddit.dumps import GROUP as REDDIT
 from tasks.sources.reddit.dumps import open_dumps as open_dumps_of_reddit
 from tasks.sources.reddit.reddit_threads import join_reddit, select_eli5
+from tasks.sources.released.msmarco import LICENCE as LICENCE_OF_MSMARCO
 from tasks.sources.released.webgpt import ENDINGS as ENDINGS_OF_WEBGPT
 from tasks.sources.released.webgpt import GROUP as WEBGPT
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
@@ -113,6 +114,13 @@ TERMS = {
         "The dumps were downloaded under Stack Exchange's agreement by someone who decided that this use fits it; "
         "whoever passes this version on has to decide the same."
     ),
+}
+
+TERMS_OF_SETS = {  # setting -> what its rows may be used for
+    "eli5": "Posts of Reddit (config ranking) are their authors', under its User Agreement and Data API terms: for "
+    "evaluation only, never to train on; what is deleted there has to go here, too.",
+    "msmarco_ranking": "Passages and queries of MS MARCO (config ranking) are for non-commercial research only.",
+    "webgpt": "The comparisons of WebGPT (config comparisons) name no licence; most of their questions are Reddit's.",
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -380,7 +388,12 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("ranking", held_out, more=(discussions, passages_ranked)),
         Table("comparisons", comparisons),
     ]
-    about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
+    about = replace(
+        ABOUT,
+        terms=config.terms,
+        terms_sentence=" ".join([TERMS[config.terms], *(TERMS_OF_SETS[name] for name in evaluation_sources(config))]),
+        licences=[LICENCE_OF_MSMARCO] if "msmarco_ranking" in evaluation_sources(config) else [],
+    )
     set_publication(
         builder,
         about,
@@ -403,6 +416,11 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         audits=AUDITS,
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def evaluation_sources(config: AxiomsConfig) -> list[str]:
+    """The settings of evaluation sets that name files."""
+    return [name for name in TERMS_OF_SETS if listed(getattr(config, name))]
 
 
 def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:

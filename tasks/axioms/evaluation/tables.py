@@ -84,7 +84,7 @@ def comparisons(read: Rows, compared: Rows) -> pd.DataFrame:
 def removed(texts: Rows, assembled: Rows, pairs: Rows) -> pd.DataFrame:
     """set, its texts, and the questions and pairs of training that left for it, pairs also by measure."""
     by_measure = ", ".join(
-        f"count_if(reason = '{reason}') AS \"pairs: {measure}\"" for measure, reason in REASONS.items()
+        f"count_if(reason = '{reason}')::BIGINT AS \"pairs: {measure}\"" for measure, reason in REASONS.items()
     )
     paths = [pairs.store.rejected_path(part) for part in pairs.parts or () if part.rejected]
     query = f"""
@@ -94,7 +94,7 @@ def removed(texts: Rows, assembled: Rows, pairs: Rows) -> pd.DataFrame:
         ), counted AS (
             SELECT set, count(DISTINCT question_id) AS questions, count(*) AS pairs, {by_measure} FROM gone GROUP BY set
         )
-        SELECT set, texts, coalesce(columns(counted.* EXCLUDE (set)), 0)
+        SELECT set, texts, coalesce(columns(counted.* EXCLUDE (set)), 0)::BIGINT
         FROM (SELECT set, count(*) AS texts FROM evaluated GROUP BY set) AS own LEFT JOIN counted USING (set)
         ORDER BY set <> 'stackexchange', set
     """
