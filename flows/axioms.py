@@ -26,6 +26,7 @@ from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.evaluation.compared import select_comparisons
+from tasks.axioms.evaluation.contamination import decontaminate
 from tasks.axioms.evaluation.discussions import (
     MIN_SCORE,
     MIN_WORDS,
@@ -37,6 +38,8 @@ from tasks.axioms.evaluation.discussions import (
 )
 from tasks.axioms.evaluation.passages import rank_passages
 from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
+from tasks.axioms.evaluation.tables import evaluation_tables
+from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs,
@@ -91,9 +94,13 @@ from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, listed_in, taken_down
+from tasks.sources.files.inputs import open_files
 from tasks.sources.reddit.dumps import GROUP as REDDIT
 from tasks.sources.reddit.dumps import open_dumps as open_dumps_of_reddit
 from tasks.sources.reddit.reddit_threads import join_reddit, select_eli5
+from tasks.sources.released.msmarco import LICENCE as LICENCE_OF_MSMARCO
+from tasks.sources.released.webgpt import ENDINGS as ENDINGS_OF_WEBGPT
+from tasks.sources.released.webgpt import GROUP as WEBGPT
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -150,6 +157,12 @@ MSMARCO_TERMS = {
         "Queries and passages of the site msmarco have the terms of MS MARCO, non-commercial research only: whoever "
         "built this version decided that this use fits them, and whoever passes it on has to decide the same."
     ),
+}
+
+TERMS_OF_SETS = {  # setting -> what its rows may be used for
+    "eli5": "Posts of Reddit (config ranking) are their authors', under its User Agreement and Data API terms: for "
+    "evaluation only, never to train on; what is deleted there has to go here, too.",
+    "webgpt": "The comparisons of WebGPT (config comparisons) name no licence; most of their questions are Reddit's.",
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -288,6 +301,14 @@ class AxiomsConfig(ModelSettings):
     msmarco_negatives: int = Field(1_000, ge=1, description="evaluation: passages without a label a query, at most")
     webgpt: str | list[str] = Field(
         str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
+    )
+    decontaminate: str | list[str] = Field(
+        [],
+        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold, "
+        "see docs/axioms.md",
+    )
+    contaminated_similarity: float = Field(
+        0.5, gt=0, le=0.8, description="training texts sharing this much of an evaluation text's word 3-grams leave"
     )
 
     @model_validator(mode="after")
@@ -441,7 +462,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     grounded = list_grounded(builder, asked, relevant, irrelevant)
     grounded_copies = find_grounded_copies(builder, grounded, texts, generated, sites=sites)
 
-    pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
+    assembled = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
         kept,
         by_votes,
@@ -490,11 +511,16 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
         builder, kept, related, splits, copies, candidates
     )
-    discussions, of_discussions = discussions_to_rank(builder, config)
-    ranking = [held_out, *discussions, *passages_to_rank(builder, config, marco)]
-    comparisons = compared(builder, config)
+    discussions, authors_of_discussions = discussions_to_rank(builder, config)
+    passages_ranked = passages_to_rank(builder, config, marco)
+    compared, comparisons = compared_answers(builder, config)
+    own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
+    evaluated = list_evaluation_texts(
+        builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+    )
+    pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
-    validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
+    validated = [Table("validation", sample)] if config.validation_pairs else []
     judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
     decisions = None
     if judgements is not None:
@@ -535,19 +561,27 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
         *by_critic,
-        Table("ranking", held_out, more=ranking[1:]),
-        *(Table("comparisons", rows) for rows in comparisons),
+        Table("ranking", held_out, more=(discussions, passages_ranked)),
+        Table("comparisons", comparisons),
         *validated,
     ]
-    about = replace(ABOUT, terms=terms_of(config), terms_sentence=terms_sentence(config))
+    about = replace(
+        ABOUT,
+        terms=terms_of(config),
+        terms_sentence=terms_sentence(config),
+        licences=[LICENCE_OF_MSMARCO] if listed(config.msmarco) else [],
+    )
     set_publication(
         builder,
         about,
         published,
-        [authors, *of_discussions],
+        [authors, authors_of_discussions],
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *evaluation_tables(
+                (held_out, discussions, passages_ranked), compared, comparisons, evaluated, assembled, pairs
+            ),
             *validation_tables(judgements, decisions),
             *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
@@ -613,7 +647,8 @@ def terms_of(config: AxiomsConfig) -> str:
 def terms_sentence(config: AxiomsConfig) -> str:
     """What the card says of the terms of the sources that a configuration names."""
     of_msmarco = [MSMARCO_TERMS[config.msmarco_terms]] if listed(config.msmarco) else []
-    return " ".join([TERMS[config.terms], *of_msmarco])
+    of_sets = (TERMS_OF_SETS[name] for name in evaluation_sources(config))
+    return " ".join([TERMS[config.terms], *of_msmarco, *of_sets])
 
 
 def judged(
@@ -639,11 +674,14 @@ def judged(
     return collect_both_judgements(builder, by_people, by_judge)
 
 
-def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
+def evaluation_sources(config: AxiomsConfig) -> list[str]:
+    """The settings of evaluation sets that name files."""
+    return [name for name in TERMS_OF_SETS if listed(getattr(config, name))]
+
+
+def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:
     """(questions of Reddit as answers to rank, the attribution of these posts); empty if the setting names no file."""
-    if not listed(config.eli5):
-        return [], []
-    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests)
+    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests) if listed(config.eli5) else []
     _, items = reddit.read_and_admit(builder, dumps, list(SUBREDDITS), NoAuthors())
     threads = select_discussions(
         builder,
@@ -670,23 +708,20 @@ def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Ro
     )
     regions = list(REGIONS) if config.scrub else []
     ranking = rank_discussions(builder, threads, related, threads, regions=regions)
-    return [ranking], [attribute_discussions(builder, threads, regions=regions)]
+    return ranking, attribute_discussions(builder, threads, regions=regions)
 
 
-def passages_to_rank(builder: Builder, config: AxiomsConfig, marco: list[Rows]) -> list[Rows]:
-    """Queries of MS MARCO as passages to rank; empty if the setting names no file. `marco`: its four tables."""
-    if not listed(config.msmarco):
-        return []
+def passages_to_rank(builder: Builder, config: AxiomsConfig, marco: list[Rows]) -> Rows:
+    """Queries of MS MARCO as passages to rank. `marco`: its four tables."""
     passages, _, queries, qrels = marco
-    return [rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)]
+    return rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)
 
 
-def compared(builder: Builder, config: AxiomsConfig) -> list[Rows]:
-    """The pairs of answers of WebGPT that people compared, without ties; empty if the setting names no file."""
-    if not listed(config.webgpt):
-        return []
-    (comparisons,) = webgpt.read(builder, listed(config.webgpt), webgpt.Read())
-    return [select_comparisons(builder, comparisons)]
+def compared_answers(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:
+    """(all comparisons of WebGPT, those without ties as published); empty if the setting names no file."""
+    opening = partial(open_files, group=WEBGPT, endings=ENDINGS_OF_WEBGPT)
+    read = webgpt.read_and_admit(builder, opened(builder, opening, config.webgpt))
+    return read, select_comparisons(builder, read)
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:
