@@ -1,8 +1,8 @@
 """Which stored model responses were made from a taken-down post: from its own text, or from texts made from it.
 
-    a question   every answer to it, and rows made from those answers; verdicts on its hard negatives
+    a question   every answer to it, and rows made from those answers; verdicts on its hard negatives, and on its pairs
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
-                 it as a hard negative
+                 it as a hard negative; verdicts on pairs that show it, or an answer made from it
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -22,7 +22,7 @@ from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives")
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", "judge_validation")
 PASSAGES = ("retrieve_passages",)
 LISTED = "IN (SELECT id FROM listed)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
@@ -42,6 +42,8 @@ NAMED: Queries = [  # responses of rows that name a listed post as question, par
     (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
     (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
+    (["judge_validation"], f"{RESPONSES} WHERE preferred_id {LISTED} OR rejected_id {LISTED}"),
+    (["judge_validation"], f"{RESPONSES} WHERE list_has_any(parent_ids, (SELECT list(id) FROM listed))"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
 ]
 TEXTS: Queries = [  # that requests contain of the listed posts and their passages
