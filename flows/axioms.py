@@ -43,6 +43,9 @@ from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs_across_sites,
     pair_for_validation,
 )
+from tasks.axioms.judging.critic import criticise_answers
+from tasks.axioms.judging.margins import score_pairs, take_critic_margins
+from tasks.axioms.judging.report import critic_figures, critic_tables
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
@@ -129,7 +132,10 @@ TERMS = {
 
 Share = Annotated[float, Field(ge=0, le=1)]
 JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
-PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative", "judge_pairwise")
+CRITIC = criticise_answers.name
+PROMPT_NAMES = (
+    *("open_book", "closed_book", "corrupt", "combine", "judge_negative", "judge_pairwise", "judge_listwise"),
+)
 
 
 class AxiomsConfig(ModelSettings):
@@ -200,6 +206,17 @@ class AxiomsConfig(ModelSettings):
         1.85, ge=0, le=2.1, description="axiom 5: and less than this, else it only repeats them"
     )
     utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
+    margins: Literal["votes", "critic"] = Field(
+        "votes",
+        description="critic: besides the margins by votes, those of a critic that criticises, then scores the answers "
+        "(config preference_critic); it asks the endpoint of [stages.criticise_answers], else `model`",
+    )
+    critic_answers: int = Field(
+        10, ge=2, le=50, description="answers of a question that the critic is shown, in one call, at most"
+    )
+    critic_min_difference: int = Field(
+        5, ge=1, le=99, description="points by which the critic's scores of a pair must differ for a margin"
+    )
     validation_questions: int = Field(
         1_000, ge=1, description="questions of a site, at most, of which pairs of table 6 are made for validation alone"
     )
@@ -259,8 +276,10 @@ class AxiomsConfig(ModelSettings):
 
     def endpoint_name(self, stage: str) -> str | None:
         """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
-        names a cross-encoder.
+        names a cross-encoder, and for the critic unless `margins` asks for it.
         """
+        if stage == CRITIC and self.margins != "critic":
+            return None
         if stage not in JUDGES:
             return super().endpoint_name(stage)
         judge: str | None = getattr(self, JUDGES[stage])
@@ -434,12 +453,34 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         )
         pairs = leave_out_pair_types(builder, pairs, decisions)
         validated.append(Table("judgements", judgements))
+    critiques = None
+    if config.margins == "critic":
+        critiques = criticise_answers(
+            builder,
+            pairs,
+            model=model[CRITIC],
+            prompt=prompt["judge_listwise"],
+            answers=config.critic_answers,
+            passages=config.passages,
+            characters=most,
+            seed=config.seed,
+        )
+        pairs = score_pairs(builder, pairs, critiques, min_difference=config.critic_min_difference)
     chats = view_as_chats(builder, pairs, seed=config.seed)
+    by_critic = (
+        [
+            Table("preference_critic", take_critic_margins(builder, chats), view=True),
+            Table("critiques", critiques, view=True),
+        ]
+        if critiques is not None
+        else []
+    )
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
+        *by_critic,
         Table("ranking", held_out, more=ranking[1:]),
         *(Table("comparisons", rows) for rows in comparisons),
         *validated,
@@ -454,13 +495,14 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
             *validation_tables(judgements, decisions),
+            *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts
                 else []
             ),
         ],
-        figures=lambda: figures(pairs),
+        figures=lambda: [*figures(pairs), *critic_figures(pairs)],
         examples=lambda: examples(pairs, authors),
         audits=replace(AUDITS, applied={"pairs": assembled.stage}),
         gates=lambda: gates(assembled, decisions),

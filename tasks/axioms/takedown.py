@@ -1,8 +1,9 @@
 """Which stored model responses were made from a taken-down post: from its own text, or from texts made from it.
 
-    a question   every answer to it, and rows made from those answers; verdicts on its hard negatives, and on its pairs
+    a question   every answer to it, and rows made from those answers; verdicts on its hard negatives
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
-                 it as a hard negative; verdicts on pairs that show it, or an answer made from it
+                 it as a hard negative
+    either       what a critic, or a judge of pairs, said where it, or an answer that was made from it, was shown
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -22,7 +23,8 @@ from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", "judge_validation")
+CRITIC, JUDGE = "criticise_answers", "judge_validation"
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC, JUDGE)
 PASSAGES = ("retrieve_passages",)
 LISTED = "IN (SELECT id FROM listed)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
@@ -42,9 +44,12 @@ NAMED: Queries = [  # responses of rows that name a listed post as question, par
     (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
     (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
-    (["judge_validation"], f"{RESPONSES} WHERE preferred_id {LISTED} OR rejected_id {LISTED}"),
-    (["judge_validation"], f"{RESPONSES} WHERE list_has_any(parent_ids, (SELECT list(id) FROM listed))"),
+    ([JUDGE], f"{RESPONSES} WHERE preferred_id {LISTED} OR rejected_id {LISTED}"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
+    (
+        [CRITIC, JUDGE],
+        f"SELECT DISTINCT response FROM (SELECT response, unnest(parent_ids) AS id FROM {{}}) WHERE id {LISTED}",
+    ),
 ]
 TEXTS: Queries = [  # that requests contain of the listed posts and their passages
     (
