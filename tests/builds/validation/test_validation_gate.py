@@ -21,8 +21,10 @@ from typer.testing import CliRunner
 from flows.axioms import AxiomsConfig
 from flows.cli.main import app
 from longform.artifacts.rows import Row
+from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, find
-from longform.errors import SourceError
+from longform.errors import SourceError, UsageError
+from tasks.axioms.trace import trace
 
 pytestmark = pytest.mark.check
 
@@ -203,6 +205,27 @@ def test_table_6_is_what_is_counted_in_the_published_judgements(after: Version) 
     assert rows["open_book > closed_book"]["people: preferred % paper"] == 57.4
     flaws = tables["Flaws of answers (table 8 of the paper)"]
     assert {row["source"] for row in flaws} == {"this build", "paper"}
+
+
+def test_a_trace_of_a_pair_shows_who_said_what_also_of_one_that_was_left_out(home: Path, after: Version) -> None:
+    left_out = next(row for row in rows_of(after, "judgements") if row["pair_type"] == "human > related")
+    for key in (left_out["judgement_id"], f"v_{left_out['pair_id'].removeprefix('p_')}"):
+        shown = run("trace", "axioms@after", key, "--home", home)
+        assert f"{left_out['pair_id']}   axiom 1   human > related" in shown
+        assert (
+            len(
+                [
+                    line
+                    for line in shown.splitlines()
+                    if re.search("people (ann|bob|cy) · the .* is moderately better", line)
+                ]
+            )
+            == 3
+        )
+    alone = next(row for row in rows_of(after, "validation") if row["axiom"] == -1)
+    assert "pair_for_validation" in run("trace", "axioms@after", alone["validation_id"], "--home", home)
+    with pytest.raises(UsageError, match="belongs to no pair"):
+        trace(Store(home), after, rows_of(after, "ranking")[0]["ranking_id"])
 
 
 def test_sheets_of_an_earlier_sample_count_as_long_as_their_pairs_are_there(
