@@ -5,7 +5,7 @@
     a passage    answers to a query that had it as relevant or irrelevant passage
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
                  it as a hard negative
-    either       what a critic said where it, or an answer that was made from it, was shown
+    either       what a critic, or a judge of pairs, said where it, or an answer that was made from it, was shown
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -26,8 +26,8 @@ from tasks.publishing.responses_made_from import Queries, by_words, first_values
 
 FROM_PASSAGES = ("answer_from_relevant", "answer_from_irrelevant")
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers", *FROM_PASSAGES)
-CRITIC = "criticise_answers"
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC)
+CRITIC, JUDGE = "criticise_answers", "judge_validation"
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC, JUDGE)
 PASSAGES = ("retrieve_passages",)
 CHOSEN = ("choose_passages",)
 LISTED = "IN (SELECT id FROM listed)"
@@ -53,9 +53,10 @@ NAMED: Queries = [  # responses of rows that name a listed post as question, par
     (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
     (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
+    ([JUDGE], f"{RESPONSES} WHERE preferred_id {LISTED} OR rejected_id {LISTED}"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
     (
-        [CRITIC],
+        [CRITIC, JUDGE],
         f"SELECT DISTINCT response FROM (SELECT response, unnest(parent_ids) AS id FROM {{}}) WHERE id {LISTED}",
     ),
 ]
