@@ -16,6 +16,7 @@ from flows.builds.options import flags
 from flows.cli import (
     annotating,
     critique,
+    evaluate,
     exports,
     models,
     prefect_setup,
@@ -59,6 +60,7 @@ for commands in (
     exports,
     revise,
     critique,
+    evaluate,
     serve,
     annotating,
     prefect_setup,
