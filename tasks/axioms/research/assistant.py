@@ -29,7 +29,7 @@ from tasks.axioms.research.effects import (
     Search,
     Step,
 )
-from tasks.axioms.research.unfit import stands_in, unfit_revision, unfit_text
+from tasks.axioms.research.unfit import AUDITED, stands_in, unfit_revision, unfit_text
 
 NO_QUERY, NO_PAGE, NO_PASSAGE = "no query was proposed", "no page was found", "no page holds evidence"
 NOT_HIGHER, NOT_AS_HIGH, NO_SCORE = "the score does not rise", "the score falls", "no score"
@@ -95,7 +95,7 @@ def assist(question: str, limits: Limits, *, guided: bool) -> Process:
 
 def plan_and_search(question: str, limits: Limits, window: Windows) -> Process:
     """An answer by "plan and search" (figure 15): a draft, queries that would substantiate it, and a rewriting that is
-    grounded in what they find. `window`: which part of a page is shown.
+    grounded in what they find. `window`: which part of a page is shown. What an audit would find stays to be found.
     """
     steps: list[Step] = []
     draft = yield from _draft(question, steps)
@@ -119,7 +119,7 @@ def plan_and_search(question: str, limits: Limits, window: Windows) -> Process:
     why = unfit_text(question, reply.value, shown)
     steps.append(Step("answer", reply.value, why is None, why, response=reply.response))
     result = Result(reply.value, passages, prompt="research_ground", reply=reply, steps=steps)
-    return result.left_out(f"audit: {why}") if why else result
+    return result.left_out(f"the answer {why}") if why and why not in AUDITED else result
 
 
 def repair(question: str, start: Result, limits: Limits) -> Process:
@@ -131,7 +131,7 @@ def repair(question: str, start: Result, limits: Limits) -> Process:
     shown = [each.text for each in start.evidence]
     (score,) = yield Score((start.text,))
     now, kept = replace(start, score=score, steps=steps), 0
-    steps.append(Step("draft", start.text, True, score=score, response=start.reply and start.reply.response))
+    steps.append(Step("draft", start.text, True, score=score, response=start.reply.response if start.reply else None))
     for _ in range(limits.rounds):
         texts = {"question": question, "answer": now.text, "passages": shown}
         (review,) = yield Ask("research_review", (texts,))

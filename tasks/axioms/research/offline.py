@@ -53,7 +53,7 @@ def _summarise(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -
     lines = [page[start:end] for start, end in sentences(page)]
     ranked = sorted(range(len(lines)), key=lambda at: (-shared_words(wanted, lines[at]), at))
     used: set[int] = set()
-    found = []
+    found: list[str] = []
     for at in ranked:
         if len(found) == PASSAGES or not shared_words(wanted, lines[at]):
             break

@@ -18,6 +18,7 @@ from tasks.text.audits.wrapping import wrapped
 from tasks.text.prose import COMMON, words
 
 UNCHANGED = "unchanged"
+AUDITED = ("declines", "degenerate", "in another language", "wrapped")  # what an audit finds in a published answer, too
 MOST_TIMES = 4  # how many times as long as before an answer may become, beside what it was shown
 QUOTED = 0.5  # share of a passage's words that must stand in its page
 
