@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -585,16 +586,14 @@ def answered_research(builder: Builder, config: AxiomsConfig) -> dict[str, Rows]
         return {}
     opening = partial(open_files, group="research", endings=QUESTION_ENDINGS)
     questions = read_research_questions(builder, opened(builder, opening, config.research_questions))
-    runs = run_research(builder, config, questions, research_pages(builder, config))
+    runs = [make() for make in research_runs(builder, config, questions).values()]
     scorers = [research_scorer(builder, config, name) for name in config.research_scorers]
     judges = [scorer.endpoint for scorer in scorers if scorer.endpoint]
     if len(judges) > MOST_JUDGES:
         raise UsageError(f"research_scorers names {len(judges)} judges: at most {MOST_JUDGES} judge in one build.")
     first, second, third = [*judges, None, None, None][:3]
-    answers = score_research(
-        builder, questions, *runs.values(), scorers=scorers, model=first, second=second, third=third
-    )
-    found = {"research": answers, "research_steps": list_research_steps(builder, answers, *runs.values())}
+    answers = score_research(builder, questions, *runs, scorers=scorers, model=first, second=second, third=third)
+    found = {"research": answers, "research_steps": list_research_steps(builder, answers, *runs)}
     if config.research_pairs:
         pairs = pair_research(builder, answers, each=config.research_pairs, seed=config.seed)
         found["research_pairs"] = pairs
@@ -612,8 +611,10 @@ def research_pages(builder: Builder, config: AxiomsConfig) -> Rows:
     return read_research_pages(builder, files, scrubbed=config.scrub, **listed_in(builder.store.home, PAGES))
 
 
-def run_research(builder: Builder, config: AxiomsConfig, questions: Rows, pages: Rows) -> dict[str, Rows]:
-    """stage -> the answers to research questions that it makes, stage by stage of RESEARCH_STAGES."""
+def research_runs(builder: Builder, config: AxiomsConfig, questions: Rows) -> dict[str, Callable[[], Rows]]:
+    """stage -> the call that makes its answers to the questions, for each of RESEARCH_STAGES, in order. Stages of
+    conditions that are not wanted make none.
+    """
     wanted = set(config.research_conditions)
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"axioms/{name}", *folders) for name in PROMPT_NAMES}
@@ -641,22 +642,29 @@ def run_research(builder: Builder, config: AxiomsConfig, questions: Rows, pages:
     def prompts_of(names: tuple[str, ...]) -> dict[str, Prompt]:
         return {name: prompt[name] for name in names}
 
-    closed = answer_research_closed(
-        builder, questions, model=first, second=second, third=third, fourth=fourth, prompt=prompt["closed_book"]
-    )
-    assisted = assist_research(
-        builder, questions, pages, model=model["assist_research"] if assisting else None,
-        prompts=prompts_of(IN_ASSISTANT), conditions=assisting, limits=limits, **guided, **search,
-    )  # fmt: skip
-    planned = plan_research(
-        builder, questions, pages, model=model["plan_research"] if PLAN in wanted else None,
-        prompts=prompts_of(IN_PLAN), limits=limits, **search,
-    )  # fmt: skip
-    repaired = repair_research(
-        builder, assisted, model=model["repair_research"] if REPAIR in wanted else None,
-        prompts=prompts_of(IN_REPAIR), limits=limits, **guided,
-    )  # fmt: skip
-    return dict(zip(RESEARCH_STAGES, (closed, assisted, planned, repaired), strict=True))
+    pages = cache(lambda: research_pages(builder, config))
+
+    @cache
+    def assisted() -> Rows:
+        return assist_research(
+            builder, questions, pages(), model=model["assist_research"] if assisting else None,
+            prompts=prompts_of(IN_ASSISTANT), conditions=assisting, limits=limits, **guided, **search,
+        )  # fmt: skip
+
+    return {
+        "answer_research_closed": lambda: answer_research_closed(
+            builder, questions, model=first, second=second, third=third, fourth=fourth, prompt=prompt["closed_book"]
+        ),
+        "assist_research": assisted,
+        "plan_research": lambda: plan_research(
+            builder, questions, pages(), model=model["plan_research"] if PLAN in wanted else None,
+            prompts=prompts_of(IN_PLAN), limits=limits, **search,
+        ),
+        "repair_research": lambda: repair_research(
+            builder, assisted(), model=model["repair_research"] if REPAIR in wanted else None,
+            prompts=prompts_of(IN_REPAIR), limits=limits, **guided,
+        ),
+    }  # fmt: skip
 
 
 def research_guide(builder: Builder, config: AxiomsConfig) -> Scorer:

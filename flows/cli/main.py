@@ -15,6 +15,7 @@ import typer
 from flows.builds.options import flags
 from flows.cli import (
     annotating,
+    answer,
     critique,
     exports,
     models,
@@ -59,6 +60,7 @@ for commands in (
     exports,
     revise,
     critique,
+    answer,
     serve,
     annotating,
     prefect_setup,

@@ -86,7 +86,7 @@ RESEARCH_RUNS = table(
     column("steps", pa.list_(STEP), "how it was made, in order"),
     key="research_answer_id",
     cut="research_question_id",
-    parents={"research_question_id": []},
+    parents={"research_answer_id": ["made_from"]},
 )
 
 RESEARCH = table(
@@ -98,7 +98,6 @@ RESEARCH = table(
     column("split", pa.string(), "always test: nothing is trained on them"),
     key="research_answer_id",
     cut="research_question_id",
-    parents={"research_question_id": []},
 )
 
 RESEARCH_STEPS = table(

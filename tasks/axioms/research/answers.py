@@ -15,7 +15,7 @@ from longform.llm.read.replies import cited_passages
 from schemas.axioms.research import RESEARCH_RUNS, RESEARCH_STEPS
 from tasks.answers import answered
 from tasks.axioms.judging.requests import pointwise_request
-from tasks.axioms.research.assistant import Limits, assist, plan_and_search, repair
+from tasks.axioms.research.assistant import UNUSED, Limits, assist, plan_and_search, repair
 from tasks.axioms.research.effects import Failed, Hit, Passage, Replied, Result, Step
 from tasks.axioms.research.guide import guiding, scored_calls
 from tasks.axioms.research.running import REPLIES, Doing, run
@@ -32,6 +32,7 @@ LONGEST_ANSWER, LONGEST_PASSAGE, LONGEST_QUESTION = 12_000, 1_500, 2_000  # char
 MOST_STEPS = 200  # of an answer, that a plan reckons with
 SPLIT = "test"
 NOT_ASKED = "not asked for"
+LOST_SHOWN = 5
 IN_ASSISTANT = ("closed_book", "research_queries", "research_summarise", "research_update")
 IN_PLAN = ("closed_book", "research_plan", "research_ground")
 IN_REPAIR = ("research_review", "research_repair")
@@ -258,8 +259,8 @@ def _row(
     if result.failed or result.reply is None:
         failed = result.failed or Failed("no answer")
         defect = failed.reason.startswith("model: ")
-        told = f"{condition}: {failed.detail}" if failed.detail else condition
-        return Rejected(made_from or key, "defect" if defect else "filtered", failed.reason, told)
+        told = [condition, *([failed.detail] if failed.detail else _lost(result.steps))]
+        return Rejected(made_from or key, "defect" if defect else "filtered", failed.reason, ": ".join(told))
     prompt = prompts[result.prompt]
     return {
         "research_answer_id": f"ra_{fingerprint([key, condition, model.name, result.reply.response])}",
@@ -280,6 +281,13 @@ def _row(
         "model": result.reply.model,
         "steps": [_step(number, each) for number, each in enumerate(result.steps, start=1)],
     }
+
+
+def _lost(steps: Sequence[Step]) -> list[str]:
+    """What went wrong on the way, as one text of at most LOST_SHOWN steps, in a list; [] if nothing did."""
+    lost = [step for step in steps if step.reason and not step.kept and step.reason != UNUSED]
+    told = [f"{step.url or step.text} ({step.reason})" for step in lost]
+    return [" · ".join(dict.fromkeys(told[:LOST_SHOWN]))] if told else []
 
 
 def _evidence(number: int, passage: Passage) -> Row:
