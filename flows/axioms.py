@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import Prompt, load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from longform.pseudonyms import NoAuthors
 from tasks.axioms.across import find_related_across_sites
@@ -43,12 +44,16 @@ from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs_across_sites,
     pair_for_validation,
 )
+from tasks.axioms.judging.critic import criticise_answers
+from tasks.axioms.judging.margins import score_pairs, take_critic_margins
+from tasks.axioms.judging.report import critic_figures, critic_tables
 from tasks.axioms.judging.requests import JUDGE_PROMPTS
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
 from tasks.axioms.paper_tables import tables
 from tasks.axioms.people.form import sheets as sheets
+from tasks.axioms.people.judgements import open_judgements, read_judgements
 from tasks.axioms.preference import draw_one_a_question, view_as_chats, view_as_texts
 from tasks.axioms.published import assemble_pairs, assemble_pairs_across_sites
 from tasks.axioms.questions import attribute_posts, select_questions
@@ -100,6 +105,16 @@ from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
+from tasks.axioms.validation.gate import (
+    collect_both_judgements,
+    collect_judgements,
+    decide_pair_types,
+    gates,
+    leave_out_pair_types,
+)
+from tasks.axioms.validation.judge import judge_validation
+from tasks.axioms.validation.sample import sample_validation
+from tasks.axioms.validation.tables import validation_tables
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
@@ -157,11 +172,12 @@ TERMS = {
 }
 
 Share = Annotated[float, Field(ge=0, le=1)]
-JUDGE = judge_negatives.name
+JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
+CRITIC = criticise_answers.name
 PROMPT_NAMES = (
-    "open_book", "closed_book", "corrupt", "combine", "judge_negative", *JUDGE_PROMPTS,
-    "research_queries", "research_plan", "research_summarise", "research_update", "research_ground",
-    "research_review", "research_repair",
+    *("open_book", "closed_book", "corrupt", "combine", "judge_negative"), *JUDGE_PROMPTS,
+    *("research_queries", "research_plan", "research_summarise", "research_update", "research_ground"),
+    *("research_review", "research_repair"),
 )  # fmt: skip
 RESEARCH_STAGES = ("answer_research_closed", "assist_research", "plan_research", "repair_research")
 RESEARCH = ROOT / "data" / "samples" / "research"
@@ -237,8 +253,33 @@ class AxiomsConfig(ModelSettings):
         1.85, ge=0, le=2.1, description="axiom 5: and less than this, else it only repeats them"
     )
     utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
+    margins: Literal["votes", "critic"] = Field(
+        "votes",
+        description="critic: besides the margins by votes, those of a critic that criticises, then scores the answers "
+        "(config preference_critic); it asks the endpoint of [stages.criticise_answers], else `model`",
+    )
+    critic_answers: int = Field(
+        10, ge=2, le=50, description="answers of a question that the critic is shown, in one call, at most"
+    )
+    critic_min_difference: int = Field(
+        5, ge=1, le=99, description="points by which the critic's scores of a pair must differ for a margin"
+    )
     validation_questions: int = Field(
         1_000, ge=1, description="questions of a site, at most, of which pairs of table 6 are made for validation alone"
+    )
+    validation_pairs: int = Field(
+        20, ge=0, description="pairs of each type that people and a judge compare (config validation); 0: none"
+    )
+    judgements: str | list[str] = Field([], description="filled-in sheets of these pairs: files or folders")
+    validation_judge: EndpointName | None = Field(
+        None, description="compares these pairs, too: an endpoint, asked twice a pair; unset: people alone"
+    )
+    accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
+    validation_at_least: Share = Field(
+        0.7, description="a pair type that is preferred in a smaller share of its judged pairs leaves training"
+    )
+    validation_min_pairs: int = Field(
+        10, ge=1, description="judged pairs with a majority that decide on a pair type; with fewer it is unvalidated"
     )
     test_share: Share = Field(0.1, description="share of the questions held out for testing")
     duplicate_similarity: float = Field(
@@ -299,14 +340,12 @@ class AxiomsConfig(ModelSettings):
     research_judgements: str | list[str] = Field(
         [], description="research: filled-in sheets of these pairs: longform sheets --form research"
     )
-    research_accounts: dict[str, dict[str, str]] = Field({}, description=ACCOUNTS)
 
     @model_validator(mode="after")
     def research_can_be_done(self) -> Self:
         """The settings unchanged; ValueError for a condition, an endpoint or a scorer that is named twice, repair
-        without the guided assistant, a search without pages or web, and accounts of files that are not named.
+        without the guided assistant, and a search without pages or web.
         """
-        check_accounts(self.research_accounts, self.research_judgements)
         for name in ("research_conditions", "research_models", "research_scorers"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} names one of them twice: name each once")
@@ -326,18 +365,29 @@ class AxiomsConfig(ModelSettings):
 
     @model_validator(mode="after")
     def judge_has_one_setting(self) -> Self:
-        """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
-        if JUDGE in self.stages and self.stages[JUDGE].model:
-            raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        """The settings unchanged; ValueError if the endpoint of a judge is named in [stages], too."""
+        for stage, setting in JUDGES.items():
+            if stage in self.stages and self.stages[stage].model:
+                raise ValueError(f"stages.{stage} has a model, but {setting} says who judges: set it there alone")
+        return self
+
+    @model_validator(mode="after")
+    def accounts_are_of_judgements(self) -> Self:
+        """The settings unchanged; ValueError for accounts of files that `judgements` does not name."""
+        check_accounts(self.accounts, self.judgements, self.research_judgements)
         return self
 
     def endpoint_name(self, stage: str) -> str | None:
         """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
-        names a cross-encoder.
+        names a cross-encoder, and for the critic unless `margins` asks for it.
         """
-        if stage != JUDGE:
+        if stage == CRITIC and self.margins != "critic":
+            return None
+        if stage not in JUDGES:
             return super().endpoint_name(stage)
-        return self.negatives_judge if self.negatives_judge in (OFFLINE_ENDPOINT.name, *self.endpoints) else None
+        judge: str | None = getattr(self, JUDGES[stage])
+        is_endpoint = judge in (OFFLINE_ENDPOINT.name, *self.endpoints)
+        return judge if is_endpoint or stage != judge_negatives.name else None
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
@@ -402,7 +452,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
             drawn,
             kept,
             candidates,
-            model=model.get(JUDGE),
+            model=model.get(judge_negatives.name),
             prompt=None if encoder else prompt["judge_negative"],
             encoder=encoder,
             above=config.negatives_answer_above if encoder else None,
@@ -472,9 +522,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         combined,
         questions_per_site=config.validation_questions,
     )
-    for_validation = (  # noqa: F841 - what the validation gate samples from
-        assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs
-    )(
+    further = (assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs)(
         builder,
         to_validate,
         kept,
@@ -495,15 +543,52 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
     comparisons = compared(builder, config)
     research = answered_research(builder, config)
+    sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
+    validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
+    judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
+    decisions = None
+    if judgements is not None:
+        decisions = decide_pair_types(
+            builder,
+            pairs,
+            judgements,
+            at_least=config.validation_at_least,
+            least_pairs=config.validation_min_pairs,
+        )
+        pairs = leave_out_pair_types(builder, pairs, decisions)
+        validated.append(Table("judgements", judgements))
+    critiques = None
+    if config.margins == "critic":
+        critiques = criticise_answers(
+            builder,
+            pairs,
+            model=model[CRITIC],
+            prompt=prompt["judge_listwise"],
+            answers=config.critic_answers,
+            passages=config.passages,
+            characters=most,
+            seed=config.seed,
+        )
+        pairs = score_pairs(builder, pairs, critiques, min_difference=config.critic_min_difference)
     chats = view_as_chats(builder, pairs, seed=config.seed)
+    by_critic = (
+        [
+            Table("preference_critic", take_critic_margins(builder, chats), view=True),
+            Table("critiques", critiques, view=True),
+        ]
+        if critiques is not None
+        else []
+    )
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
+        *by_critic,
         Table("ranking", held_out, more=ranking[1:]),
         *(Table("comparisons", rows) for rows in comparisons),
         *(Table(name, rows) for name, rows in research.items()),
+        *validated,
     ]
     about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
     set_publication(
@@ -514,6 +599,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *validation_tables(judgements, decisions),
+            *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts
@@ -521,11 +608,35 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
             ),
             *research_tables(research),
         ],
-        figures=lambda: [*figures(pairs), *research_figures(research)],
+        figures=lambda: [*figures(pairs), *critic_figures(pairs), *research_figures(research)],
         examples=lambda: examples(pairs, authors),
-        audits=AUDITS,
+        audits=replace(AUDITS, applied={"pairs": assembled.stage}),
+        gates=lambda: gates(assembled, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def judged(
+    builder: Builder,
+    config: AxiomsConfig,
+    pairs: Rows,
+    for_validation: Rows,
+    sample: Rows,
+    model: Endpoint | None,
+    prompt: Mapping[str, Prompt],
+) -> Rows | None:
+    """What people say of pairs, and what the judge behind `model` says of those of the sample; None if the settings
+    name neither sheets nor a judge.
+    """
+    if not config.judgements and model is None:
+        return None
+    files = opened(builder, partial(open_judgements, accounts=config.accounts), config.judgements)
+    by_people = read_judgements(builder, files, pairs, for_validation)
+    if model is None:
+        return collect_judgements(builder, by_people)
+    most = config.text_characters
+    by_judge = judge_validation(builder, sample, model=model, prompt=prompt["judge_pairwise"], characters=most)
+    return collect_both_judgements(builder, by_people, by_judge)
 
 
 def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
@@ -598,7 +709,7 @@ def answered_research(builder: Builder, config: AxiomsConfig) -> dict[str, Rows]
         pairs = pair_research(builder, answers, each=config.research_pairs, seed=config.seed)
         found["research_pairs"] = pairs
         if listed(config.research_judgements):
-            opening = partial(open_research_judgements, accounts=config.research_accounts)
+            opening = partial(open_research_judgements, accounts=config.accounts)
             said = read_research_judgements(builder, opened(builder, opening, config.research_judgements), pairs)
             found["research_judgements"] = collect_research_judgements(builder, said)
     return found
@@ -686,7 +797,7 @@ def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetti
     sentence-transformers is not installed. Nothing is loaded.
     """
     name = config.negatives_judge
-    if name is None or config.endpoint_name(JUDGE):
+    if name is None or config.endpoint_name(judge_negatives.name):
         return None
     if not has_cross_encoders():
         raise UsageError(

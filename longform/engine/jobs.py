@@ -158,7 +158,7 @@ def _keys_of(stage: Stage, unit: str, parts: list[Part]) -> list[str]:
     of the hash, as many (a power of two) as its number of rows asks for (PARTS, ROWS_PER_PART).
     """
     keys = [part.key for part in parts]
-    if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
+    if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/", 1)[1]) for key in keys)):
         return keys
     if stage.shape is Shape.ALL:
         return keys if len(keys) == 1 else [ALL_ROWS_KEY]

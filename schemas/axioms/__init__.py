@@ -277,6 +277,18 @@ PAIRS = table(
         pa.float64(),
         "log10 of the ratio of votes (votes below 1 count as 1) for human answers, else 0.25",
     ),
+    *(
+        column(
+            f"{side}_score", pa.float64(), "1 to 100, by the critic; null if it did not score both answers", null=True
+        )
+        for side in ("preferred", "rejected")
+    ),
+    column(
+        "critic_margin",
+        pa.float64(),
+        "(preferred_score - rejected_score) / 100; null where that is too small or below 0, or a score is null",
+        null=True,
+    ),
     column("split", pa.string(), "train, test or overlap"),
     column("source", pa.string(), "always stackexchange"),
     column("site", pa.string(), "current host name of the site"),

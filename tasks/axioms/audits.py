@@ -4,6 +4,7 @@
     equal_posts    two people wrote the same: no preference, so the pair is left out, however many there are
     refusal, language, wrapped    of generated answers, see tasks/publishing/generated.py
     text_on_both_sides, question_on_both_sides, memorised    of the splits, see tasks/publishing/leaks.py
+    critic_same_scores, critic_order    of the critic, see tasks/axioms/judging/audits.py
 
 Each compares texts as `tasks/text/audits` does.
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from longform.artifacts.rows import Rejected, Row
+from tasks.axioms.judging.audits import CRITIC_AUDITS
 from tasks.publishing.audits import Audit, Audits, Kinds, VersionAudit, rejected_by
 from tasks.publishing.generated import CEILING, audits_of_texts, generated, is_generated
 from tasks.publishing.leaks import Memorised, SharedQuestions, SharedTexts
@@ -74,6 +76,7 @@ AUDITS = Audits(
         ),
         VersionAudit("question_on_both_sides", 0.0, SharedQuestions("pairs", "question_id", "question"), ("pairs",)),
         VersionAudit("memorised", 0.0, Memorised("pairs", "axiom"), ("pairs",)),
+        *CRITIC_AUDITS,
     ),
     kinds=tuple(
         Kinds("pair_type", ("pair_by_votes", "pair_with_related", "pair_generated", "pair_combined"), assembled)

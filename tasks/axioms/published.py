@@ -37,6 +37,7 @@ ANSWER = pa.schema([
     ("model", pa.string()),
 ])  # fmt: skip
 OF_THREAD = ("site", "tags", "retrieved_at")
+BY_CRITIC = ("preferred_score", "rejected_score", "critic_margin")  # null here; see tasks/axioms/judging/margins.py
 QUESTION = pa.schema([
     PAIRS.field(name)
     for name in (
@@ -303,4 +304,5 @@ def _batch(pairs: pa.Table, questions: pa.Table, sides: dict[str, pa.Table]) -> 
     for side, answers in sides.items():
         columns |= {side if name == "text" else f"{side}_{name}": answers[name] for name in ANSWER.names}
     columns["source"] = pa.repeat("stackexchange", pairs.num_rows)
+    columns |= {name: pa.nulls(pairs.num_rows, pa.float64()) for name in BY_CRITIC}
     return pa.table([columns[name] for name in PAIRS.names], schema=PAIRS).combine_chunks().to_batches()[0]

@@ -3,6 +3,7 @@
     a question   every answer to it, and rows made from those answers; verdicts on its hard negatives
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
                  it as a hard negative
+    either       what a critic said where it, or an answer that was made from it, was shown
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -22,7 +23,8 @@ from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives")
+CRITIC = "criticise_answers"
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC)
 PASSAGES = ("retrieve_passages",)
 LISTED = "IN (SELECT id FROM listed)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
@@ -43,6 +45,10 @@ NAMED: Queries = [  # responses of rows that name a listed post as question, par
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
     (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
+    (
+        [CRITIC],
+        f"SELECT DISTINCT response FROM (SELECT response, unnest(parent_ids) AS id FROM {{}}) WHERE id {LISTED}",
+    ),
 ]
 TEXTS: Queries = [  # that requests contain of the listed posts and their passages
     (

@@ -24,6 +24,7 @@ MADE_BY = {
     "corrupted": "corrupt_answers",
     "combined": "combine_answers",
 }
+CRITICISED_BY = "criticise_answers"
 POSTS_BY = ("scrub_posts", "admit_posts", "read_posts")
 ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites")
 PAIRED_BY = {
@@ -39,29 +40,32 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The published pair with this id, or the only one whose id begins with `row_id`, and what it was made from. Keys:
-    `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `calls` (response key -> call);
-    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
+    `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `critiques` (side -> what the critic
+    said of the answer, or None); `calls` (response key -> call); `stages` (the version's stages -> fingerprint);
+    `lines` of (title, text) to print.
 
     UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
     _, row = published_row(version, row_id)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
-    calls = calls_of(store, [key for side in SIDES if (key := row[f"{side}_response"])])
+    critiques = {side: _critique(store, version, row, side) for side in SIDES}
+    keys = [key for side in SIDES for key in (row[f"{side}_response"], (critiques[side] or {}).get("response")) if key]
+    calls = calls_of(store, keys)
     own_site = row["axiom"] != 1 or "find_related" in version.stages
     chain = built_by(store, version, PAIRED_BY[row["axiom"]], row["site"] if own_site else None)
     lines = [*_pair_lines(row), *_answer_lines(row, "preferred", behind["preferred"], calls), *_evidence(row)]
-    lines += _answer_lines(row, "rejected", behind["rejected"], calls)
+    lines += [*_answer_lines(row, "rejected", behind["rejected"], calls), *_critic_lines(row, critiques, calls)]
     assembled = next(name for name in ASSEMBLED_BY if name in version.stages)
     lines.append(("built by", " <- ".join([f"{assembled} {version.stages[assembled][:8]}", *chain])))
-    return {"pair": row, **behind, "calls": calls, "stages": version.stages, "lines": lines}
+    found = {"pair": row, **behind, "critiques": critiques, "calls": calls, "stages": version.stages}
+    return {**found, "lines": lines}
 
 
 def example_row_id(version: Version) -> str:
     """The id of a published pair that is worth tracing: the first one, by id, of axiom 3 (with a corrupted answer); if
     there is none, the first of all. "" if the version has no pair.
     """
-    paths = [path for config, paths in version.tables().items() if config not in version.views for path in paths]
-    found = rows_where(paths, "true ORDER BY axiom <> 3, pair_id LIMIT 1")
+    found = rows_where(version.tables().get("pairs", []), "true ORDER BY axiom <> 3, pair_id LIMIT 1")
     return str(found[0]["pair_id"]) if found else ""
 
 
@@ -76,6 +80,35 @@ def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
     found = stage_rows_where(store, version, stage, f"{column} = ? LIMIT 1", key)
     return {"stage": stage, **found[0]} if found else None
+
+
+def _critique(store: Store, version: Version, row: Record, side: str) -> Record | None:
+    """What the critic said of an answer of a published pair; None if it did not score both."""
+    if row.get(f"{side}_score") is None:
+        return None
+    key = f"{row['question_id']} {row[f'{side}_id']}"
+    found = stage_rows_where(store, version, CRITICISED_BY, "critique_id = ? LIMIT 1", key)
+    return found[0] if found else None
+
+
+def _critic_lines(row: Record, critiques: dict[str, Record | None], calls: dict[str, Record]) -> Iterator[Line]:
+    """The lines to print of what a critic said: its call and what that cost, then score and points of each answer;
+    none if it did not score both.
+    """
+    of_call = critiques["preferred"]
+    if of_call is None:
+        return
+    margin = row["critic_margin"]
+    told = "no margin" if margin is None else f"margin {margin:.3g}"
+    prompt = f"prompt {of_call['prompt']}@{of_call['prompt_hash'][:12]} · response {of_call['response'][:16]}…"
+    yield "critic", f"{of_call['model']} via {of_call['endpoint']} · {prompt}   {told}"
+    if of_call["response"] in calls:
+        yield "", f"{tokens_and_cost(calls[of_call['response']])}, for {of_call['shown']} answers"
+    for side, critique in critiques.items():
+        if critique:
+            yield "", f"{side} {critique['score']} points, shown as {critique['place']} of {critique['shown']}"
+            for name in ("strengths", "weaknesses", "missing"):
+                yield from (("", f"  {name}: {point}") for point in critique[name])
 
 
 def _pair_lines(row: Record) -> Iterator[Line]:

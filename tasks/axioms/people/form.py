@@ -17,7 +17,6 @@ from tasks.annotation.values import folded
 
 STRENGTHS = ("strongly", "moderately", "slightly")
 FLAWS = ("unclear", "repetitive", "irrelevant", "too narrow", "too broad", "inaccurate")
-MOST = 20  # pairs of each type
 SHOWN = ("pair_id", "pair_type", "question", "evidence", "preferred", "rejected")
 
 
@@ -53,14 +52,14 @@ FORM = Form(
 
 
 def sheets(store: Store, version: Version) -> Sheets:
-    """The sheets of a version: a task for each pair whose texts differ, at most MOST of each type; `store` is not used.
-
-    They are looked at by `longform labels`; a build does not read them yet.
-    """
-    missing = f"{version.dataset} {version.name} has no pair: build a version that has, or name another one."
-    files = [path for config, paths in version.tables().items() if config == "pairs" for path in paths]
+    """The sheets of a version: a task for each pair of its config `validation`; `store` is not used."""
+    missing = (
+        f"{version.dataset} {version.name} has no pairs to compare (config validation): build it again, with "
+        "validation_pairs above 0, or name another version."
+    )
+    files = version.tables().get("validation", ())
     rows = (row for path in files for batch in read_batches(path, 1_000, list(SHOWN)) for row in batch.to_pylist())
-    return Sheets(FORM, list(tasks(rows)), "", missing, MOST)
+    return Sheets(FORM, list(tasks(rows)), "judgements", missing)
 
 
 def tasks(pairs: Iterable[Row]) -> Iterator[Task]:

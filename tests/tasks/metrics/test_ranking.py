@@ -60,7 +60,8 @@ def test_without_ties_measures_are_those_of_ir_measures(answers: list[tuple[int,
     run = {"q": {str(place): float(score) for place, score in enumerate(scores)}}
     judged = {"q": {str(place): gain for place, gain in enumerate(gains)}}
     best = {"q": {place: int(gain == max(gains)) for place, gain in judged["q"].items()}}
-    assert ndcg(scores, gains) == pytest.approx(ir_measures.calc_aggregate([ir_measures.nDCG], judged, run).popitem()[1])
+    of_package = ir_measures.calc_aggregate([ir_measures.nDCG], judged, run).popitem()[1]
+    assert ndcg(scores, gains) == pytest.approx(of_package)
     found = ir_measures.calc_aggregate([ir_measures.RR], best, run).popitem()[1]
     assert reciprocal_rank(scores, gains) == pytest.approx(found)
 
