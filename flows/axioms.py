@@ -373,7 +373,7 @@ class AxiomsConfig(ModelSettings):
 
     @model_validator(mode="after")
     def accounts_are_of_judgements(self) -> Self:
-        """The settings unchanged; ValueError for accounts of files that `judgements` does not name."""
+        """The settings unchanged; ValueError for accounts of files that no setting of judgements names."""
         check_accounts(self.accounts, self.judgements, self.research_judgements)
         return self
 
