@@ -15,6 +15,7 @@ import typer
 from flows.builds.options import flags
 from flows.cli import (
     annotating,
+    answer,
     critique,
     evaluate,
     exports,
@@ -61,6 +62,7 @@ for commands in (
     revise,
     critique,
     evaluate,
+    answer,
     serve,
     annotating,
     prefect_setup,
