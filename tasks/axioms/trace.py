@@ -24,7 +24,9 @@ MADE_BY = {
     "closed_book": "answer_closed_book",
     "corrupted": "corrupt_answers",
     "combined": "combine_answers",
+    "irrelevant_grounding": "answer_from_irrelevant",
 }
+FROM_PASSAGES = {"open_book": "answer_from_relevant", "passage": "choose_passages"}  # of axiom 4
 CRITICISED_BY = "criticise_answers"
 POSTS_BY = ("scrub_posts", "admit_posts", "read_posts")
 VALIDATED_BY = ("assemble_validation_pairs", "assemble_validation_pairs_across_sites")
@@ -34,6 +36,7 @@ PAIRED_BY = {
     1: "pair_with_related",
     2: "pair_generated",
     3: "pair_generated",
+    4: "pair_by_evidence",
     5: "pair_combined",
 }
 SIDES = ("preferred", "rejected")
@@ -79,6 +82,11 @@ def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record
     `row`: the published pair. `side`: preferred or rejected. StoreError if the stage's rows are no longer stored.
     """
     source, key = row[f"{side}_source"], row[f"{side}_id"]
+    if row["axiom"] == 4 and source in FROM_PASSAGES:
+        column = "question_id" if source == "passage" else "answer_id"
+        wanted = row["question_id"] if source == "passage" else key
+        found = stage_rows_where(store, version, FROM_PASSAGES[source], f"{column} = ? LIMIT 1", wanted)
+        return {"stage": FROM_PASSAGES[source], **found[0]} if found else None
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
     found = stage_rows_where(store, version, stage, f"{column} = ? LIMIT 1", key)
@@ -120,7 +128,8 @@ def _pair_lines(row: Record) -> Iterator[Line]:
     yield "pair", f"{row['pair_id']}   {kind}"
     title = row["question"].split("\n", 1)[0]
     yield "question", f'{row["question_id"]}   "{title}"   {_credit(row, "question")}'
-    yield "", row["question_url"]
+    if row["question_url"]:
+        yield "", row["question_url"]
 
 
 def _credit(row: Record, side: str) -> str:
@@ -139,6 +148,9 @@ def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str,
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
         yield "", row[f"{side}_url"]
+        return
+    if row[f"{side}_source"] == "passage":
+        yield side, f"{row[f'{side}_id']}   passage   {_credit(row, side)}"
         return
     response = row[f"{side}_response"]
     prompt = f"prompt {row[f'{side}_prompt']} · response {response[:16]}…"
