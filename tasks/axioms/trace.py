@@ -51,7 +51,7 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
     UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
-    assembled, row = pair_of(store, version, published_row(version, row_id)[1], ASSEMBLED_BY)
+    assembled, row = pair_of(store, version, *published_row(version, row_id), ASSEMBLED_BY)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
     critiques = {side: _critique(store, version, row, side) for side in SIDES}
     keys = [key for side in SIDES for key in (row[f"{side}_response"], (critiques[side] or {}).get("response")) if key]
