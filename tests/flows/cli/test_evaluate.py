@@ -137,6 +137,7 @@ def test_a_constant_scorer_is_as_good_as_chance_and_missing_answers_are_told(hom
         (["--scorer", "length", "--version", "v9"], "axioms has no version v9"),
         (["--scorer", "length", "--set", "neighbours=3"], "--set neighbours: an evaluation has no such setting"),
         (["--scorer", "length", "--set", "modle=x"], 'no setting "modle"; did you mean "mode"'),
+        (["--scorer", "length", "--set", "stages.score_answers.model=x"], "--scorer judge:ENDPOINT says who judges"),
         (["--scorer", "length", "--max-cost", "-1"], "no amount of US dollars"),
     ],
 )
