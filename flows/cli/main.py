@@ -26,6 +26,7 @@ from flows.cli import (
     sheets,
     sources,
     takedowns,
+    train,
     versions,
 )
 from flows.cli.shared.arguments import (
@@ -63,6 +64,7 @@ for commands in (
     critique,
     evaluate,
     answer,
+    train,
     serve,
     annotating,
     prefect_setup,
