@@ -44,8 +44,8 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published pair with this id, or the only one whose id begins with `row_id`, and what it was made from; also
-    the pair behind a row of the configs of validation. Keys: `pair`; `preferred` and `rejected` (the stage row of this
+    """The published pair with this id, or the only one whose id begins with `row_id`, or the pair behind a row of the
+    configs of validation, and what it was made from. Keys: `pair`; `preferred` and `rejected` (the stage row of this
     answer, or None); `critiques` (side -> what the critic said of the answer, or None); `calls` (response key -> call);
     `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
 
