@@ -349,7 +349,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     evaluated = list_evaluation_texts(
         builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
     )
-    pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
+    pairs = judged_pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     research = answered_research(builder, config)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated = [Table("validation", sample)] if config.validation_pairs else []
@@ -427,7 +427,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         figures=lambda: [*figures(pairs), *critic_figures(pairs), *research_figures(research)],
         examples=lambda: examples(pairs, authors),
         audits=replace(AUDITS, applied={"pairs": assembled.stage}),
-        gates=lambda: gates(assembled, decisions),
+        gates=lambda: gates(judged_pairs, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
 
