@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
 from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
+from flows.config.web import WebConfig, backend_of, crawl_of
 from flows.registry import model_stages
 from flows.sources import msmarco, reddit, webgpt
 from longform.artifacts.rows import Rows
@@ -59,6 +60,7 @@ from tasks.axioms.grounding.shown import choose_passages
 from tasks.axioms.judging.critic import criticise_answers
 from tasks.axioms.judging.margins import score_pairs, take_critic_margins
 from tasks.axioms.judging.report import critic_figures, critic_tables
+from tasks.axioms.judging.requests import JUDGE_PROMPTS
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
@@ -73,6 +75,43 @@ from tasks.axioms.report.examples import examples
 from tasks.axioms.report.mixture import mixture_tables
 from tasks.axioms.report.negatives import judged_negatives
 from tasks.axioms.report.plots import figures
+from tasks.axioms.research.answers import (
+    CLOSED,
+    CONDITIONS,
+    GUIDED,
+    IN_ASSISTANT,
+    IN_PLAN,
+    IN_REPAIR,
+    MOST_MODELS,
+    NAIVE,
+    PLAN,
+    REPAIR,
+    Condition,
+    answer_research_closed,
+    assist_research,
+    list_research_steps,
+    plan_research,
+    repair_research,
+)
+from tasks.axioms.research.assistant import Limits
+from tasks.axioms.research.compared import (
+    MOST_JUDGES,
+    collect_research_judgements,
+    pair_research,
+    read_research_judgements,
+    score_research,
+)
+from tasks.axioms.research.compared import open_judgements as open_research_judgements
+from tasks.axioms.research.compared import sheets as research_sheets
+from tasks.axioms.research.guide import check_guide
+from tasks.axioms.research.questions import (
+    PAGE_ENDINGS,
+    QUESTION_ENDINGS,
+    read_research_pages,
+    read_research_questions,
+)
+from tasks.axioms.research.report import research_figures, research_tables
+from tasks.axioms.scoring.scorers import Scorer, scorer_of
 from tasks.axioms.sealed.same import find_paraphrases, find_same, sign_questions
 from tasks.axioms.sealed.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
 from tasks.axioms.sealed.splits import assign_splits
@@ -104,6 +143,7 @@ from tasks.sources.released.webgpt import GROUP as WEBGPT
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
+from tasks.sources.web.documents import PIECE_BYTES
 from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
@@ -169,9 +209,14 @@ Share = Annotated[float, Field(ge=0, le=1)]
 JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
 CRITIC = criticise_answers.name
 PROMPT_NAMES = (
-    *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book"),
-    *("judge_negative", "judge_pairwise", "judge_listwise"),
-)
+    *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book", "judge_negative"), *JUDGE_PROMPTS,
+    *("research_queries", "research_plan", "research_summarise", "research_update", "research_ground"),
+    *("research_review", "research_repair"),
+)  # fmt: skip
+RESEARCH_STAGES = ("answer_research_closed", "assist_research", "plan_research", "repair_research")
+RESEARCH = ROOT / "data" / "samples" / "research"
+PAGES = ("web",)  # the group of takedowns that may mean a page
+FORMS = {"research": research_sheets}  # beside `sheets`, which needs no name
 
 
 class AxiomsConfig(ModelSettings):
@@ -311,6 +356,62 @@ class AxiomsConfig(ModelSettings):
         0.5, gt=0, le=0.8, description="training texts sharing this much of an evaluation text's word 3-grams leave"
     )
 
+    research_questions: str | list[str] = Field(
+        str(RESEARCH / "questions.jsonl"), description="research: hard questions, .jsonl with question; [] for none"
+    )
+    research_conditions: list[Condition] = Field(
+        list(CONDITIONS), description="research: the ways in which they are answered; repair needs assistant_guided"
+    )
+    research_models: list[EndpointName] = Field(
+        [],
+        max_length=MOST_MODELS,
+        description="research: endpoints that answer closed-book; []: `model`. The others: [stages.assist_research], "
+        "plan_research, repair_research",
+    )
+    research_pages: str | list[str] = Field(
+        str(RESEARCH / "pages.jsonl"),
+        description="research: pages to search, .jsonl or .parquet with url and text, .md, .txt",
+    )
+    research_web: WebConfig | None = Field(
+        None,
+        description='research: a search engine instead, e.g. { kind = "searxng", url = "http://127.0.0.1:8080" }',
+    )
+    research_guide: str | None = Field(
+        None,
+        description="research: the scorer that guides the assistant: judge:ENDPOINT:pointwise, encoder:FOLDER or "
+        "length; unset: a judge by the assistant's own endpoint",
+    )
+    research_queries: int = Field(3, ge=1, le=20, description="research: queries that are searched for an answer")
+    research_results: int = Field(4, ge=1, le=20, description="research: results of a query that are looked at")
+    research_updates: int = Field(5, ge=1, le=20, description="research: passages worked into an answer, one by one")
+    research_rounds: int = Field(2, ge=1, le=10, description="research: rounds of repair, at most")
+    research_scorers: list[str] = Field(
+        ["length", "bm25", "judge:offline"],
+        description="research: scorers of the report: length, bm25, judge:ENDPOINT[:pointwise][:plain], "
+        "encoder:FOLDER, a file of scores; at most three judges",
+    )
+    research_pairs: int = Field(
+        20, ge=0, description="research: pairs of answers for people, of each two kinds, at most; 0: none"
+    )
+    research_judgements: str | list[str] = Field(
+        [], description="research: filled-in sheets of these pairs: longform sheets --form research"
+    )
+
+    @model_validator(mode="after")
+    def research_can_be_done(self) -> Self:
+        """The settings unchanged; ValueError for a condition, an endpoint or a scorer that is named twice, repair
+        without the guided assistant, and a search without pages or web.
+        """
+        for name in ("research_conditions", "research_models", "research_scorers"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} names one of them twice: name each once")
+        if REPAIR in self.research_conditions and GUIDED not in self.research_conditions:
+            raise ValueError(f"research_conditions has {REPAIR}, which repairs answers of {GUIDED}: name both")
+        searching = listed(self.research_questions) and set(self.research_conditions) - {CLOSED}
+        if searching and self.research_web is None and not listed(self.research_pages):
+            raise ValueError("research_pages names no file and research_web is unset: set one, or leave out searches")
+        return self
+
     @model_validator(mode="after")
     def some_utilization_is_kept(self) -> Self:
         """The settings unchanged; ValueError unless utilization_above is less than utilization_below."""
@@ -328,8 +429,8 @@ class AxiomsConfig(ModelSettings):
 
     @model_validator(mode="after")
     def accounts_are_of_judgements(self) -> Self:
-        """The settings unchanged; ValueError for accounts of files that `judgements` does not name."""
-        check_accounts(self.accounts, self.judgements)
+        """The settings unchanged; ValueError for accounts of files that no setting of judgements names."""
+        check_accounts(self.accounts, self.judgements, self.research_judgements)
         return self
 
     def endpoint_name(self, stage: str) -> str | None:
@@ -519,6 +620,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
     )
     pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
+    research = answered_research(builder, config)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated = [Table("validation", sample)] if config.validation_pairs else []
     judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
@@ -563,6 +665,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         *by_critic,
         Table("ranking", held_out, more=(discussions, passages_ranked)),
         Table("comparisons", comparisons),
+        *(Table(name, rows) for name, rows in research.items()),
         *validated,
     ]
     about = replace(
@@ -589,8 +692,9 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
                 if verdicts
                 else []
             ),
+            *research_tables(research),
         ],
-        figures=lambda: [*figures(pairs), *critic_figures(pairs)],
+        figures=lambda: [*figures(pairs), *critic_figures(pairs), *research_figures(research)],
         examples=lambda: examples(pairs, authors),
         audits=replace(AUDITS, applied={"pairs": assembled.stage}),
         gates=lambda: gates(assembled, decisions),
@@ -722,6 +826,109 @@ def compared_answers(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows
     opening = partial(open_files, group=WEBGPT, endings=ENDINGS_OF_WEBGPT)
     read = webgpt.read_and_admit(builder, opened(builder, opening, config.webgpt))
     return read, select_comparisons(builder, read)
+
+
+def answered_research(builder: Builder, config: AxiomsConfig) -> dict[str, Rows]:
+    """config -> rows: answers to research questions in every condition, how they were made, pairs of them for people,
+    and what these say; {} if no questions are given.
+    """
+    if not listed(config.research_questions):
+        return {}
+    opening = partial(open_files, group="research", endings=QUESTION_ENDINGS)
+    questions = read_research_questions(builder, opened(builder, opening, config.research_questions))
+    runs = [make() for make in research_runs(builder, config, questions).values()]
+    scorers = [research_scorer(builder, config, name) for name in config.research_scorers]
+    judges = [scorer.endpoint for scorer in scorers if scorer.endpoint]
+    if len(judges) > MOST_JUDGES:
+        raise UsageError(f"research_scorers names {len(judges)} judges: at most {MOST_JUDGES} judge in one build.")
+    first, second, third = [*judges, None, None, None][:3]
+    answers = score_research(builder, questions, *runs, scorers=scorers, model=first, second=second, third=third)
+    found = {"research": answers, "research_steps": list_research_steps(builder, answers, *runs)}
+    if config.research_pairs:
+        pairs = pair_research(builder, answers, each=config.research_pairs, seed=config.seed)
+        found["research_pairs"] = pairs
+        if listed(config.research_judgements):
+            opening = partial(open_research_judgements, accounts=config.accounts)
+            said = read_research_judgements(builder, opened(builder, opening, config.research_judgements), pairs)
+            found["research_judgements"] = collect_research_judgements(builder, said)
+    return found
+
+
+def research_pages(builder: Builder, config: AxiomsConfig) -> Rows:
+    """The pages to search; none if the web is searched."""
+    opening = partial(open_files, group="research", endings=PAGE_ENDINGS, piece_bytes=PIECE_BYTES)
+    files = opened(builder, opening, [] if config.research_web else config.research_pages)
+    return read_research_pages(builder, files, scrubbed=config.scrub, **listed_in(builder.store.home, PAGES))
+
+
+def research_runs(builder: Builder, config: AxiomsConfig, questions: Rows) -> dict[str, Callable[[], Rows]]:
+    """stage -> the call that makes its answers to the questions, for each of RESEARCH_STAGES, in order. Stages of
+    conditions that are not wanted make none.
+    """
+    wanted = set(config.research_conditions)
+    folders = prompt_folders(config.prompts, PROMPTS)
+    prompt = {name: load_prompt(f"axioms/{name}", *folders) for name in PROMPT_NAMES}
+    model = {stage: endpoint_of_stage(stage, config) for stage in RESEARCH_STAGES}
+    names = config.research_models or [model["answer_research_closed"].name]
+    writers = [endpoint_of(name, config.endpoints) for name in names] if CLOSED in wanted else []
+    first, second, third, fourth = [*writers, None, None, None, None][:MOST_MODELS]
+    assisting: list[Any] = [name for name in (NAIVE, GUIDED) if name in wanted]
+    guide, web = research_guide(builder, config), config.research_web
+    search: Any = {
+        "web": web and backend_of(web),
+        "crawl": web and crawl_of(web, tuple(taken_down(builder.store.home)), give_up=True),
+        "scrubbed": config.scrub,
+    }
+    guided: Any = {"judge": guide.endpoint, "judge_prompt": guide.prompt, "guide": guide}
+    limits = Limits(
+        proposed=2 * config.research_queries,
+        queries=config.research_queries,
+        results=config.research_results,
+        pages=max(4, config.research_updates - 1),
+        updates=config.research_updates,
+        rounds=config.research_rounds,
+    )
+
+    def prompts_of(names: tuple[str, ...]) -> dict[str, Prompt]:
+        return {name: prompt[name] for name in names}
+
+    pages = cache(lambda: research_pages(builder, config))
+
+    @cache
+    def assisted() -> Rows:
+        return assist_research(
+            builder, questions, pages(), model=model["assist_research"] if assisting else None,
+            prompts=prompts_of(IN_ASSISTANT), conditions=assisting, limits=limits, **guided, **search,
+        )  # fmt: skip
+
+    return {
+        "answer_research_closed": lambda: answer_research_closed(
+            builder, questions, model=first, second=second, third=third, fourth=fourth, prompt=prompt["closed_book"]
+        ),
+        "assist_research": assisted,
+        "plan_research": lambda: plan_research(
+            builder, questions, pages(), model=model["plan_research"] if PLAN in wanted else None,
+            prompts=prompts_of(IN_PLAN), limits=limits, **search,
+        ),
+        "repair_research": lambda: repair_research(
+            builder, assisted(), model=model["repair_research"] if REPAIR in wanted else None,
+            prompts=prompts_of(IN_REPAIR), limits=limits, **guided,
+        ),
+    }  # fmt: skip
+
+
+def research_guide(builder: Builder, config: AxiomsConfig) -> Scorer:
+    """The scorer that guides the assistant. UsageError if there is none of this name, or it cannot guide."""
+    own = f"judge:{config.endpoint_name('assist_research')}:pointwise"
+    return check_guide(research_scorer(builder, config, config.research_guide or own))
+
+
+def research_scorer(builder: Builder, config: AxiomsConfig, name: str) -> Scorer:
+    """The scorer of this name, with the endpoints and the prompts of the configuration."""
+    folders = prompt_folders(config.prompts, PROMPTS)
+    prompts = {each: load_prompt(f"axioms/{each}", *folders) for each in JUDGE_PROMPTS}
+    endpoints = {each: endpoint_of(each, config.endpoints) for each in (OFFLINE_ENDPOINT.name, *config.endpoints)}
+    return scorer_of(name, endpoints, builder.digests, prompts)
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:

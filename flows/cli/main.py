@@ -15,6 +15,7 @@ import typer
 from flows.builds.options import flags
 from flows.cli import (
     annotating,
+    answer,
     critique,
     evaluate,
     exports,
@@ -25,6 +26,7 @@ from flows.cli import (
     sheets,
     sources,
     takedowns,
+    train,
     versions,
 )
 from flows.cli.shared.arguments import (
@@ -61,6 +63,8 @@ for commands in (
     revise,
     critique,
     evaluate,
+    answer,
+    train,
     serve,
     annotating,
     prefect_setup,

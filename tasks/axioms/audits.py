@@ -68,8 +68,9 @@ OF_ROWS = (
     Audit("equal_posts", 1.0, _equal_posts, PEOPLE),
     *audits_of_texts(_generated_texts, BY_MODEL),
 )
+OF_RESEARCH = audits_of_texts(lambda row: [("text", row["question"], row["text"])], generated())
 AUDITS = Audits(
-    rows={"pairs": OF_ROWS},
+    rows={"pairs": OF_ROWS, "research": OF_RESEARCH},
     version=(
         VersionAudit(
             "text_on_both_sides",

@@ -44,14 +44,14 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published pair with this id, or the only one whose id begins with `row_id`, and what it was made from; also
-    the pair behind a row of the configs of validation. Keys: `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `critiques` (side -> what the critic
-    said of the answer, or None); `calls` (response key -> call); `stages` (the version's stages -> fingerprint);
-    `lines` of (title, text) to print.
+    """The published pair with this id, or the only one whose id begins with `row_id`, or the pair behind a row of the
+    configs of validation, and what it was made from. Keys: `pair`; `preferred` and `rejected` (the stage row of this
+    answer, or None); `critiques` (side -> what the critic said of the answer, or None); `calls` (response key -> call);
+    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
 
     UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
-    assembled, row = pair_of(store, version, published_row(version, row_id)[1], ASSEMBLED_BY)
+    assembled, row = pair_of(store, version, *published_row(version, row_id), ASSEMBLED_BY)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
     critiques = {side: _critique(store, version, row, side) for side in SIDES}
     keys = [key for side in SIDES for key in (row[f"{side}_response"], (critiques[side] or {}).get("response")) if key]

@@ -9,17 +9,19 @@ from longform.artifacts.versions import Version
 from longform.errors import UsageError
 from tasks.publishing.lineage import Line, Record, rows_where, stage_rows_where
 
-JUDGED = "judgements"
+PAIRS, JUDGED = "pairs", "judgements"
 SIDES = ("preferred", "rejected")
 
 
-def pair_of(store: Store, version: Version, row: Record, stages: tuple[str, ...]) -> tuple[str, Record]:
-    """(the stage that assembled a pair, the pair) behind a published row: a pair, or a row that names one in `pair_id`.
-    `stages`: those that assemble pairs. UsageError for a row of something else.
+def pair_of(store: Store, version: Version, config: str, row: Record, stages: tuple[str, ...]) -> tuple[str, Record]:
+    """(the stage that assembled a pair, the pair) behind a published row of a config: a pair, or a row that names one
+    in `pair_id`. `stages`: those that assemble pairs. UsageError for a row of something else.
     """
-    for stage in stages:
-        if found := stage_rows_where(store, version, stage, "pair_id = ? LIMIT 1", row.get("pair_id", "")):
-            return stage, {**found[0], **(row if "split" in row and "pair_split" not in row else {})}
+    if config == PAIRS:
+        return next(stage for stage in stages if stage in version.stages), row
+    for stage in stages if "pair_id" in row else ():
+        if found := stage_rows_where(store, version, stage, "pair_id = ? LIMIT 1", row["pair_id"]):
+            return stage, found[0]
     raise UsageError("This row belongs to no pair: trace takes a pair_id, validation_id or judgement_id.")
 
 
