@@ -9,7 +9,7 @@ A file of pages may also be one text (.md, .txt), whose address is then its name
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tasks.sources.files.json_values import json_values
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import most_bytes, records_at_most
 from tasks.sources.files.spellings import first_text
+from tasks.sources.permalinks import ids_of_address
 from tasks.sources.web.documents import ENDINGS, Document, documents
 from tasks.sources.web.extraction import clean
 from tasks.text.audits.equality import bare
@@ -83,14 +84,21 @@ def read_research_questions(context: StageContext, files: Shard) -> Iterator[Row
     revision=1,
     at_most=AtMost(bytes=most_bytes("files"), rows=lambda of: 1 + records_at_most(of["files"], 20)),
 )
-def read_research_pages(context: StageContext, files: Shard, *, scrubbed: bool) -> Iterator[Row | Rejected]:
-    """The pages of a file; a Rejected for ill-formed and repeated ones. `scrubbed`: with marks in place of mail
-    addresses, phone numbers and handles. SourceError for a file without a page.
+def read_research_pages(
+    context: StageContext, files: Shard, *, scrubbed: bool, takedowns: Sequence[str] = ()
+) -> Iterator[Row | Rejected]:
+    """The pages of a file; a Rejected for ill-formed and repeated ones, and for those with an id among `takedowns`.
+    `scrubbed`: with marks in place of mail addresses, phone numbers and handles. SourceError for a file without a page.
     """
+    listed = set(takedowns)
     found, seen = 0, set[str]()
     for page in _documents(context, files):
         if isinstance(page, Rejected):
             yield page
+            continue
+        if listed and listed.intersection(ids_of_address(page.url)):
+            found += 1
+            yield Rejected(page.url, "filtered", "taken down")
             continue
         key = f"p_{fingerprint([page.url, page.text])}"
         if key in seen:
