@@ -36,7 +36,7 @@ from tasks.axioms.evaluation.discussions import (
 )
 from tasks.axioms.evaluation.passages import rank_passages
 from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
-from tasks.axioms.evaluation.tables import evaluation_tables
+from tasks.axioms.evaluation.tables import decontamination_table, set_tables
 from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
@@ -214,10 +214,12 @@ class AxiomsConfig(ModelSettings):
     webgpt: str | list[str] = Field(
         str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
     )
+    decontamination: bool = Field(
+        True, description="leave out training pairs that show what an evaluation set holds, see docs/axioms.md"
+    )
     decontaminate: str | list[str] = Field(
         [],
-        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold, "
-        "see docs/axioms.md",
+        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold",
     )
     contaminated_similarity: float = Field(
         0.5, gt=0, le=0.8, description="training texts sharing this much of an evaluation text's word 3-grams leave"
@@ -374,11 +376,13 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, authors_of_discussions = discussions_to_rank(builder, config)
     passages_ranked = passages_to_rank(builder, config)
     compared, comparisons = compared_answers(builder, config)
-    own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
-    evaluated = list_evaluation_texts(
-        builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
-    )
-    pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
+    pairs, evaluated = assembled, None
+    if config.decontamination:
+        own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
+        evaluated = list_evaluation_texts(
+            builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+        )
+        pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     chats = view_as_chats(builder, pairs, seed=config.seed)
     published = [
         Table("pairs", pairs, apart=("overlap",)),
@@ -386,7 +390,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
         Table("ranking", held_out, more=(discussions, passages_ranked)),
-        Table("comparisons", comparisons),
+        *([Table("comparisons", comparisons)] if listed(config.webgpt) else []),
     ]
     about = replace(
         ABOUT,
@@ -402,9 +406,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
-            *evaluation_tables(
-                (held_out, discussions, passages_ranked), compared, comparisons, evaluated, assembled, pairs
-            ),
+            *set_tables((held_out, discussions, passages_ranked), compared, comparisons),
+            *([decontamination_table(evaluated, assembled, pairs)] if evaluated else []),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts

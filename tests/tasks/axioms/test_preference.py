@@ -197,9 +197,9 @@ def test_a_prefix_of_an_id_still_names_one_row_although_views_have_it_too(versio
 def test_a_version_counts_its_pairs_once(version: Version) -> None:
     from flows.inspection.describe import summary
 
-    pairs = rows(version, "pairs")
-    assert summary(version)["rows"] == len(pairs)
-    assert f"{len(pairs):,} rows" in (version.folder / "README.md").read_text()
+    counted = len(rows(version, "pairs")) + len(rows(version, "ranking")) + len(rows(version, "comparisons"))
+    assert summary(version)["rows"] == counted
+    assert f"{counted:,} rows" in (version.folder / "README.md").read_text()
     tokens = longform.load("axioms/preference", home=version.folder.parents[2])["chosen_tokens"]
     assert tokens.null_count == 0
 
