@@ -11,7 +11,7 @@ from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
-from tasks.sources.admission import admit, admit_passages
+from tasks.sources.admission import admit, admit_passages, admit_queries
 from tasks.sources.files.inputs import open_files
 from tasks.sources.released import msmarco
 
@@ -90,13 +90,15 @@ class Read(BaseModel):
 
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
-    """Four tables: passages, passage ids that occur more than once, queries, judgements."""
+    """Four tables: passages, passage ids that occur more than once, queries, judgements. Empty ones without a path."""
     return list(read_and_admit(builder, opened(builder, paths, config.retrieved_at), repair=config.repair))
 
 
 def opened(builder: Builder, paths: list[Path], retrieved_at: str | None = None) -> list[Source]:
     """The files as sources. UsageError for one whose name does not say what it holds."""
     msmarco.check_names(paths)
+    if not paths:
+        return []
     return open_files(
         paths,
         group=msmarco.GROUP,
@@ -114,4 +116,5 @@ def read_and_admit(builder: Builder, files: list[Source], *, repair: bool) -> tu
     repeated = msmarco.find_repeated(builder, msmarco.in_one(collection), passages)
     queries = msmarco.join_queries(builder, msmarco.read_queries(builder, msmarco.holding(files, msmarco.ASKED)))
     qrels = msmarco.join_qrels(builder, msmarco.read_qrels(builder, msmarco.holding(files, msmarco.JUDGED)))
-    return admit(builder, admit_passages, passages, [msmarco.GROUP]), repeated, queries, qrels
+    admitted = admit(builder, admit_passages, passages, [msmarco.GROUP])
+    return admitted, repeated, admit(builder, admit_queries, queries, [msmarco.GROUP]), qrels

@@ -88,7 +88,7 @@ class QueryAudit:
 class VersionAudit:
     """What must hold of the rows of a version together. `finds` yields a finding for each row that is concerned;
     `ceiling` is their share (0 to 1) that is let through, 1 if they are only reported. `configs`: those that it looks
-    at, by default all.
+    at, by default all; it is no audit of a version that has none of them.
     """
 
     name: str
@@ -171,6 +171,8 @@ def audit_version(
     findings = [each for config, parts in applied.items() for each in _left_out(store, config, parts)]
     gates = _gates_of_rows(store, applied, Counter(each.audit for each in findings), audits)
     for audit in audits.version:
+        if audit.configs and not any(config in files for config in audit.configs):
+            continue  # of a config that this version has not
         found = list(audit.finds(files))
         findings += found
         gates.append(_gate(audit, found, files))

@@ -95,7 +95,7 @@ class Publication:
 
     `tables`, `figures` and `examples` make what the report shows; the card shows the first of these tables and those
     that say so. `audits`: what must hold of the rows. `languages` finds the languages of the sources' texts, site by
-    site.
+    site. `gates`: what gates of the dataset's own stages found, which refuse nothing.
     """
 
     about: About
@@ -106,6 +106,7 @@ class Publication:
     audits: Audits
     examples: Callable[[], list[card.Example]] = list
     languages: Callable[[], list[Languages]] = list
+    gates: Callable[[], list[Gate]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +169,17 @@ def set_publication(
     examples: Callable[[], list[card.Example]] = list,
     audits: Audits = Audits(),  # noqa: B008 - frozen
     languages: Callable[[], list[Languages]] = list,
+    gates: Callable[[], list[Gate]] = list,
 ) -> None:
     """Record what `publish_version` is to publish when all stages are made; the last call of a flow. `attribution`: the
     rows of attribution.parquet, of one stage or of several.
 
     `tables`, `figures` and `examples` make the tables, plots and examples of the report; they are called when it is
     written. `audits`: what must hold of the rows, or they are not published. `languages` finds the languages of the
-    sources' texts, site by site.
+    sources' texts, site by site. `gates`: what gates of the dataset's own stages found, which refuse nothing.
     """
     credited = [attribution] if isinstance(attribution, Rows) else list(attribution)
-    builder.publication = Publication(about, published, credited, tables, figures, audits, examples, languages)
+    builder.publication = Publication(about, published, credited, tables, figures, audits, examples, languages, gates)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -327,7 +329,7 @@ def _check_gates(
     gates += [replace(each, accepted=each.gate in build.accept and each.is_above) for each in served]
     refuse(publication.about.dataset, findings, gates)
     write_findings(folder / "audit.parquet", findings)
-    return [*build.gates, *gates]
+    return [*build.gates, *gates, *publication.gates()]
 
 
 def _served(build: Build) -> list[Served]:
@@ -468,15 +470,15 @@ def _source_facts(attribution: Sequence[Rows]) -> dict[str, Any]:
 
 
 def _site_facts(attribution: Sequence[Rows], languages: Iterable[Languages]) -> list[card.SiteFacts]:
-    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
-    not say of which site they are, and when they were written.
+    """The number, dates and languages of the source records of each site of which some date is known, by site; [] if
+    the attribution table does not say of which site they are, and when they were written.
     """
     if not {"site", "created"} <= set(attribution[0].schema.names) or not _paths(attribution):
         return []
     spoken = {each.group: each for each in languages}
     query = f"""
         SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
-        FROM {read_parquet(_paths(attribution))} GROUP BY site ORDER BY site
+        FROM {read_parquet(_paths(attribution))} GROUP BY site HAVING count(created) > 0 ORDER BY site
     """
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser import chromium
 from look_homes import SCRIPT, axioms_home, made_version
 from page_server import served
 from playwright.sync_api import Browser, Page, expect
@@ -29,12 +28,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made_version(home, [{"pair_id": "p", "text": "t"}], "broken", offline="no")
     with served(home) as server:
         yield server.address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture
