@@ -27,7 +27,7 @@ from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_a
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.evaluation.contamination import decontaminate
 from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
-from tasks.axioms.evaluation.tables import evaluation_tables
+from tasks.axioms.evaluation.tables import decontamination_table, set_tables
 from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.for_validation.pairs import (
@@ -344,12 +344,15 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, authors_of_discussions = discussions_to_rank(builder, config)
     passages_ranked = passages_to_rank(builder, config, marco)
     compared, comparisons = compared_answers(builder, config)
-    other_texts = [str(path) for name in (config.decontaminate, config.research_questions) for path in listed(name)]
-    own_texts = read_evaluation_texts(builder, opened(builder, open_texts, other_texts))
-    evaluated = list_evaluation_texts(
-        builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
-    )
-    pairs = judged_pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
+    clean, evaluated = assembled, None
+    if config.decontamination:
+        other_texts = [str(path) for name in (config.decontaminate, config.research_questions) for path in listed(name)]
+        own_texts = read_evaluation_texts(builder, opened(builder, open_texts, other_texts))
+        evaluated = list_evaluation_texts(
+            builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+        )
+        clean = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
+    pairs = clean
     research = answered_research(builder, config)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated = [Table("validation", sample)] if config.validation_pairs else []
@@ -394,7 +397,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("preference_text", view_as_texts(builder, chats), view=True),
         *by_critic,
         Table("ranking", held_out, more=(discussions, passages_ranked)),
-        Table("comparisons", comparisons),
+        *([Table("comparisons", comparisons)] if listed(config.webgpt) else []),
         *(Table(name, rows) for name, rows in research.items()),
         *validated,
     ]
@@ -412,9 +415,8 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
-            *evaluation_tables(
-                (held_out, discussions, passages_ranked), compared, comparisons, evaluated, assembled, pairs
-            ),
+            *set_tables((held_out, discussions, passages_ranked), compared, comparisons),
+            *([decontamination_table(evaluated, assembled, clean)] if evaluated else []),
             *validation_tables(judgements, decisions),
             *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
@@ -427,7 +429,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         figures=lambda: [*figures(pairs), *critic_figures(pairs), *research_figures(research)],
         examples=lambda: examples(pairs, authors),
         audits=replace(AUDITS, applied={"pairs": assembled.stage}),
-        gates=lambda: gates(judged_pairs, decisions),
+        gates=lambda: gates(clean, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
 

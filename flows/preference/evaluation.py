@@ -49,10 +49,12 @@ class EvaluationSettings(CommunitySettings):
     webgpt: str | list[str] = Field(
         str(ALL_SAMPLES / "webgpt"), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
     )
+    decontamination: bool = Field(
+        True, description="leave out training pairs that show what an evaluation set holds, see docs/axioms.md"
+    )
     decontaminate: str | list[str] = Field(
         [],
-        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold, "
-        "see docs/axioms.md",
+        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold",
     )
     contaminated_similarity: float = Field(
         0.5, gt=0, le=0.8, description="training texts sharing this much of an evaluation text's word 3-grams leave"
