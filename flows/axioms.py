@@ -1,4 +1,4 @@
-"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0, 1, 2, 3, 5."""
+"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0 to 5."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
 from tasks.axioms.evaluation.compared import select_comparisons
+from tasks.axioms.evaluation.contamination import decontaminate
 from tasks.axioms.evaluation.discussions import (
     MIN_SCORE,
     MIN_WORDS,
@@ -38,12 +39,24 @@ from tasks.axioms.evaluation.discussions import (
 )
 from tasks.axioms.evaluation.passages import rank_passages
 from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
+from tasks.axioms.evaluation.tables import evaluation_tables
+from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
 from tasks.axioms.for_validation.pairs import (
     assemble_validation_pairs,
     assemble_validation_pairs_across_sites,
     pair_for_validation,
 )
+from tasks.axioms.grounding.answers import (
+    answer_from_irrelevant,
+    answer_from_relevant,
+    find_grounded_copies,
+    list_grounded,
+    pair_by_evidence,
+)
+from tasks.axioms.grounding.queries import select_queries
+from tasks.axioms.grounding.retrieved import retrieve_candidates
+from tasks.axioms.grounding.shown import choose_passages
 from tasks.axioms.judging.critic import criticise_answers
 from tasks.axioms.judging.margins import score_pairs, take_critic_margins
 from tasks.axioms.judging.report import critic_figures, critic_tables
@@ -124,6 +137,9 @@ from tasks.sources.files.inputs import open_files
 from tasks.sources.reddit.dumps import GROUP as REDDIT
 from tasks.sources.reddit.dumps import open_dumps as open_dumps_of_reddit
 from tasks.sources.reddit.reddit_threads import join_reddit, select_eli5
+from tasks.sources.released.msmarco import LICENCE as LICENCE_OF_MSMARCO
+from tasks.sources.released.webgpt import ENDINGS as ENDINGS_OF_WEBGPT
+from tasks.sources.released.webgpt import GROUP as WEBGPT
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
@@ -132,7 +148,8 @@ from tasks.text.scrub import REGIONS
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "community.example"
-EVALUATION = {name: ROOT / "data" / "samples" / name for name in ("eli5", "msmarco", "webgpt")}
+EVALUATION = {name: ROOT / "data" / "samples" / name for name in ("eli5", "webgpt")}
+MSMARCO = [str(SAMPLES.with_name(name)) for name in ("msmarco", "msmarco_train")]
 
 OFFLINE = RULES
 ABOUT = About(
@@ -141,7 +158,8 @@ ABOUT = About(
     summary=(
         "Pairs of answers to community questions, of which one is preferred by an axiom: more votes (0), an answer to "
         "this rather than a related question (1), grounded in evidence rather than not (2), true rather than corrupted "
-        "(3), two good answers combined rather than a lesser one (5). Rebuilt from a Stack Exchange data dump."
+        "(3), grounded in relevant rather than irrelevant passages (4), two good answers combined rather than a lesser "
+        "one (5). Rebuilt from Stack Exchange data dumps and MS MARCO."
     ),
     paper=Paper(
         title="Axiomatic Preference Modeling for Longform Question Answering",
@@ -170,12 +188,28 @@ TERMS = {
         "whoever passes this version on has to decide the same."
     ),
 }
+MSMARCO_TERMS = {
+    "undecided": (
+        "Queries and passages of the site msmarco have the terms of MS MARCO, non-commercial research only: whoever "
+        "built this version did not state that this use fits them (docs/data-policy.md)."
+    ),
+    "non-commercial": (
+        "Queries and passages of the site msmarco have the terms of MS MARCO, non-commercial research only: whoever "
+        "built this version decided that this use fits them, and whoever passes it on has to decide the same."
+    ),
+}
+
+TERMS_OF_SETS = {  # setting -> what its rows may be used for
+    "eli5": "Posts of Reddit (config ranking) are their authors', under its User Agreement and Data API terms: for "
+    "evaluation only, never to train on; what is deleted there has to go here, too.",
+    "webgpt": "The comparisons of WebGPT (config comparisons) name no licence; most of their questions are Reddit's.",
+}
 
 Share = Annotated[float, Field(ge=0, le=1)]
 JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
 CRITIC = criticise_answers.name
 PROMPT_NAMES = (
-    *("open_book", "closed_book", "corrupt", "combine", "judge_negative"), *JUDGE_PROMPTS,
+    *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book", "judge_negative"), *JUDGE_PROMPTS,
     *("research_queries", "research_plan", "research_summarise", "research_update", "research_ground"),
     *("research_review", "research_repair"),
 )  # fmt: skip
@@ -246,6 +280,24 @@ class AxiomsConfig(ModelSettings):
     )
     passages: int = Field(5, ge=1, le=50, description="axiom 2: passages an open-book answer is given")
     passage_words: int = Field(120, ge=20, description="axiom 2: words of a passage, about")
+    msmarco: str | list[str] = Field(
+        MSMARCO,
+        description="axiom 4: MS MARCO's collection, queries and qrels, as files or folders; [] for none",
+    )
+    msmarco_terms: Literal["undecided", "non-commercial"] = Field(
+        "undecided",
+        description="MS MARCO is for non-commercial research: say so if your use is that; see docs/data-policy.md",
+    )
+    msmarco_retrieval: Literal["bm25", "tantivy"] = Field(
+        "bm25", description="axiom 4: how passages are found: bm25, in memory, or tantivy, for the whole collection"
+    )
+    msmarco_queries: int = Field(48_800, ge=1, description="axiom 4: at most this many queries with a labelled passage")
+    msmarco_depth: int = Field(1_000, ge=2, le=10_000, description="axiom 4: passages looked at for a query")
+    msmarco_k: int = Field(5, ge=2, le=50, description="axiom 4: P+ are the best so many, and the labelled passages")
+    msmarco_below: float = Field(
+        0.7, gt=0, le=1, description="axiom 4: P- are passages with less than this share of the query's best score"
+    )
+    msmarco_irrelevant: int = Field(5, ge=2, le=50, description="axiom 4: passages in P-")
     utilization_above: float = Field(
         0.35, ge=0, le=2, description="axiom 5: a combined answer uses more of its parents"
     )
@@ -291,13 +343,17 @@ class AxiomsConfig(ModelSettings):
         description="evaluation: Reddit dumps with r/explainlikeimfive, r/askscience or r/AskHistorians; [] for none",
     )
     eli5_questions: int = Field(20_000, ge=1, description="evaluation: at most this many questions of a subreddit")
-    msmarco_ranking: str | list[str] = Field(
-        str(EVALUATION["msmarco"]),
-        description="evaluation: MS MARCO's collection, queries and qrels, as files or folders; [] for none",
-    )
     msmarco_negatives: int = Field(1_000, ge=1, description="evaluation: passages without a label a query, at most")
     webgpt: str | list[str] = Field(
         str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
+    )
+    decontaminate: str | list[str] = Field(
+        [],
+        description="files of further evaluation texts (.jsonl, .parquet, .txt) that no training text may hold, "
+        "see docs/axioms.md",
+    )
+    contaminated_similarity: float = Field(
+        0.5, gt=0, le=0.8, description="training texts sharing this much of an evaluation text's word 3-grams leave"
     )
 
     research_questions: str | list[str] = Field(
@@ -428,7 +484,6 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     duplicates = join_duplicates(builder, posts, read_links(builder, open_links(dumps, builder.digests)))
     same = find_same(builder, signed, paraphrases, duplicates, similarity=config.duplicate_similarity, sites=sites)
     splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
-    authors = attribute_posts(builder, threads, splits)
     texts = list_texts(builder, threads, splits, words=config.passage_words)
     copies = find_copies(builder, texts, sites=sites)
     candidates = list_candidates(builder, threads, splits, copies)
@@ -490,12 +545,25 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         below=config.utilization_below,
         n=config.utilization_words,
     )
+    marco = msmarco.read(builder, listed(config.msmarco), msmarco.Read())
+    asked = passages_of_queries(builder, config, marco, texts)
+    authors = attribute_posts(builder, threads, splits, asked)
+    relevant = answer_from_relevant(
+        builder, asked, model=model["answer_from_relevant"], prompt=prompt["open_book"], characters=most
+    )
+    irrelevant = answer_from_irrelevant(
+        builder, asked, model=model["answer_from_irrelevant"], prompt=prompt["irrelevant_book"], characters=most
+    )
+    by_evidence = pair_by_evidence(builder, asked, relevant, irrelevant)
+
     by_thoroughness = pair_combined(builder, kept, combined, splits)
 
     generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
     generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
+    grounded = list_grounded(builder, asked, relevant, irrelevant)
+    grounded_copies = find_grounded_copies(builder, grounded, texts, generated, sites=sites)
 
-    pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
+    assembled = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
         kept,
         by_votes,
@@ -511,6 +579,11 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         copies,
         generated_copies,
         candidates,
+        asked,
+        by_evidence,
+        relevant,
+        irrelevant,
+        grounded_copies,
     )
     to_validate = pair_for_validation(
         builder,
@@ -539,12 +612,17 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
         builder, kept, related, splits, copies, candidates
     )
-    discussions, of_discussions = discussions_to_rank(builder, config)
-    ranking = [held_out, *discussions, *passages_to_rank(builder, config)]
-    comparisons = compared(builder, config)
+    discussions, authors_of_discussions = discussions_to_rank(builder, config)
+    passages_ranked = passages_to_rank(builder, config, marco)
+    compared, comparisons = compared_answers(builder, config)
+    own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
+    evaluated = list_evaluation_texts(
+        builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+    )
+    pairs = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     research = answered_research(builder, config)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
-    validated, assembled = ([Table("validation", sample)] if config.validation_pairs else []), pairs
+    validated = [Table("validation", sample)] if config.validation_pairs else []
     judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
     decisions = None
     if judgements is not None:
@@ -585,20 +663,28 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
         *by_critic,
-        Table("ranking", held_out, more=ranking[1:]),
-        *(Table("comparisons", rows) for rows in comparisons),
+        Table("ranking", held_out, more=(discussions, passages_ranked)),
+        Table("comparisons", comparisons),
         *(Table(name, rows) for name, rows in research.items()),
         *validated,
     ]
-    about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
+    about = replace(
+        ABOUT,
+        terms=terms_of(config),
+        terms_sentence=terms_sentence(config),
+        licences=[LICENCE_OF_MSMARCO] if listed(config.msmarco) else [],
+    )
     set_publication(
         builder,
         about,
         published,
-        [authors, *of_discussions],
+        [authors, authors_of_discussions],
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *evaluation_tables(
+                (held_out, discussions, passages_ranked), compared, comparisons, evaluated, assembled, pairs
+            ),
             *validation_tables(judgements, decisions),
             *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
@@ -614,6 +700,59 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         gates=lambda: gates(assembled, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def passages_of_queries(builder: Builder, config: AxiomsConfig, marco: list[Rows], texts: Rows) -> Rows:
+    """Queries of MS MARCO with passages that are relevant to them, and passages that are not (axiom 4). `marco`: its
+    four tables; `texts`: of the community sites, with their sides.
+    """
+    passages, _, all_queries, qrels = marco
+    regions = list(REGIONS) if config.scrub else []
+    queries = select_queries(
+        builder,
+        all_queries,
+        qrels,
+        most=config.msmarco_queries,
+        similarity=config.duplicate_similarity,
+        test_share=config.test_share,
+        regions=regions,
+        seed=config.seed,
+        split_seed=config.split_seed,
+    )
+    found = retrieve_candidates(
+        builder,
+        queries,
+        passages,
+        backend=config.msmarco_retrieval,
+        depth=config.msmarco_depth,
+        best=config.msmarco_k,
+        far=config.msmarco_irrelevant,
+        below=config.msmarco_below,
+        seed=config.seed,
+    )
+    return choose_passages(
+        builder,
+        queries,
+        found,
+        passages,
+        texts,
+        k=config.msmarco_k,
+        irrelevant=config.msmarco_irrelevant,
+        similarity=config.duplicate_similarity,
+        regions=regions,
+    )
+
+
+def terms_of(config: AxiomsConfig) -> str:
+    """The terms of the sources as a version's recipe has them: those of MS MARCO only where somebody decided."""
+    return config.terms if config.msmarco_terms == "undecided" else f"{config.terms}, MS MARCO {config.msmarco_terms}"
+
+
+def terms_sentence(config: AxiomsConfig) -> str:
+    """What the card says of the terms of the sources that a configuration names."""
+    of_msmarco = [MSMARCO_TERMS[config.msmarco_terms]] if listed(config.msmarco) else []
+    of_sets = (TERMS_OF_SETS[name] for name in evaluation_sources(config))
+    return " ".join([TERMS[config.terms], *of_msmarco, *of_sets])
 
 
 def judged(
@@ -639,11 +778,14 @@ def judged(
     return collect_both_judgements(builder, by_people, by_judge)
 
 
-def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Rows], list[Rows]]:
+def evaluation_sources(config: AxiomsConfig) -> list[str]:
+    """The settings of evaluation sets that name files."""
+    return [name for name in TERMS_OF_SETS if listed(getattr(config, name))]
+
+
+def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:
     """(questions of Reddit as answers to rank, the attribution of these posts); empty if the setting names no file."""
-    if not listed(config.eli5):
-        return [], []
-    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests)
+    dumps = open_dumps_of_reddit(listed(config.eli5), builder.digests) if listed(config.eli5) else []
     _, items = reddit.read_and_admit(builder, dumps, list(SUBREDDITS), NoAuthors())
     threads = select_discussions(
         builder,
@@ -670,23 +812,20 @@ def discussions_to_rank(builder: Builder, config: AxiomsConfig) -> tuple[list[Ro
     )
     regions = list(REGIONS) if config.scrub else []
     ranking = rank_discussions(builder, threads, related, threads, regions=regions)
-    return [ranking], [attribute_discussions(builder, threads, regions=regions)]
+    return ranking, attribute_discussions(builder, threads, regions=regions)
 
 
-def passages_to_rank(builder: Builder, config: AxiomsConfig) -> list[Rows]:
-    """Queries of MS MARCO as passages to rank; empty if the setting names no file."""
-    if not listed(config.msmarco_ranking):
-        return []
-    passages, _, queries, qrels = msmarco.read(builder, listed(config.msmarco_ranking), msmarco.Read())
-    return [rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)]
+def passages_to_rank(builder: Builder, config: AxiomsConfig, marco: list[Rows]) -> Rows:
+    """Queries of MS MARCO as passages to rank. `marco`: its four tables."""
+    passages, _, queries, qrels = marco
+    return rank_passages(builder, queries, qrels, passages, negatives=config.msmarco_negatives)
 
 
-def compared(builder: Builder, config: AxiomsConfig) -> list[Rows]:
-    """The pairs of answers of WebGPT that people compared, without ties; empty if the setting names no file."""
-    if not listed(config.webgpt):
-        return []
-    (comparisons,) = webgpt.read(builder, listed(config.webgpt), webgpt.Read())
-    return [select_comparisons(builder, comparisons)]
+def compared_answers(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows]:
+    """(all comparisons of WebGPT, those without ties as published); empty if the setting names no file."""
+    opening = partial(open_files, group=WEBGPT, endings=ENDINGS_OF_WEBGPT)
+    read = webgpt.read_and_admit(builder, opened(builder, opening, config.webgpt))
+    return read, select_comparisons(builder, read)
 
 
 def answered_research(builder: Builder, config: AxiomsConfig) -> dict[str, Rows]:

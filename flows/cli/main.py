@@ -17,6 +17,7 @@ from flows.cli import (
     annotating,
     answer,
     critique,
+    evaluate,
     exports,
     models,
     prefect_setup,
@@ -25,6 +26,7 @@ from flows.cli import (
     sheets,
     sources,
     takedowns,
+    train,
     versions,
 )
 from flows.cli.shared.arguments import (
@@ -60,7 +62,9 @@ for commands in (
     exports,
     revise,
     critique,
+    evaluate,
     answer,
+    train,
     serve,
     annotating,
     prefect_setup,

@@ -208,6 +208,7 @@ def _jaccard(a: set[str], b: set[str]) -> float:
 
 RULES = {
     "axioms/open_book": Rule(_open_book, {"Question", "Passage"}, {"Passage"}),
+    "axioms/irrelevant_book": Rule(_open_book, {"Question", "Passage"}, {"Passage"}),
     "axioms/closed_book": Rule(_closed_book, {"Question"}),
     "axioms/corrupt": Rule(_corrupt, {"Question", "Passage", "Answer"}, {"Passage"}),
     "axioms/combine": Rule(_combine, {"Question", "First answer", "Second answer"}),

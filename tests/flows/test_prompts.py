@@ -394,7 +394,7 @@ def test_a_file_of_ones_own_takes_the_place_of_one_prompt_and_changes_only_its_s
     changed = {was.stage for was, now in pairs if was.fingerprint != now.fingerprint}
     sealed = {"list_generated", "find_generated_copies"}
     views = {"view_as_chats", "draw_one_a_question", "view_as_texts"}
-    validated = {"pair_for_validation", "assemble_validation_pairs"}
+    validated = {"pair_for_validation", "assemble_validation_pairs", "sample_validation"}
     assert changed == {"corrupt_answers", "pair_generated", *sealed, "assemble_pairs", *validated, *views}
 
 

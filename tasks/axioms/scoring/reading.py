@@ -61,8 +61,10 @@ def sets_in(version: Version) -> dict[str, list[Path]]:
 
 def _decided(paths: list[Path]) -> bool:
     """Whether people have decided a pair."""
+    query = f"SELECT count(*) FROM ({_pairs_of(OF_PEOPLE, paths)})"
     with duckdb.connect(config=MEMORY) as database:
-        return database.sql(f"WITH pairs AS ({_pairs_of(OF_PEOPLE, paths)}) FROM pairs LIMIT 1").fetchone() is not None
+        ((decided,),) = database.execute(query).fetchall()
+    return bool(decided)
 
 
 def _pairs_of(name: str, paths: list[Path]) -> str:
@@ -228,7 +230,7 @@ def _of_comparisons(name: str, paths: list[Path], chosen: Choice) -> Iterator[Gr
 def ranking_items(paths: list[Path]) -> pd.DataFrame:
     """A row for each answer to rank: set, subset (the site), question_id, answer_id, gain."""
     columns = ["set", "site", "question_id", *(f"answers.list.element.{each}" for each in ("answer_id", "gain"))]
-    tables = [_flat(pq.read_table(path, columns=columns)) for path in paths]
+    tables = [_flat(pq.ParquetFile(path).read(columns)) for path in paths]
     found: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return found
 
@@ -259,12 +261,15 @@ def items_of(name: str, paths: list[Path]) -> pd.DataFrame:
 
 
 def pair_items(name: str, paths: list[Path]) -> pd.DataFrame:
-    """A row for each pair of the set `name`: set, axiom, pair_type, question_id, preferred_id, rejected_id,
+    """A row for each pair of the set `name`: set, axiom, pair_type, parent, question_id, preferred_id, rejected_id,
     preferred_evidence and rejected_evidence, the id of the evidence that each is read with, "" if there is none.
+    `parent`: of a combined answer's two parents, which one is rejected: "first" (with more votes) or "second".
     """
+    parent = _PARENT if name == OF_PAIRS else "NULL"
     query = f"""
         WITH pairs AS ({_pairs_of(name, paths)})
-        SELECT axiom, pair_type, question_id, preferred_id, rejected_id, evidence FROM pairs
+        SELECT axiom, pair_type, {parent} AS parent, question_id, preferred_id, rejected_id, evidence FROM pairs
+        WINDOW own AS (PARTITION BY question_id, pair_type, preferred_id)
         ORDER BY question_id, pair_type, preferred_id, rejected_id
     """
     with duckdb.connect(config=MEMORY) as database:
@@ -282,6 +287,7 @@ def comparison_items(paths: list[Path]) -> pd.DataFrame:
             "set": OF_COMPARISONS,
             "axiom": None,
             "pair_type": None,
+            "parent": None,
             "question_id": row["comparison_id"],
             "preferred_id": PREFERRED,
             "rejected_id": REJECTED,
@@ -291,10 +297,13 @@ def comparison_items(paths: list[Path]) -> pd.DataFrame:
     )
 
 
+_PARENT = """CASE WHEN axiom = 5 AND count(*) OVER own = 2 THEN
+    CASE row_number() OVER (own ORDER BY rejected_votes DESC, rejected_id) WHEN 1 THEN 'first' ELSE 'second' END END"""
 PAIR_COLUMNS = {
     "set": str,
     "axiom": object,
     "pair_type": object,
+    "parent": object,
     "question_id": str,
     "preferred_id": str,
     "rejected_id": str,
