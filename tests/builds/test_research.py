@@ -109,11 +109,11 @@ def test_people_compare_pairs_and_the_report_says_how_scorers_agree(research: tu
         assert row["flaws_a" if row["shown_first"] == "a" else "flaws_b"] == ["unclear"]
     assert swapped == {"a", "b"}
     tables = {each["title"]: each for each in json.loads((judged.folder / "tables.json").read_text())}
-    table = tables["Agreement of scorers with people (table 4 of the paper)"]
-    overall = next(dict(zip(table["columns"], row, strict=True)) for row in table["rows"] if row[1] == "overall")
+    table = tables["Agreement of scorers with people (table 4 of the paper)"]["rows"]
+    overall = next(row for row in table if (row["source"], row["A"]) == ("this build", "overall"))
     assert overall["pairs"] == len(pairs)
     assert overall["length agrees"] > 80, "they preferred the longer text, sources included"
-    assert any(row[0] == "paper" and row[1] == "GPT-4" for row in table["rows"])
+    assert any((row["source"], row["A"]) == ("paper", "GPT-4") for row in table)
 
 
 def test_questions_can_be_left_out_and_settings_that_cannot_work_are_refused() -> None:
