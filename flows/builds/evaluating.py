@@ -4,34 +4,32 @@ and how well they rank and prefer. Nothing is published.
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import model_validator
 
 from flows.axioms import OFFLINE, AxiomsConfig
-from flows.config.endpoints import batched, ceilings_of_stages, check_keys, check_prices, endpoint_of, unbatched
+from flows.builds.unpublished import ROWS_AT_ONCE, Kind, asking, plan_of, reading
+from flows.config.endpoints import batched, check_keys, check_prices, endpoint_of
 from flows.config.prompts import PROMPTS
 from longform.artifacts.rows import Row, Rows, read_batches
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
-from longform.engine.build import Build, Progress, Tasks
+from longform.engine.build import Build, Progress
 from longform.engine.plan import Plan
-from longform.engine.runners import Processes
 from longform.engine.stage import Builder, Method
 from longform.engine.thread_tasks import SequentialStages
 from longform.errors import SourceError, UsageError
 from longform.hints import hint
 from longform.llm.ask.prompts import load_prompt, prompt_folders
-from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from longform.llm.price import caps_of
 from longform.llm.retry import Retry
-from longform.settings import budget, responses
+from longform.settings import budget
 from tasks.axioms.judging.requests import JUDGE_PROMPTS
 from tasks.axioms.scoring.evaluate import evaluate
 from tasks.axioms.scoring.files import read_scores
@@ -42,8 +40,8 @@ from tasks.axioms.scoring.stages import count_words, score_answers, score_by_bm2
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_AT_ONCE = 200
-DATASET, LOCK = "axioms", "evaluate"
+DATASET = "axioms"
+KIND = Kind(DATASET, "evaluate", OFFLINE)
 ANSWER = "answers.list.element.answer_id"
 NOT_ASKED = "in the file, not asked for"
 SCORE_COLUMNS = ("set", "question_id", "answer_id", "evidence", "score", "scorer")
@@ -53,6 +51,17 @@ class EvaluationConfig(AxiomsConfig):
     """The settings of an evaluation: those of the dataset that say which models are asked, and how."""
 
     MODEL_STAGES: ClassVar = (*AxiomsConfig.MODEL_STAGES, score_answers.name)
+
+    @model_validator(mode="after")
+    def judges_are_named_by_scorers(self) -> Self:
+        """The settings unchanged; ValueError if they say which endpoint scores."""
+        if score_answers.name in self.stages and self.stages[score_answers.name].model:
+            raise ValueError(f"stages.{score_answers.name} takes no model: --scorer judge:ENDPOINT says who judges")
+        return self
+
+    def endpoint_name(self, stage: str) -> str | None:
+        """As for a build; the offline one for the stage that scores, whose endpoints the scorers name."""
+        return OFFLINE_ENDPOINT.name if stage == score_answers.name else super().endpoint_name(stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,29 +176,11 @@ def plan(asked: Asked, config: EvaluationConfig, home: Path, progress: Progress)
     """What an evaluation would do for each stage, and what it costs; nothing is sent, but what is scored is read into
     the home, so that the price is that of it. Errors as by `method`.
     """
-    read_into(asked, config, home, progress)
-    declared = Method(Store(home))
-    method(declared, asked, config)
-    planned = Plan(declared.store, responses=responses(home), unbatched=unbatched(config))
-    with closing(planned):
-        planned.plan_all(declared)
-    return planned
-
-
-def read_into(asked: Asked, config: EvaluationConfig, home: Path, progress: Progress) -> None:
-    """Read what is scored. Errors as by `method`."""
-    store = Store(home)
-    store.prepare()
-    with store.lock(LOCK):
-        models = Models(responses(home), home=home, dataset=DATASET, offline=OFFLINE)
-        build = Build(store, tasks=SequentialStages(), runner=Processes(), progress=progress, models=models)
-        try:
-            scorers_of(asked, config, build)
-            read(build, asked)
-            build.finish()
-            build.digests.keep()
-        finally:
-            build.close()
+    with reading(KIND, home, progress) as build:
+        scorers_of(asked, config, build)
+        read(build, asked)
+        build.finish()
+    return plan_of(config, home, lambda builder: method(builder, asked, config))
 
 
 def score(
@@ -198,43 +189,21 @@ def score(
     home: Path,
     *,
     progress: Progress,
-    tasks: Tasks | None = None,
     max_cost: float | None = None,
     retry: Retry,
-    accept: Sequence[str] = (),
+    accept: Collection[str] = (),
 ) -> Scored:
     """Score and measure, reusing what is there; waits until it is done. The error of a stage that failed is raised,
     GateError if a judge's replies are of too little use and `accept` does not name its stage; SourceError if nothing
     has a score; BusyError if another evaluation is at work in this home.
     """
-    store = Store(home)
-    store.prepare()
-    with store.lock(LOCK):
-        store.sweep()
-        models = Models(
-            responses(home),
-            home=home,
-            max_cost=max_cost,
-            caps=caps_of(DATASET, config.budget, budget()),
-            retry=retry,
-            failed_runs=config.failed_runs,
-            run=f"evaluate-{time.time_ns()}-{os.getpid()}",
-            dataset=DATASET,
-            offline=OFFLINE,
-            say=progress.say,
-        )
-        online = {stage for stage, then in unbatched(config).items() if then == "online"}
-        build = Build(
-            store, tasks=tasks or SequentialStages(), runner=Processes(), progress=progress, models=models,
-            batch=batched(config), unbatched_online=online, ceilings=ceilings_of_stages(config), accept=accept,
-        )  # fmt: skip
-        try:
-            groups, scores = method(build, asked, config)
-            build.finish()
-            build.digests.keep()
-            return measured(asked, config, build, groups, scores)
-        finally:
-            build.close()
+    tasks = SequentialStages()  # each scorer's stage has the same name
+    with asking(
+        KIND, config, home, tasks=tasks, progress=progress, max_cost=max_cost, retry=retry, accept=accept
+    ) as build:
+        groups, scores = method(build, asked, config)
+        build.finish()
+        return measured(asked, config, build, groups, scores)
 
 
 def measured(asked: Asked, config: EvaluationConfig, build: Build, groups: Rows, scores: dict[str, Rows]) -> Scored:

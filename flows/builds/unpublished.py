@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,10 +63,13 @@ def asking(
     progress: Progress,
     max_cost: float | None,
     retry: Retry,
+    accept: Collection[str] | None = None,
 ) -> Iterator[Build]:
     """A build that asks models as the settings say, with the limits of cost and the ceilings of a dataset's build; wait
-    for its rows with `finish`. BusyError if another command of this kind is at work in the home.
+    for its rows with `finish`. BusyError if another command of this kind is at work in the home. `accept`: the stages
+    whose replies are not judged; None: all, as nothing is published, unless the settings have ceilings.
     """
+    unjudged = () if "ceilings" in config.model_fields_set else config.MODEL_STAGES
     store = Store(home)
     store.prepare()
     with store.lock(kind.lock):
@@ -87,7 +90,7 @@ def asking(
         build = Build(
             store, tasks=tasks, runner=Processes(), progress=progress, models=models, batch=batched(config),
             unbatched_online=online, ceilings=ceilings_of_stages(config),
-            accept=() if "ceilings" in config.model_fields_set else config.MODEL_STAGES,  # nothing is published
+            accept=unjudged if accept is None else accept,
         )  # fmt: skip
         try:
             yield build

@@ -15,6 +15,7 @@ import typer
 from flows.builds.options import flags
 from flows.cli import (
     annotating,
+    answer,
     critique,
     evaluate,
     exports,
@@ -62,6 +63,7 @@ for commands in (
     revise,
     critique,
     evaluate,
+    answer,
     train,
     serve,
     annotating,

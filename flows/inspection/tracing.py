@@ -14,13 +14,13 @@ from longform.engine.stage import Stage
 from tasks.publishing.lineage import (
     Line,
     Record,
-    built_by,
     calls_of,
     lines_on_model,
     published_row,
     rows_where,
     short,
     stage_rows_where,
+    traced,
 )
 
 TEXTS = ("question", "claim", "answer", "feedback", "extraction", "check", "guideline", "output", "text")
@@ -72,9 +72,8 @@ def trace_by_ids(store: Store, version: Version, row_id: str, stages: Mapping[st
     split = f"/{row['split']}" if row.get("split") else ""
     lines = [("row", f"{row[version.key(config)]}   {config}{split}"), *_lines(behind, calls)]
     last = [each["stage"] for each in behind if each["key"] == version.key(config)]
-    lines.append(("built by", " <- ".join(built_by(store, version, last[-1] if last else [*version.stages][-1]))))
     shown = {"row": row, "config": config, "behind": behind, "calls": calls}
-    return {**shown, "stages": version.stages, "lines": lines}
+    return traced(store, version, last[-1] if last else [*version.stages][-1], lines, **shown)
 
 
 def rows_behind(

@@ -86,7 +86,7 @@ RESEARCH_RUNS = table(
     column("steps", pa.list_(STEP), "how it was made, in order"),
     key="research_answer_id",
     cut="research_question_id",
-    parents={"research_question_id": []},
+    parents={"research_answer_id": ["made_from"]},
 )
 
 RESEARCH = table(
@@ -95,6 +95,7 @@ RESEARCH = table(
     column("scores", pa.list_(SCORED), "what scorers of the report gave it"),
     column("words", pa.int32(), "runs between white space"),
     column("question_licence", pa.string(), "of the question, where known", null=True),
+    column("split", pa.string(), "always test: nothing is trained on them"),
     key="research_answer_id",
     cut="research_question_id",
 )
@@ -106,8 +107,14 @@ RESEARCH_STEPS = table(
     column("research_question_id", pa.string(), "the question"),
     column("condition", pa.string(), "of the answer"),
     *STEP,
+    column("split", pa.string(), "always test"),
     key="step_id",
     cut="research_question_id",
+)
+
+_SIDES = (
+    column("kind_a", pa.string(), "kind of the first answer"),
+    column("kind_b", pa.string(), "kind of the second answer"),
 )
 
 RESEARCH_PAIRS = table(
@@ -115,15 +122,36 @@ RESEARCH_PAIRS = table(
     column("research_pair_id", pa.string(), "hash of the ids of both answers"),
     column("research_question_id", pa.string(), "the question that both answer"),
     column("question", pa.string(), "as asked"),
-    column("kind_a", pa.string(), "<endpoint> <condition> of the first answer"),
-    column("kind_b", pa.string(), "of the second"),
-    column("answer_a_id", pa.string(), "parent: research.research_answer_id"),
-    column("answer_b_id", pa.string(), "parent: research.research_answer_id"),
-    column("text_a", pa.string(), "the first answer"),
-    column("text_b", pa.string(), "the second answer"),
-    column("evidence_a", pa.list_(pa.string()), "its passages, in order; may be empty"),
-    column("evidence_b", pa.list_(pa.string()), "its passages, in order; may be empty"),
+    *_SIDES,
+    column("answer_a_id", pa.string(), "the first answer"),
+    column("answer_b_id", pa.string(), "the second answer"),
+    column("text_a", pa.string(), "the first answer, and the pages that it cites"),
+    column("text_b", pa.string(), "the second answer, and the pages that it cites"),
+    column("split", pa.string(), "always test"),
     key="research_pair_id",
     cut="research_question_id",
-    parents={"research_answer_id": []},
+    parents={"research_answer_id": ["answer_a_id", "answer_b_id"]},
+)
+
+RESEARCH_JUDGEMENTS = table(
+    "research_judgements",
+    column("research_judgement_id", pa.string(), "hash of pair and annotator"),
+    column("research_pair_id", pa.string(), "the pair that was judged"),
+    column("research_question_id", pa.string(), "of the pair"),
+    *_SIDES,
+    column("answer_a_id", pa.string(), "the first answer of the pair, however it was shown"),
+    column("answer_b_id", pa.string(), "the second answer of the pair"),
+    column("annotator_id", pa.string(), "a number or a pseudonym"),
+    column("shown_first", pa.string(), "a or b"),
+    column("better", pa.string(), "a or b; there is no tie"),
+    column("strength", pa.string(), "slightly, moderately or strongly"),
+    column("score_a", pa.float64(), "1 to 10", null=True),
+    column("score_b", pa.float64(), "1 to 10", null=True),
+    column("flaws_a", pa.list_(pa.string()), "flaws of the first answer"),
+    column("flaws_b", pa.list_(pa.string()), "flaws of the second answer"),
+    column("seconds", pa.float64(), "time taken, where noted", null=True),
+    column("split", pa.string(), "always test"),
+    key="research_judgement_id",
+    cut="research_question_id",
+    parents={"research_pair_id": []},
 )

@@ -1,9 +1,11 @@
 """Which stored model responses were made from a taken-down post: from its own text, or from texts made from it.
 
     a question   every answer to it, and rows made from those answers; verdicts on its hard negatives
+    a query      answers to it from passages
+    a passage    answers to a query that had it as relevant or irrelevant passage
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
                  it as a hard negative
-    either       what a critic said where it, or an answer that was made from it, was shown
+    either       what a critic, or a judge of pairs, said where it, or an answer that was made from it, was shown
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -22,10 +24,12 @@ from longform.llm.responses.store import ResponseStore
 from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
 
-FROM_EVIDENCE = ("answer_open_book", "corrupt_answers")
-CRITIC = "criticise_answers"
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC)
+FROM_PASSAGES = ("answer_from_relevant", "answer_from_irrelevant")
+FROM_EVIDENCE = ("answer_open_book", "corrupt_answers", *FROM_PASSAGES)
+CRITIC, JUDGE = "criticise_answers", "judge_validation"
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC, JUDGE)
 PASSAGES = ("retrieve_passages",)
+CHOSEN = ("choose_passages",)
 LISTED = "IN (SELECT id FROM listed)"
 RESPONSES = "SELECT DISTINCT response FROM {}"
 REQUEST_TEXTS = (
@@ -38,15 +42,21 @@ READING: Queries = [  # questions with a listed post as evidence
     (
         PASSAGES,
         f"SELECT question_id FROM (SELECT question_id, unnest(passages).answer_id AS id FROM {{}}) WHERE id {LISTED}",
-    )
+    ),
+    (
+        CHOSEN,
+        "SELECT question_id FROM (SELECT question_id, unnest(relevant || irrelevant).passage_id AS id FROM {}) "
+        f"WHERE id {LISTED}",
+    ),
 ]
 NAMED: Queries = [  # responses of rows that name a listed post as question, parent or evidence
     (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
     (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
+    ([JUDGE], f"{RESPONSES} WHERE preferred_id {LISTED} OR rejected_id {LISTED}"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
     (
-        [CRITIC],
+        [CRITIC, JUDGE],
         f"SELECT DISTINCT response FROM (SELECT response, unnest(parent_ids) AS id FROM {{}}) WHERE id {LISTED}",
     ),
 ]
@@ -59,6 +69,12 @@ TEXTS: Queries = [  # that requests contain of the listed posts and their passag
         PASSAGES,
         f"SELECT DISTINCT one.text FROM (SELECT unnest(passages) AS one FROM {{}}) WHERE one.answer_id {LISTED}",
     ),
+    (
+        CHOSEN,
+        "SELECT DISTINCT one.text FROM (SELECT unnest(relevant || irrelevant) AS one FROM {}) "
+        f"WHERE one.passage_id {LISTED}",
+    ),
+    (CHOSEN, f"SELECT text FROM {{}} WHERE question_id {LISTED}"),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
+from tasks.axioms.validation.trace import judgement_lines, pair_of
 from tasks.publishing.lineage import (
     Line,
     Record,
@@ -23,15 +24,19 @@ MADE_BY = {
     "closed_book": "answer_closed_book",
     "corrupted": "corrupt_answers",
     "combined": "combine_answers",
+    "irrelevant_grounding": "answer_from_irrelevant",
 }
+FROM_PASSAGES = {"open_book": "answer_from_relevant", "passage": "choose_passages"}  # of axiom 4
 CRITICISED_BY = "criticise_answers"
 POSTS_BY = ("scrub_posts", "admit_posts", "read_posts")
-ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites")
+VALIDATED_BY = ("assemble_validation_pairs", "assemble_validation_pairs_across_sites")
+ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites", *VALIDATED_BY)
 PAIRED_BY = {
     0: "pair_by_votes",
     1: "pair_with_related",
     2: "pair_generated",
     3: "pair_generated",
+    4: "pair_by_evidence",
     5: "pair_combined",
 }
 SIDES = ("preferred", "rejected")
@@ -39,23 +44,24 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published pair with this id, or the only one whose id begins with `row_id`, and what it was made from. Keys:
-    `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `critiques` (side -> what the critic
-    said of the answer, or None); `calls` (response key -> call); `stages` (the version's stages -> fingerprint);
-    `lines` of (title, text) to print.
+    """The published pair with this id, or the only one whose id begins with `row_id`, or the pair behind a row of the
+    configs of validation, and what it was made from. Keys: `pair`; `preferred` and `rejected` (the stage row of this
+    answer, or None); `critiques` (side -> what the critic said of the answer, or None); `calls` (response key -> call);
+    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
 
     UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
-    _, row = published_row(version, row_id)
+    assembled, row = pair_of(store, version, *published_row(version, row_id), ASSEMBLED_BY)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
     critiques = {side: _critique(store, version, row, side) for side in SIDES}
     keys = [key for side in SIDES for key in (row[f"{side}_response"], (critiques[side] or {}).get("response")) if key]
     calls = calls_of(store, keys)
     own_site = row["axiom"] != 1 or "find_related" in version.stages
-    chain = built_by(store, version, PAIRED_BY[row["axiom"]], row["site"] if own_site else None)
+    paired = "pair_for_validation" if assembled in VALIDATED_BY else PAIRED_BY[row["axiom"]]
+    chain = built_by(store, version, paired, row["site"] if own_site else None)
     lines = [*_pair_lines(row), *_answer_lines(row, "preferred", behind["preferred"], calls), *_evidence(row)]
     lines += [*_answer_lines(row, "rejected", behind["rejected"], calls), *_critic_lines(row, critiques, calls)]
-    assembled = next(name for name in ASSEMBLED_BY if name in version.stages)
+    lines += judgement_lines(version, row["pair_id"])
     lines.append(("built by", " <- ".join([f"{assembled} {version.stages[assembled][:8]}", *chain])))
     found = {"pair": row, **behind, "critiques": critiques, "calls": calls, "stages": version.stages}
     return {**found, "lines": lines}
@@ -76,6 +82,11 @@ def _stage_row(store: Store, version: Version, row: Record, side: str) -> Record
     `row`: the published pair. `side`: preferred or rejected. StoreError if the stage's rows are no longer stored.
     """
     source, key = row[f"{side}_source"], row[f"{side}_id"]
+    if row["axiom"] == 4 and source in FROM_PASSAGES:
+        column = "question_id" if source == "passage" else "answer_id"
+        wanted = row["question_id"] if source == "passage" else key
+        found = stage_rows_where(store, version, FROM_PASSAGES[source], f"{column} = ? LIMIT 1", wanted)
+        return {"stage": FROM_PASSAGES[source], **found[0]} if found else None
     stage = MADE_BY.get(source) or next(name for name in POSTS_BY if name in version.stages)
     column = KEYS.get(source, "answer_id" if source in MADE_BY else "post_id")
     found = stage_rows_where(store, version, stage, f"{column} = ? LIMIT 1", key)
@@ -117,7 +128,8 @@ def _pair_lines(row: Record) -> Iterator[Line]:
     yield "pair", f"{row['pair_id']}   {kind}"
     title = row["question"].split("\n", 1)[0]
     yield "question", f'{row["question_id"]}   "{title}"   {_credit(row, "question")}'
-    yield "", row["question_url"]
+    if row["question_url"]:
+        yield "", row["question_url"]
 
 
 def _credit(row: Record, side: str) -> str:
@@ -136,6 +148,9 @@ def _answer_lines(row: Record, side: str, found: Record | None, calls: dict[str,
     if row[f"{side}_source"] == "human":
         yield side, f"{row[f'{side}_id']}   {row[f'{side}_votes']} votes   {_credit(row, side)}"
         yield "", row[f"{side}_url"]
+        return
+    if row[f"{side}_source"] == "passage":
+        yield side, f"{row[f'{side}_id']}   passage   {_credit(row, side)}"
         return
     response = row[f"{side}_response"]
     prompt = f"prompt {row[f'{side}_prompt']} · response {response[:16]}…"

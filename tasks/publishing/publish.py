@@ -53,7 +53,8 @@ class About:
     """The hand-written description of a dataset.
 
     `terms`: the terms under which its sources were obtained, as the configuration names them; `terms_sentence`: these
-    in a sentence. `first_settings`: the settings to fill in first for a build of real data.
+    in a sentence. `first_settings`: the settings to fill in first for a build of real data. `licences`: of published
+    texts that attribution.parquet does not list.
     """
 
     dataset: str
@@ -64,6 +65,7 @@ class About:
     terms_sentence: str = ""
     wording: card.Wording = card.Wording()  # noqa: RUF009 - frozen
     first_settings: str = "its sources and model"
+    licences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +407,7 @@ def _version(
         title=about.title,
         summary=about.summary,
         paper=about.paper,
-        licence=facts["licences"],
+        licence=sorted({*facts["licences"], *about.licences}),
         terms=about.terms_sentence,
         scrubbed=facts["scrubbed"],
         offline=any(models),
@@ -468,15 +470,15 @@ def _source_facts(attribution: Sequence[Rows]) -> dict[str, Any]:
 
 
 def _site_facts(attribution: Sequence[Rows], languages: Iterable[Languages]) -> list[card.SiteFacts]:
-    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
-    not say of which site they are, and when they were written.
+    """The number, dates and languages of the source records of each site of which some date is known, by site; [] if
+    the attribution table does not say of which site they are, and when they were written.
     """
     if not {"site", "created"} <= set(attribution[0].schema.names) or not _paths(attribution):
         return []
     spoken = {each.group: each for each in languages}
     query = f"""
         SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
-        FROM {read_parquet(_paths(attribution))} GROUP BY site ORDER BY site
+        FROM {read_parquet(_paths(attribution))} GROUP BY site HAVING count(created) > 0 ORDER BY site
     """
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")

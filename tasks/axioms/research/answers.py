@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows
@@ -14,26 +14,34 @@ from longform.llm.ask.types import Endpoint, Request
 from longform.llm.read.replies import cited_passages
 from schemas.axioms.research import RESEARCH_RUNS, RESEARCH_STEPS
 from tasks.answers import answered
-from tasks.axioms.research.assistant import Limits, assist, plan_and_search, repair
+from tasks.axioms.judging.requests import pointwise_request
+from tasks.axioms.research.assistant import UNUSED, Limits, assist, plan_and_search, repair
 from tasks.axioms.research.effects import Failed, Hit, Passage, Replied, Result, Step
 from tasks.axioms.research.guide import guiding, scored_calls
 from tasks.axioms.research.running import REPLIES, Doing, run
 from tasks.axioms.research.searching import best_window, library_of
-from tasks.axioms.research.unfit import unfit_text
 from tasks.axioms.scoring.scorers import Scorer
 from tasks.sources.web.web import Crawl, WebBackend
 
 Assistance = Literal["assistant_naive", "assistant_guided"]
+Condition = Literal["closed_book", "assistant_naive", "assistant_guided", "plan_search", "repair"]
 CLOSED, PLAN, NAIVE, GUIDED, REPAIR = "closed_book", "plan_search", "assistant_naive", "assistant_guided", "repair"
-CONDITIONS = (CLOSED, NAIVE, GUIDED, PLAN, REPAIR)
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+MOST_MODELS = 4  # that answer closed-book, as in the paper
 LONGEST_ANSWER, LONGEST_PASSAGE, LONGEST_QUESTION = 12_000, 1_500, 2_000  # characters that a plan reckons with
+MOST_STEPS = 200  # of an answer, that a plan reckons with
+SPLIT = "test"
+NOT_ASKED = "not asked for"
+LOST_SHOWN = 5
 IN_ASSISTANT = ("closed_book", "research_queries", "research_summarise", "research_update")
 IN_PLAN = ("closed_book", "research_plan", "research_ground")
 IN_REPAIR = ("research_review", "research_repair")
 
 
 def _longest(of: Sizes) -> list[Request]:
-    """A request as long as they come by each prompt of a stage, to its model."""
+    """A request as long as they come by each prompt of a stage, to its model, and to its judge."""
+    if of["model"] is None:
+        return []
     limits: Limits = of["limits"]
     passages = [longest(LONGEST_PASSAGE)] * (limits.queries * limits.results)
     inputs: dict[str, Any] = {
@@ -45,10 +53,13 @@ def _longest(of: Sizes) -> list[Request]:
         "passages": passages,
         "problems": [longest(500)] * 10,
     }
-    return [
+    found = [
         prompt.request(of["model"], reply=REPLIES.get(name), **{each: inputs[each] for each in prompt.inputs})
         for name, prompt in of["prompts"].items()
     ]
+    if (judge := of.values.get("judge_prompt")) is None:
+        return found
+    return [*found, pointwise_request(of["judge"], judge, inputs["question"], inputs["answer"])]
 
 
 # ---------------------------------------------------------------- closed book
@@ -65,21 +76,26 @@ def writers_of(*given: Endpoint | None) -> dict[str, Endpoint]:
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(writers_of(of["model"], of["second"], of["third"], of["fourth"])),
         calls=lambda of: of["questions"],
-        questions=lambda of: [of["prompt"].request(of["model"], question=longest(LONGEST_QUESTION))],
+        questions=lambda of: (
+            [of["prompt"].request(of["model"], question=longest(LONGEST_QUESTION))] if of["model"] else []
+        ),
     ),
 )
 def answer_research_closed(
     context: StageContext,
     questions: Rows,
     *,
-    model: Endpoint,
+    model: Endpoint | None,
     second: Endpoint | None,
     third: Endpoint | None,
     fourth: Endpoint | None,
     prompt: Prompt,
 ) -> Iterator[Row | Rejected]:
-    """Closed-book answers of up to four models to each question; a Rejected for each that is not usable."""
+    """Closed-book answers of up to four models to each question; a Rejected for each that is not usable, and for every
+    question if `model` is None."""
     rows = list(questions)
+    if model is None:
+        yield from _not_asked(rows)
     for writer in writers_of(model, second, third, fourth).values():
         items = ((row["research_question_id"], row, prompt.request(writer, question=row["question"])) for row in rows)
         for row, replies in answered(context, writer, items):
@@ -87,12 +103,9 @@ def answer_research_closed(
                 yield replies
                 continue
             reply = Replied(replies[0].value, replies[0].key, replies[0].model)
-            why = unfit_text(row["question"], reply.value, [])
             steps = [Step("draft", reply.value, True, response=reply.response)]
-            result = Result(reply.value, prompt=prompt.name.partition("/")[2], reply=reply, steps=steps)
-            yield _row(
-                row, CLOSED, result.left_out(f"audit: {why}") if why else result, writer, {"closed_book": prompt}
-            )
+            result = Result(reply.value, prompt="closed_book", reply=reply, steps=steps)
+            yield _row(row, CLOSED, result, writer, {"closed_book": prompt})
 
 
 # ---------------------------------------------------------------- with a search
@@ -115,7 +128,7 @@ def assist_research(
     questions: Rows,
     pages: AllRows,
     *,
-    model: Endpoint,
+    model: Endpoint | None,
     judge: Endpoint | None,
     judge_prompt: Prompt | None,
     guide: Scorer,
@@ -130,8 +143,11 @@ def assist_research(
     Rejected for one without a usable draft or without evidence. `pages` are searched, or, with `web`, the web; `judge`
     and `judge_prompt` are those of `guide`, where it asks a model. Errors as by `running.run`.
     """
-    context.goes_on_from_replies()
     rows = list(questions)
+    if model is None:
+        yield from _not_asked(rows)
+        return
+    context.goes_on_from_replies()
     asked = [(row, each) for row in rows for each in conditions]
     library = library_of(context, pages, web, crawl, scrubbed=scrubbed)
     doing = Doing(model, prompts, guiding(context, guide), library, limits.results)
@@ -154,7 +170,7 @@ def plan_research(
     questions: Rows,
     pages: AllRows,
     *,
-    model: Endpoint,
+    model: Endpoint | None,
     prompts: dict[str, Prompt],
     limits: Limits,
     web: WebBackend | None,
@@ -164,8 +180,11 @@ def plan_research(
     """An answer to each question by "plan and search" (figure 15); a Rejected for one without evidence or without a
     usable answer. `pages`, `web`: as by `assist_research`.
     """
-    context.goes_on_from_replies()
     rows = list(questions)
+    if model is None:
+        yield from _not_asked(rows)
+        return
+    context.goes_on_from_replies()
     library = library_of(context, pages, web, crawl, scrubbed=scrubbed)
     doing = Doing(model, prompts, _unscored, library, limits.results)
     processes = [
@@ -189,7 +208,7 @@ def repair_research(
     context: StageContext,
     runs: Rows,
     *,
-    model: Endpoint,
+    model: Endpoint | None,
     judge: Endpoint | None,
     judge_prompt: Prompt | None,
     guide: Scorer,
@@ -199,18 +218,23 @@ def repair_research(
     """The guided assistant's answers among `runs` as another model repairs them in a feedback loop; a Rejected for
     those in which nothing is repaired, and for the runs of other conditions.
     """
+    rows = [row for row in runs if row["condition"] == GUIDED and model is not None]
+    for row in runs.as_dicts("research_answer_id", "condition"):
+        if not rows or row["condition"] != GUIDED:
+            yield Rejected(row["research_answer_id"], "filtered", NOT_ASKED, REPAIR)
+    if model is None or not rows:
+        return
     context.goes_on_from_replies()
-    rows, others = [], []
-    for row in runs:
-        (rows if row["condition"] == GUIDED else others).append(row)
     doing = Doing(model, prompts, guiding(context, guide))
     processes = [
         (row["research_question_id"], row["question"], repair(row["question"], _result_of(row), limits)) for row in rows
     ]
     for row, (_, result) in zip(rows, run(context, processes, doing), strict=True):
         yield _row(row, REPAIR, result, model, prompts, scorer=guide.name, made_from=row["research_answer_id"])
-    for row in others:
-        yield Rejected(row["research_answer_id"], "filtered", f"{row['condition']} is not repaired")
+
+
+def _not_asked(rows: Sequence[Row]) -> Iterator[Rejected]:
+    return (Rejected(row["research_question_id"], "filtered", NOT_ASKED) for row in rows)
 
 
 def _unscored(groups: Sequence[tuple[str, Sequence[str]]]) -> list[list[float | None]]:
@@ -235,8 +259,8 @@ def _row(
     if result.failed or result.reply is None:
         failed = result.failed or Failed("no answer")
         defect = failed.reason.startswith("model: ")
-        told = f"{condition}: {failed.detail}" if failed.detail else condition
-        return Rejected(made_from or key, "defect" if defect else "filtered", failed.reason, told)
+        told = [condition, *([failed.detail] if failed.detail else _lost(result.steps))]
+        return Rejected(made_from or key, "defect" if defect else "filtered", failed.reason, ": ".join(told))
     prompt = prompts[result.prompt]
     return {
         "research_answer_id": f"ra_{fingerprint([key, condition, model.name, result.reply.response])}",
@@ -257,6 +281,13 @@ def _row(
         "model": result.reply.model,
         "steps": [_step(number, each) for number, each in enumerate(result.steps, start=1)],
     }
+
+
+def _lost(steps: Sequence[Step]) -> list[str]:
+    """What went wrong on the way, as one text of at most LOST_SHOWN steps, in a list; [] if nothing did."""
+    lost = [step for step in steps if step.reason and not step.kept and step.reason != UNUSED]
+    told = [f"{step.url or step.text} ({step.reason})" for step in lost]
+    return [" · ".join(dict.fromkeys(told[:LOST_SHOWN]))] if told else []
 
 
 def _evidence(number: int, passage: Passage) -> Row:
@@ -291,11 +322,15 @@ def _result_of(row: Row) -> Result:
     return Result(row["text"], evidence, row["score"], row["prompt"].partition("/")[2], reply)
 
 
-@stage(RESEARCH_STEPS, revision=1, at_most=AtMost(rows=lambda of: 100 * of["runs"]))
-def list_research_steps(context: StageContext, runs: Rows) -> Iterator[Row]:
-    """Every step of every answer, in order."""
+@stage(RESEARCH_STEPS, revision=1, split_by="split", at_most=AtMost(rows=lambda of: MOST_STEPS * of["answers"]))
+def list_research_steps(
+    context: StageContext, answers: AllRows, closed: AllRows, assisted: AllRows, planned: AllRows, repaired: AllRows
+) -> Iterator[Row]:
+    """Every step of every answer that is published, in order; the others are the runs that they come from."""
     of_answer = ("research_answer_id", "research_question_id", "condition")
-    for run_ in runs.as_dicts(*of_answer, "steps"):
-        for step in run_["steps"]:
-            own = {name: run_[name] for name in of_answer}
-            yield {"step_id": f"{own['research_answer_id']}#{step['position']}", **own, **step}
+    published = {row["research_answer_id"] for row in answers.as_dicts("research_answer_id")}
+    for run_ in (row for rows in (closed, assisted, planned, repaired) for row in rows.as_dicts(*of_answer, "steps")):
+        if run_["research_answer_id"] in published:
+            for step in run_["steps"]:
+                own = {name: run_[name] for name in of_answer}
+                yield {"step_id": f"{own['research_answer_id']}#{step['position']}", **own, **step, "split": SPLIT}

@@ -29,7 +29,7 @@ from tasks.axioms.research.effects import (
     Search,
     Step,
 )
-from tasks.axioms.research.unfit import stands_in, unfit_revision, unfit_text
+from tasks.axioms.research.unfit import AUDITED, speaks_to_a_model, stands_in, unfit_revision, unfit_text
 
 NO_QUERY, NO_PAGE, NO_PASSAGE = "no query was proposed", "no page was found", "no page holds evidence"
 NOT_HIGHER, NOT_AS_HIGH, NO_SCORE = "the score does not rise", "the score falls", "no score"
@@ -95,7 +95,7 @@ def assist(question: str, limits: Limits, *, guided: bool) -> Process:
 
 def plan_and_search(question: str, limits: Limits, window: Windows) -> Process:
     """An answer by "plan and search" (figure 15): a draft, queries that would substantiate it, and a rewriting that is
-    grounded in what they find. `window`: which part of a page is shown.
+    grounded in what they find. `window`: which part of a page is shown. What an audit would find stays to be found.
     """
     steps: list[Step] = []
     draft = yield from _draft(question, steps)
@@ -108,8 +108,9 @@ def plan_and_search(question: str, limits: Limits, window: Windows) -> Process:
     pages = yield from _pages(hits[: limits.queries * limits.results], steps)
     query_of = {hit.page_id: query for query, hit in found}
     windows = [Passage(window(query_of[hit.page_id], text), hit) for hit, text in pages]
-    passages = tuple(each for each in windows if each.text.strip())
-    steps += [_step_of(each, True) for each in passages]
+    faults = [_no_evidence(each.text, each.text) for each in windows]
+    passages = tuple(each for each, reason in zip(windows, faults, strict=True) if reason is None)
+    steps += [_step_of(each, reason is None, reason) for each, reason in zip(windows, faults, strict=True)]
     if not passages:
         return Result(steps=steps).left_out(NO_PASSAGE if hits else NO_PAGE if queries else NO_QUERY)
     shown = [each.text for each in passages]
@@ -119,7 +120,7 @@ def plan_and_search(question: str, limits: Limits, window: Windows) -> Process:
     why = unfit_text(question, reply.value, shown)
     steps.append(Step("answer", reply.value, why is None, why, response=reply.response))
     result = Result(reply.value, passages, prompt="research_ground", reply=reply, steps=steps)
-    return result.left_out(f"audit: {why}") if why else result
+    return result.left_out(f"the answer {why}") if why and why not in AUDITED else result
 
 
 def repair(question: str, start: Result, limits: Limits) -> Process:
@@ -131,7 +132,7 @@ def repair(question: str, start: Result, limits: Limits) -> Process:
     shown = [each.text for each in start.evidence]
     (score,) = yield Score((start.text,))
     now, kept = replace(start, score=score, steps=steps), 0
-    steps.append(Step("draft", start.text, True, score=score, response=start.reply and start.reply.response))
+    steps.append(Step("draft", start.text, True, score=score, response=start.reply.response if start.reply else None))
     for _ in range(limits.rounds):
         texts = {"question": question, "answer": now.text, "passages": shown}
         (review,) = yield Ask("research_review", (texts,))
@@ -249,15 +250,22 @@ def _passages(
         if not given:
             steps.append(Step("page", "", False, "nothing on the question", None, hit.url, hit.title))
         for passage in given:
-            if stands_in(passage, text):
-                found.append(Passage(passage, hit))
+            if why := _no_evidence(passage, text):
+                steps.append(_step_of(Passage(passage, hit), False, why))
             else:
-                steps.append(_step_of(Passage(passage, hit), False, "is not what the page says"))
+                found.append(Passage(passage, hit))
     ranked = yield from _ranked(list({each.text: each for each in found}.values()), lambda each: each.text, guided)
     for place, (one, score) in enumerate(ranked):
         used = place < limits.updates
         steps.append(replace(_step_of(one, used, None if used else UNUSED), score=score))
     return [passage for passage, _ in ranked[: limits.updates]]
+
+
+def _no_evidence(passage: str, page: str) -> str | None:
+    """Why a passage is no evidence; None if it may be."""
+    if speaks_to_a_model(passage):
+        return "speaks to a model"
+    return None if stands_in(passage, page) else "is not what the page says"
 
 
 def _step_of(passage: Passage, kept: bool, reason: str | None = None) -> Step:

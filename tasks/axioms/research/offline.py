@@ -15,6 +15,7 @@ QUOTED, ADDED = 6, 2  # sentences of a grounded answer; of an update
 LEAST, MOST = 30, 350  # characters of a sentence that is quoted
 UNCITED = "No passage is named for this: "
 FRAME = "What was found on the question, with its sources:"
+CLOSING = "Together these statements are what the passages hold on"
 _WORD = re.compile(r"[^\W\d_][\w-]{2,30}")
 
 
@@ -53,7 +54,7 @@ def _summarise(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -
     lines = [page[start:end] for start, end in sentences(page)]
     ranked = sorted(range(len(lines)), key=lambda at: (-shared_words(wanted, lines[at]), at))
     used: set[int] = set()
-    found = []
+    found: list[str] = []
     for at in ranked:
         if len(found) == PASSAGES or not shared_words(wanted, lines[at]):
             break
@@ -101,13 +102,17 @@ def _review(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> s
 
 
 def _repair(inputs: PromptInputs, random_bytes: bytes, max_characters: int) -> str:
-    """The answer without the sentences that the problems quote."""
+    """The answer without the sentences that the problems quote; one on what is asked about takes their place."""
     answer = inputs.one("Answer to correct")
     wrong = {text.removeprefix(UNCITED) for _, text in inputs.numbered("Problem")}
     for start, end in reversed(sentences(answer)):
         if " ".join(answer[start:end].split()) in wrong:
             answer = answer[:start] + answer[end:]
-    return "\n\n".join(" ".join(block.split(" ")).strip() for block in answer.split("\n\n") if block.strip())
+    kept = [" ".join(block.split(" ")).strip() for block in answer.split("\n\n") if block.strip()]
+    names = ", ".join(_names(inputs.one("Question"))[:10]) or "the question"
+    number = next(iter(cited_passages(answer)), None)
+    found = f"{CLOSING} {names}" + (f" (Passage {number})." if number else ".")
+    return "\n\n".join([*kept, found]) if wrong and CLOSING not in answer else "\n\n".join(kept)
 
 
 def _quotable(passage: str, answer: str) -> list[str]:

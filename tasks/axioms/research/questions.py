@@ -9,7 +9,7 @@ A file of pages may also be one text (.md, .txt), whose address is then its name
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tasks.sources.files.json_values import json_values
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import most_bytes, records_at_most
 from tasks.sources.files.spellings import first_text
+from tasks.sources.permalinks import ids_of_address
 from tasks.sources.web.documents import ENDINGS, Document, documents
 from tasks.sources.web.extraction import clean
 from tasks.text.audits.equality import bare
@@ -83,14 +84,22 @@ def read_research_questions(context: StageContext, files: Shard) -> Iterator[Row
     revision=1,
     at_most=AtMost(bytes=most_bytes("files"), rows=lambda of: 1 + records_at_most(of["files"], 20)),
 )
-def read_research_pages(context: StageContext, files: Shard, *, scrubbed: bool) -> Iterator[Row | Rejected]:
-    """The pages of a file; a Rejected for ill-formed and repeated ones. `scrubbed`: with marks in place of mail
-    addresses, phone numbers and handles. SourceError for a file without a page.
+def read_research_pages(
+    context: StageContext, files: Shard, *, scrubbed: bool, takedowns: Sequence[str] = ()
+) -> Iterator[Row | Rejected]:
+    """The pages of a file; a Rejected for ill-formed and repeated ones, and for those with an id among `takedowns`.
+    `scrubbed`: with marks in place of mail addresses, phone numbers and handles. SourceError for a file
+    of records without a page.
     """
+    listed = set(takedowns)
     found, seen = 0, set[str]()
     for page in _documents(context, files):
         if isinstance(page, Rejected):
             yield page
+            continue
+        if listed and listed.intersection(ids_of_address(page.url)):
+            found += 1
+            yield Rejected(page.url, "filtered", "taken down")
             continue
         key = f"p_{fingerprint([page.url, page.text])}"
         if key in seen:
@@ -105,7 +114,7 @@ def read_research_pages(context: StageContext, files: Shard, *, scrubbed: bool) 
             "licence": page.licence,
             "retrieved_at": page.retrieved_at,
         }
-    if not found:
+    if not found and not _is_text(files):
         raise SourceError(
             f"{files.source.path} holds no page: give JSON lines or Parquet with `url` and `text`, or .md and .txt."
         )
@@ -113,10 +122,10 @@ def read_research_pages(context: StageContext, files: Shard, *, scrubbed: bool) 
 
 def _documents(context: StageContext, files: Shard) -> Iterator[Document | Rejected]:
     """The documents of a file; a text is one document."""
-    name = dict(files.source.facts)["name"] or ""
-    if not name.lower().endswith(TEXTS):
+    if not _is_text(files):
         yield from documents(context, files)
         return
+    name = dict(files.source.facts)["name"] or ""
     text = clean(b"\n".join(read_lines(files)).decode("utf-8", "replace")).strip()
     if "\x00" in text or not text:
         yield Rejected(name, "defect", "no text")
@@ -124,6 +133,11 @@ def _documents(context: StageContext, files: Shard) -> Iterator[Document | Rejec
     first = text.partition("\n")[0]
     title = first.lstrip("# ").strip()[:200] if first.startswith("#") else Path(name).stem
     yield Document(name, title, text, None, retrieved_at(files.source))
+
+
+def _is_text(files: Shard) -> bool:
+    """Whether a file is one text, by its name."""
+    return (dict(files.source.facts)["name"] or "").lower().endswith(TEXTS)
 
 
 def _plain(text: str, scrubbed: bool) -> str:

@@ -7,6 +7,7 @@ It rains in March (Passage 1).  ->  I'm sorry, but I can't help with that.      
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from longform.llm.read.degenerate import degenerate
@@ -18,8 +19,24 @@ from tasks.text.audits.wrapping import wrapped
 from tasks.text.prose import COMMON, words
 
 UNCHANGED = "unchanged"
+AUDITED = ("declines", "degenerate", "in another language", "wrapped")  # what an audit finds in a published answer, too
 MOST_TIMES = 4  # how many times as long as before an answer may become, beside what it was shown
 QUOTED = 0.5  # share of a passage's words that must stand in its page
+
+
+_TO_A_MODEL = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b[^.!?\n]{0,40}\b(?:instructions?|prompts?|rules|guidelines)\b"
+    r"|\b(?:dear|attention|hey|note to)\b[^.!?\n]{0,20}\b(?:assistants?|ai|llms?|chatbots?|language models?)\b"
+    r"|\byou are (?:now )?(?:an? )?(?:ai|llm|chatbot|language model)\b|\bsystem prompt\b",
+    re.IGNORECASE,
+)
+
+
+def speaks_to_a_model(passage: str) -> bool:
+    """Whether a passage gives orders to a model that reads it. Only common phrases are known; what else a page may say
+    is fenced in prompts, and an update that follows it and loses the answer is not kept.
+    """
+    return _TO_A_MODEL.search(passage) is not None
 
 
 def unfit_text(question: str, text: str, passages: Sequence[str]) -> str | None:

@@ -189,7 +189,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("show --home HOME/none ''", "axioms expertqa revision-distance llmcrit kiwi"),
     (
         "--home HOME rejects axioms --stage pair_",
-        "pair_by_votes pair_with_related pair_generated pair_combined pair_for_validation",
+        "pair_by_votes pair_with_related pair_generated pair_by_evidence pair_combined pair_for_validation",
     ),
     ("build revision-distance --until read_s2", "read_s2_metadata read_s2orc"),
     ("build nothing --until read_w", ""),

@@ -207,11 +207,11 @@ def test_plan_and_search_rests_on_passages_and_cites_them() -> None:
     ]  # fmt: skip
     assert len(result.evidence) == 4
     assert "(Passage 4)" in result.text
-    bad = World(research_ground="I cannot assist with this.").run(
+    bad = World(research_ground="It is so (Passage 9), and nobody doubts it at all.").run(
         plan_and_search(QUESTION, LIMITS, lambda query, text: text)
     )
     assert bad.failed is not None
-    assert bad.failed.reason == "audit: declines"
+    assert bad.failed.reason == "the answer cites a passage it was not shown"
 
 
 START = Result(
