@@ -342,7 +342,7 @@ class AxiomsConfig(ModelSettings):
         str(EVALUATION["eli5"]),
         description="evaluation: Reddit dumps with r/explainlikeimfive, r/askscience or r/AskHistorians; [] for none",
     )
-    eli5_questions: int = Field(20_000, ge=1, description="evaluation: at most this many questions of a subreddit")
+    eli5_questions: int = Field(7_000, ge=1, description="evaluation: at most this many questions of a subreddit")
     msmarco_negatives: int = Field(1_000, ge=1, description="evaluation: passages without a label a query, at most")
     webgpt: str | list[str] = Field(
         str(EVALUATION["webgpt"]), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
@@ -617,15 +617,17 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, authors_of_discussions = discussions_to_rank(builder, config)
     passages_ranked = passages_to_rank(builder, config, marco)
     compared, comparisons = compared_answers(builder, config)
+    opening = partial(open_files, group="research", endings=QUESTION_ENDINGS)
+    research_questions = read_research_questions(builder, opened(builder, opening, config.research_questions))
     clean, evaluated = assembled, None
     if config.decontamination:
         own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
         evaluated = list_evaluation_texts(
-            builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+            builder, own_texts, held_out, discussions, passages_ranked, comparisons, research_questions, assembled
         )
         clean = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     pairs = clean
-    research = answered_research(builder, config)
+    research = answered_research(builder, config, research_questions)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated = [Table("validation", sample)] if config.validation_pairs else []
     judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
@@ -832,14 +834,12 @@ def compared_answers(builder: Builder, config: AxiomsConfig) -> tuple[Rows, Rows
     return read, select_comparisons(builder, read)
 
 
-def answered_research(builder: Builder, config: AxiomsConfig) -> dict[str, Rows]:
+def answered_research(builder: Builder, config: AxiomsConfig, questions: Rows) -> dict[str, Rows]:
     """config -> rows: answers to research questions in every condition, how they were made, pairs of them for people,
     and what these say; {} if no questions are given.
     """
     if not listed(config.research_questions):
         return {}
-    opening = partial(open_files, group="research", endings=QUESTION_ENDINGS)
-    questions = read_research_questions(builder, opened(builder, opening, config.research_questions))
     runs = [make() for make in research_runs(builder, config, questions).values()]
     scorers = [research_scorer(builder, config, name) for name in config.research_scorers]
     judges = [scorer.endpoint for scorer in scorers if scorer.endpoint]
