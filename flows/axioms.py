@@ -14,7 +14,7 @@ from flows.config.prompts import PROMPTS
 from flows.preference.community import SAMPLES as SAMPLES
 from flows.preference.evaluation import EvaluationSettings, compared_answers, discussions_to_rank, evaluation_terms
 from flows.preference.passages import PassageSettings, msmarco_terms, passages_of_queries, passages_to_rank
-from flows.preference.research import ResearchSettings, answered_research
+from flows.preference.research import ResearchSettings, answered_research, questions_for_research
 from flows.preference.validation import ValidationSettings, judged
 from flows.registry import model_stages
 from flows.sources import msmarco
@@ -344,16 +344,16 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     discussions, authors_of_discussions = discussions_to_rank(builder, config)
     passages_ranked = passages_to_rank(builder, config, marco)
     compared, comparisons = compared_answers(builder, config)
+    questions = questions_for_research(builder, config)
     clean, evaluated = assembled, None
     if config.decontamination:
-        other_texts = [str(path) for name in (config.decontaminate, config.research_questions) for path in listed(name)]
-        own_texts = read_evaluation_texts(builder, opened(builder, open_texts, other_texts))
+        own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
         evaluated = list_evaluation_texts(
-            builder, own_texts, held_out, discussions, passages_ranked, comparisons, assembled
+            builder, own_texts, held_out, discussions, passages_ranked, comparisons, questions, assembled
         )
         clean = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
     pairs = clean
-    research = answered_research(builder, config)
+    research = answered_research(builder, config, questions)
     sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
     validated = [Table("validation", sample)] if config.validation_pairs else []
     judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)

@@ -45,7 +45,7 @@ class EvaluationSettings(CommunitySettings):
         str(ALL_SAMPLES / "eli5"),
         description="evaluation: Reddit dumps with r/explainlikeimfive, r/askscience or r/AskHistorians; [] for none",
     )
-    eli5_questions: int = Field(20_000, ge=1, description="evaluation: at most this many questions of a subreddit")
+    eli5_questions: int = Field(7_000, ge=1, description="evaluation: at most this many questions of a subreddit")
     webgpt: str | list[str] = Field(
         str(ALL_SAMPLES / "webgpt"), description="evaluation: comparisons.jsonl of WebGPT; [] for none"
     )

@@ -127,14 +127,18 @@ class ResearchSettings(CommunitySettings):
         return self
 
 
-def answered_research(builder: Builder, config: ResearchSettings) -> dict[str, Rows]:
+def questions_for_research(builder: Builder, config: ResearchSettings) -> Rows:
+    """The questions for research; none if the setting names no file."""
+    opening = partial(open_files, group="research", endings=QUESTION_ENDINGS)
+    return read_research_questions(builder, opened(builder, opening, config.research_questions))
+
+
+def answered_research(builder: Builder, config: ResearchSettings, questions: Rows) -> dict[str, Rows]:
     """config -> rows: answers to research questions in every condition, how they were made, pairs of them for people,
     and what these say; {} if no questions are given.
     """
     if not listed(config.research_questions):
         return {}
-    opening = partial(open_files, group="research", endings=QUESTION_ENDINGS)
-    questions = read_research_questions(builder, opened(builder, opening, config.research_questions))
     runs = [make() for make in research_runs(builder, config, questions).values()]
     scorers = [research_scorer(builder, config, name) for name in config.research_scorers]
     judges = [scorer.endpoint for scorer in scorers if scorer.endpoint]

@@ -66,7 +66,12 @@ def posts() -> dict[str, Row]:
 
 def test_a_held_out_question_has_the_answers_of_the_dump_and_negatives_of_its_own_side(version: Version) -> None:
     found, dump = ranking(version, "stackexchange"), posts()
-    sides = {row["question_id"]: split for split in ("train", "test") for row in rows(version, "pairs", split)}
+    sides = {
+        row["question_id"]: split
+        for split in ("train", "test")
+        for row in rows(version, "pairs", split)
+        if row["source"] == "stackexchange"
+    }
     assert found.keys() == {key for key, side in sides.items() if side == "test"}
     assert len(found) > 5
     shown_in_train = {
@@ -179,7 +184,7 @@ def test_the_sets_are_loaded_by_the_card_and_counted_in_the_report(version: Vers
 
 
 def test_sets_can_be_switched_off(tmp_path: Path) -> None:
-    found, _ = built(tmp_path, eli5=[], msmarco_ranking=[], webgpt=[])
+    found, _ = built(tmp_path, eli5=[], msmarco=[], webgpt=[])
     assert {row["set"] for row in rows(found)} == {"stackexchange"}
     assert "comparisons" not in found.configs
     assert "MS MARCO" not in (found.folder / "README.md").read_text()
@@ -196,6 +201,22 @@ def test_what_is_taken_down_is_in_no_set(home: Path, version: Version, tmp_path:
     assert "t1_ky0001" not in shown  # answers to a question that is taken down
     assert "t1_ky0006" not in shown  # the only answer left to its question
     assert "t1_ky0007" in shown
+
+
+def test_a_row_of_a_set_is_traced_to_its_posts_and_stages(home: Path, version: Version) -> None:
+    from flows.axioms import trace
+
+    for name, stage in (("eli5", "rank_discussions"), ("stackexchange", "rank_held_out"), ("msmarco", "rank_passages")):
+        row = next(row for row in rows(version) if row["set"] == name)
+        found = trace(Store(home), version, row["ranking_id"])
+        text = "\n".join(line for _, line in found["lines"])
+        assert found["ranking"] == row
+        assert all(one["answer_id"] in text and one["licence"] in text for one in row["answers"])
+        assert stage in text
+    (row, *_) = rows(version, "comparisons")
+    lines = dict(trace(Store(home), version, row["comparison_id"])["lines"])
+    assert "no licence named" in lines["question"]
+    assert "select_comparisons" in lines["built by"]
 
 
 # ---------------------------------------------------------------- decontamination

@@ -134,7 +134,7 @@ def _build(name: str, folder: Path) -> Built:
         write_dump(dump, 1_500_000, seed=7)
     if not dump.exists():
         pytest.skip("the real dumps are not beside the project")
-    settings: dict[str, Any] = {"eli5": [], "msmarco_ranking": [], "webgpt": []}  # of one's own dumps alone
+    settings: dict[str, Any] = {"eli5": [], "msmarco": [], "webgpt": []}  # of one's own dumps alone
     if name == "generated":  # its posts share their sentences
         settings |= {"test_share": 0.4, "decontamination": False, "accept": ["contaminated"]}
     version, _, made = build_axioms(folder / "home", dump=str(dump), site=SITES[name], **settings)
