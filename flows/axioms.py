@@ -216,6 +216,7 @@ PROMPT_NAMES = (
 RESEARCH_STAGES = ("answer_research_closed", "assist_research", "plan_research", "repair_research")
 RESEARCH = ROOT / "data" / "samples" / "research"
 PAGES = ("web",)  # the group of takedowns that may mean a page
+TRACED_BY_IDS = ("research", "research_steps", "research_pairs", "research_judgements")  # all else by `trace`
 FORMS = {"research": research_sheets}  # beside `sheets`, which needs no name
 
 
