@@ -88,7 +88,8 @@ def read_research_pages(
     context: StageContext, files: Shard, *, scrubbed: bool, takedowns: Sequence[str] = ()
 ) -> Iterator[Row | Rejected]:
     """The pages of a file; a Rejected for ill-formed and repeated ones, and for those with an id among `takedowns`.
-    `scrubbed`: with marks in place of mail addresses, phone numbers and handles. SourceError for a file without a page.
+    `scrubbed`: with marks in place of mail addresses, phone numbers and handles. SourceError for a file
+    of records without a page.
     """
     listed = set(takedowns)
     found, seen = 0, set[str]()
@@ -113,7 +114,7 @@ def read_research_pages(
             "licence": page.licence,
             "retrieved_at": page.retrieved_at,
         }
-    if not found:
+    if not found and not _is_text(files):
         raise SourceError(
             f"{files.source.path} holds no page: give JSON lines or Parquet with `url` and `text`, or .md and .txt."
         )
@@ -121,10 +122,10 @@ def read_research_pages(
 
 def _documents(context: StageContext, files: Shard) -> Iterator[Document | Rejected]:
     """The documents of a file; a text is one document."""
-    name = dict(files.source.facts)["name"] or ""
-    if not name.lower().endswith(TEXTS):
+    if not _is_text(files):
         yield from documents(context, files)
         return
+    name = dict(files.source.facts)["name"] or ""
     text = clean(b"\n".join(read_lines(files)).decode("utf-8", "replace")).strip()
     if "\x00" in text or not text:
         yield Rejected(name, "defect", "no text")
@@ -132,6 +133,11 @@ def _documents(context: StageContext, files: Shard) -> Iterator[Document | Rejec
     first = text.partition("\n")[0]
     title = first.lstrip("# ").strip()[:200] if first.startswith("#") else Path(name).stem
     yield Document(name, title, text, None, retrieved_at(files.source))
+
+
+def _is_text(files: Shard) -> bool:
+    """Whether a file is one text, by its name."""
+    return (dict(files.source.facts)["name"] or "").lower().endswith(TEXTS)
 
 
 def _plain(text: str, scrubbed: bool) -> str:

@@ -53,8 +53,8 @@ def research_tables(research: Mapping[str, Rows]) -> list[ReportTable]:
         ),
         ReportTable(
             "Flaws by pair of kinds (table 8 of the paper)",
-            f"{NOBODY if said is None else 'A flaw counts if any person marked it.'} Percent of the pairs, A and B.",
-            _with_paper(flaws_by_kind(said), "table_8"),
+            f"{NOBODY if said is None else 'A flaw counts if any person marked it.'} Percent of the pairs.",
+            _above(flaws_by_kind(said), _printed_flaws()),
         ),
         ReportTable(
             "Score against length (figure 16b of the paper)",
@@ -67,13 +67,26 @@ def research_tables(research: Mapping[str, Rows]) -> list[ReportTable]:
 
 def _with_paper(ours: pd.DataFrame, name: str) -> pd.DataFrame:
     """Our rows, and below them those that the paper prints, with its columns."""
-    import pandas as pd
-
     from tasks.publishing.printed import printed
 
-    paper = printed(PRINTED, name).assign(source="paper")
-    both = pd.concat([ours.assign(source="this build"), paper], ignore_index=True)
+    return _above(ours, printed(PRINTED, name))
+
+
+def _above(ours: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    both = pd.concat([ours.assign(source="this build"), paper.assign(source="paper")], ignore_index=True)
     return both[["source", *[name for name in both.columns if name != "source"]]].convert_dtypes()
+
+
+def _printed_flaws() -> pd.DataFrame:
+    """The paper's table 8, which is printed by pair type, with the columns of `flaws_by_kind`."""
+    from tasks.publishing.printed import printed
+
+    paper = printed(PRINTED, "table_8")
+    paper[["A", "B"]] = paper["pair type"].str.split(" > ", expand=True)
+    sides = paper.answer.map({"preferred": "A", "rejected": "B"})
+    return paper.drop(columns="pair type").assign(answer=sides)
 
 
 def answers_of(rows: Rows) -> pd.DataFrame:
@@ -188,20 +201,18 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def flaws_by_kind(said: pd.DataFrame | None) -> pd.DataFrame:
-    """Table 8: for each two kinds the percent of pairs in which any person marked a flaw, of A and of B."""
+    """Table 8: for each two kinds and each of their two answers the percent of pairs in which a flaw was marked."""
     import pandas as pd
 
     if said is None:
-        return pd.DataFrame(columns=["A", "B", "pairs"])
+        return pd.DataFrame(columns=["A", "B", "answer", "pairs"])
     rows = []
     for (first, second), own in said.groupby(["kind_a", "kind_b"], sort=True):
         of_pair = own.groupby("research_pair_id")
-        row: dict[str, Any] = {"A": first, "B": second, "pairs": len(of_pair)}
-        for flaw in FLAWS:
-            for side in "ab":
-                marked = of_pair[f"flaws_{side}"].agg(partial(_any_has, flaw))
-                row[f"{flaw} {side.upper()}"] = _percent(marked)
-        rows.append(row)
+        for side in "ab":
+            row: dict[str, Any] = {"A": first, "B": second, "answer": side.upper(), "pairs": len(of_pair)}
+            marked = of_pair[f"flaws_{side}"]
+            rows.append(row | {f"{flaw} %": _percent(marked.agg(partial(_any_has, flaw))) for flaw in FLAWS})
     return pd.DataFrame(rows)
 
 
