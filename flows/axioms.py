@@ -1,16 +1,23 @@
-"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0, 1, 2, 3, 5."""
+"""The axioms dataset: preference pairs for long-form answers (Axiomatic Preference Modeling), axioms 0 to 5."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.endpoints import EndpointName, ModelSettings, endpoint_of, endpoint_of_stage
+from flows import preference as preference
+from flows.config.endpoints import endpoint_of, endpoint_of_stage
+from flows.config.inputs import check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
+from flows.preference.community import SAMPLES as SAMPLES
+from flows.preference.evaluation import EvaluationSettings, compared_answers, discussions_to_rank, evaluation_terms
+from flows.preference.passages import PassageSettings, msmarco_terms, passages_of_queries, passages_to_rank
+from flows.preference.research import ResearchSettings, answered_research, questions_for_research
+from flows.preference.validation import ValidationSettings, judged
 from flows.registry import model_stages
+from flows.sources import msmarco
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
@@ -18,7 +25,26 @@ from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from tasks.axioms.across import find_related_across_sites
 from tasks.axioms.answers import answer_closed_book, answer_open_book, combine_answers, corrupt_answers
 from tasks.axioms.audits import AUDITS
+from tasks.axioms.evaluation.contamination import decontaminate
+from tasks.axioms.evaluation.ranking import rank_held_out, rank_held_out_across_sites
+from tasks.axioms.evaluation.tables import decontamination_table, set_tables
+from tasks.axioms.evaluation.texts import list_evaluation_texts, open_texts, read_evaluation_texts
 from tasks.axioms.exports import EXPORTS as EXPORTS
+from tasks.axioms.for_validation.pairs import (
+    assemble_validation_pairs,
+    assemble_validation_pairs_across_sites,
+    pair_for_validation,
+)
+from tasks.axioms.grounding.answers import (
+    answer_from_irrelevant,
+    answer_from_relevant,
+    find_grounded_copies,
+    list_grounded,
+    pair_by_evidence,
+)
+from tasks.axioms.judging.critic import criticise_answers
+from tasks.axioms.judging.margins import score_pairs, take_critic_margins
+from tasks.axioms.judging.report import critic_figures, critic_tables
 from tasks.axioms.negatives.judge import judge_negatives, keep_negatives
 from tasks.axioms.offline import RULES
 from tasks.axioms.pairs import pair_by_votes, pair_combined, pair_generated, pair_with_related
@@ -32,24 +58,32 @@ from tasks.axioms.report.examples import examples
 from tasks.axioms.report.mixture import mixture_tables
 from tasks.axioms.report.negatives import judged_negatives
 from tasks.axioms.report.plots import figures
+from tasks.axioms.research.compared import sheets as sheets_of_research
+from tasks.axioms.research.report import research_figures, research_tables
 from tasks.axioms.sealed.same import find_paraphrases, find_same, sign_questions
 from tasks.axioms.sealed.sealing import find_copies, find_generated_copies, list_candidates, list_generated, list_texts
 from tasks.axioms.sealed.splits import assign_splits
 from tasks.axioms.takedown import responses_of as responses_of
 from tasks.axioms.trace import example_row_id as example_row_id
 from tasks.axioms.trace import trace as trace
+from tasks.axioms.validation.gate import (
+    decide_pair_types,
+    gates,
+    leave_out_pair_types,
+)
+from tasks.axioms.validation.judge import judge_validation
+from tasks.axioms.validation.sample import sample_validation
+from tasks.axioms.validation.tables import validation_tables
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.languages import languages_of
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.retrieval.cross_encoder import CrossEncoderSetting, cross_encoder, has_cross_encoders
 from tasks.sources.admission import admit_posts, listed_in, taken_down
+from tasks.sources.released.msmarco import LICENCE as LICENCE_OF_MSMARCO
 from tasks.sources.stackexchange.links import join_duplicates, open_links, read_links
 from tasks.sources.stackexchange.posts import open_dumps, read_posts, scrub_posts
 from tasks.sources.stackexchange.threads import join_threads, open_users, read_users
 from tasks.text.scrub import REGIONS
-
-ROOT = Path(__file__).parent.parent
-SAMPLES = ROOT / "data" / "samples" / "community.example"
 
 OFFLINE = RULES
 ABOUT = About(
@@ -58,7 +92,8 @@ ABOUT = About(
     summary=(
         "Pairs of answers to community questions, of which one is preferred by an axiom: more votes (0), an answer to "
         "this rather than a related question (1), grounded in evidence rather than not (2), true rather than corrupted "
-        "(3), two good answers combined rather than a lesser one (5). Rebuilt from a Stack Exchange data dump."
+        "(3), grounded in relevant rather than irrelevant passages (4), two good answers combined rather than a lesser "
+        "one (5). Rebuilt from Stack Exchange data dumps and MS MARCO."
     ),
     paper=Paper(
         title="Axiomatic Preference Modeling for Longform Question Answering",
@@ -87,106 +122,58 @@ TERMS = {
         "whoever passes this version on has to decide the same."
     ),
 }
+JUDGES = {judge_negatives.name: "negatives_judge", judge_validation.name: "validation_judge"}
+CRITIC = criticise_answers.name
+PROMPT_NAMES = (
+    *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book"),
+    *("judge_negative", "judge_pairwise", "judge_listwise"),
+)
+TRACED_BY_IDS = ("research", "research_steps", "research_pairs", "research_judgements")  # all else by `trace`
+FORMS = {"research": sheets_of_research}  # beside `sheets`, which needs no name
 
-Share = Annotated[float, Field(ge=0, le=1)]
-JUDGE = judge_negatives.name
-PROMPT_NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative")
 
-
-class AxiomsConfig(ModelSettings):
+class AxiomsConfig(ResearchSettings, EvaluationSettings, ValidationSettings, PassageSettings):
     """Settings of the axioms dataset."""
 
     MODEL_STAGES: ClassVar = model_stages(globals())
 
-    dump: str | list[str] = Field(
-        str(SAMPLES),
-        description="Stack Exchange dumps: a .7z, a folder, or a Posts.xml, or a list; from where you type",
+    margins: Literal["votes", "critic"] = Field(
+        "votes",
+        description="critic: besides the margins by votes, those of a critic that criticises, then scores the answers "
+        "(config preference_critic); it asks the endpoint of [stages.criticise_answers], else `model`",
     )
-    site: str | list[str] | None = Field(
-        None, description="host of each dump, e.g. beer.stackexchange.com, where its name does not tell"
+    critic_answers: int = Field(
+        10, ge=2, le=50, description="answers of a question that the critic is shown, in one call, at most"
     )
-    retrieved_at: str | None = Field(None, description="when the dumps were fetched, e.g. 2024-04-02, if known")
-    embedding: str = Field(
-        "tfidf",
-        description="how similar questions are found: tfidf (offline), an endpoint, or a sentence-transformers model",
+    critic_min_difference: int = Field(
+        5, ge=1, le=99, description="points by which the critic's scores of a pair must differ for a margin"
     )
-    scrub: bool = Field(
-        True, description="replace mail addresses, phone numbers and handles in posts by [mail], [phone], [handle]"
-    )
-    terms: Literal["undecided", "no-agreement", "agreement"] = Field(
-        "undecided",
-        description=(
-            "how the dumps were got: no-agreement (before 2024-07, or from a mirror, without a download agreement) or "
-            "agreement (downloaded under it by someone who decided that this use fits); see docs/data-policy.md"
-        ),
-    )
-    seed: int = Field(0, description="of every draw: hard negatives, caps")
-    split_seed: int = Field(0, description="of the splits")
-    limit: int | None = Field(None, ge=1, description="at most this many questions of each site: a pilot")
-    min_answers: int = Field(2, ge=2, description="answers a question must have")
-    min_vote_ratio: float = Field(1.3, ge=1, description="some answer must have this many times another's votes")
-    closed: bool = Field(True, description="keep closed questions")
-    wiki: bool = Field(True, description="keep community-wiki questions and answers")
-    questions_per_site: int = Field(97_646, ge=1, description="larger sites are subsampled to this many questions")
-    pairs_per_question: int | None = Field(None, ge=1, description="axiom 0: at most this many pairs a question")
-    neighbours: int = Field(10, ge=1, le=100, description="axiom 1: related questions looked at")
-    neighbours_across_sites: bool = Field(
-        False,
-        description="axiom 1: related questions of all sites, not of its own; a site added then changes them all",
-    )
-    paraphrase_similarity: Share = Field(0.8, description="axiom 1: questions at least this similar are paraphrases")
-    negatives: int = Field(40, ge=1, description="axiom 1: hard negatives a question, at most")
-    negatives_with_all_answers: bool = Field(
-        False, description="axiom 1: pair each negative with every answer, not one"
-    )
-    negatives_judge: EndpointName | None = Field(
-        None,
-        description="axiom 1: judges whether a hard negative answers the question after all, which leaves it out: an "
-        "endpoint, or a cross-encoder of sentence-transformers; unset, as in the paper: nobody judges",
-    )
-    negatives_answer_above: Share = Field(
-        0.5, description="axiom 1: a negative with a higher score of the cross-encoder answers the question"
-    )
-    text_characters: int = Field(
-        30_000,
-        ge=1_000,
-        description="a longer question, answer or passage is cut in prompts, and marked; no post of the site is longer",
-    )
-    passages: int = Field(5, ge=1, le=50, description="axiom 2: passages an open-book answer is given")
-    passage_words: int = Field(120, ge=20, description="axiom 2: words of a passage, about")
-    utilization_above: float = Field(
-        0.35, ge=0, le=2, description="axiom 5: a combined answer uses more of its parents"
-    )
-    utilization_below: float = Field(
-        1.85, ge=0, le=2.1, description="axiom 5: and less than this, else it only repeats them"
-    )
-    utilization_words: int = Field(2, ge=1, description="axiom 5: n of the n-grams that utilization counts")
-    test_share: Share = Field(0.1, description="share of the questions held out for testing")
-    duplicate_similarity: float = Field(
-        0.5, gt=0, le=1, description="questions sharing this much of their word 3-grams (Jaccard) stay in one split"
-    )
-
-    @model_validator(mode="after")
-    def some_utilization_is_kept(self) -> Self:
-        """The settings unchanged; ValueError unless utilization_above is less than utilization_below."""
-        if self.utilization_above >= self.utilization_below:
-            raise ValueError("utilization_above must be less than utilization_below, else no combined answer is kept")
-        return self
 
     @model_validator(mode="after")
     def judge_has_one_setting(self) -> Self:
-        """The settings unchanged; ValueError if the judge of negatives is named in [stages], too."""
-        if JUDGE in self.stages and self.stages[JUDGE].model:
-            raise ValueError(f"stages.{JUDGE} has a model, but negatives_judge says who judges: set it there alone")
+        """The settings unchanged; ValueError if the endpoint of a judge is named in [stages], too."""
+        for stage, setting in JUDGES.items():
+            if stage in self.stages and self.stages[stage].model:
+                raise ValueError(f"stages.{stage} has a model, but {setting} says who judges: set it there alone")
+        return self
+
+    @model_validator(mode="after")
+    def accounts_are_of_judgements(self) -> Self:
+        """The settings unchanged; ValueError for accounts of files that no setting of judgements names."""
+        check_accounts(self.accounts, self.judgements, self.research_judgements)
         return self
 
     def endpoint_name(self, stage: str) -> str | None:
         """The name of the endpoint that a stage asks; None for the judge of negatives if `negatives_judge` is unset or
-        names a cross-encoder.
+        names a cross-encoder, and for the critic unless `margins` asks for it.
         """
-        if stage != JUDGE:
+        if stage == CRITIC and self.margins != "critic":
+            return None
+        if stage not in JUDGES:
             return super().endpoint_name(stage)
-        return self.negatives_judge if self.negatives_judge in (OFFLINE_ENDPOINT.name, *self.endpoints) else None
+        judge: str | None = getattr(self, JUDGES[stage])
+        is_endpoint = judge in (OFFLINE_ENDPOINT.name, *self.endpoints)
+        return judge if is_endpoint or stage != judge_negatives.name else None
 
 
 def rebuild(builder: Builder, config: AxiomsConfig) -> None:
@@ -227,7 +214,6 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
     duplicates = join_duplicates(builder, posts, read_links(builder, open_links(dumps, builder.digests)))
     same = find_same(builder, signed, paraphrases, duplicates, similarity=config.duplicate_similarity, sites=sites)
     splits = assign_splits(builder, signed, same, test_share=config.test_share, sites=sites, seed=config.split_seed)
-    authors = attribute_posts(builder, threads, splits)
     texts = list_texts(builder, threads, splits, words=config.passage_words)
     copies = find_copies(builder, texts, sites=sites)
     candidates = list_candidates(builder, threads, splits, copies)
@@ -251,7 +237,7 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
             drawn,
             kept,
             candidates,
-            model=model.get(JUDGE),
+            model=model.get(judge_negatives.name),
             prompt=None if encoder else prompt["judge_negative"],
             encoder=encoder,
             above=config.negatives_answer_above if encoder else None,
@@ -289,12 +275,25 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         below=config.utilization_below,
         n=config.utilization_words,
     )
+    marco = msmarco.read(builder, listed(config.msmarco), msmarco.Read())
+    asked = passages_of_queries(builder, config, marco, texts)
+    authors = attribute_posts(builder, threads, splits, asked)
+    relevant = answer_from_relevant(
+        builder, asked, model=model["answer_from_relevant"], prompt=prompt["open_book"], characters=most
+    )
+    irrelevant = answer_from_irrelevant(
+        builder, asked, model=model["answer_from_irrelevant"], prompt=prompt["irrelevant_book"], characters=most
+    )
+    by_evidence = pair_by_evidence(builder, asked, relevant, irrelevant)
+
     by_thoroughness = pair_combined(builder, kept, combined, splits)
 
     generated = list_generated(builder, splits, open_book, closed_book, corrupted, combined)
     generated_copies = find_generated_copies(builder, generated, texts, sites=sites)
+    grounded = list_grounded(builder, asked, relevant, irrelevant)
+    grounded_copies = find_grounded_copies(builder, grounded, texts, generated, sites=sites)
 
-    pairs = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
+    assembled = (assemble_pairs_across_sites if config.neighbours_across_sites else assemble_pairs)(
         builder,
         kept,
         by_votes,
@@ -310,34 +309,135 @@ def rebuild(builder: Builder, config: AxiomsConfig) -> None:
         copies,
         generated_copies,
         candidates,
+        asked,
+        by_evidence,
+        relevant,
+        irrelevant,
+        grounded_copies,
     )
+    to_validate = pair_for_validation(
+        builder,
+        kept,
+        related,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        questions_per_site=config.validation_questions,
+    )
+    further = (assemble_validation_pairs_across_sites if config.neighbours_across_sites else assemble_validation_pairs)(
+        builder,
+        to_validate,
+        kept,
+        open_book,
+        closed_book,
+        corrupted,
+        combined,
+        passages,
+        splits,
+        copies,
+        generated_copies,
+        candidates,
+    )
+    held_out = (rank_held_out_across_sites if config.neighbours_across_sites else rank_held_out)(
+        builder, kept, related, splits, copies, candidates
+    )
+    discussions, authors_of_discussions = discussions_to_rank(builder, config)
+    passages_ranked = passages_to_rank(builder, config, marco)
+    compared, comparisons = compared_answers(builder, config)
+    questions = questions_for_research(builder, config)
+    clean, evaluated = assembled, None
+    if config.decontamination:
+        own_texts = read_evaluation_texts(builder, opened(builder, open_texts, config.decontaminate))
+        evaluated = list_evaluation_texts(
+            builder, own_texts, held_out, discussions, passages_ranked, comparisons, questions, assembled
+        )
+        clean = decontaminate(builder, assembled, evaluated, similarity=config.contaminated_similarity)
+    pairs = clean
+    research = answered_research(builder, config, questions)
+    sample = sample_validation(builder, pairs, further, each=config.validation_pairs, seed=config.seed)
+    validated = [Table("validation", sample)] if config.validation_pairs else []
+    judgements = judged(builder, config, pairs, further, sample, model.get(judge_validation.name), prompt)
+    decisions = None
+    if judgements is not None:
+        decisions = decide_pair_types(
+            builder,
+            pairs,
+            judgements,
+            at_least=config.validation_at_least,
+            least_pairs=config.validation_min_pairs,
+        )
+        pairs = leave_out_pair_types(builder, pairs, decisions)
+        validated.append(Table("judgements", judgements))
+    critiques = None
+    if config.margins == "critic":
+        critiques = criticise_answers(
+            builder,
+            pairs,
+            model=model[CRITIC],
+            prompt=prompt["judge_listwise"],
+            answers=config.critic_answers,
+            passages=config.passages,
+            characters=most,
+            seed=config.seed,
+        )
+        pairs = score_pairs(builder, pairs, critiques, min_difference=config.critic_min_difference)
     chats = view_as_chats(builder, pairs, seed=config.seed)
+    by_critic = (
+        [
+            Table("preference_critic", take_critic_margins(builder, chats), view=True),
+            Table("critiques", critiques, view=True),
+        ]
+        if critiques is not None
+        else []
+    )
     published = [
         Table("pairs", pairs, apart=("overlap",)),
         Table("preference", chats, view=True),
         Table("preference_sampled", draw_one_a_question(builder, chats), view=True),
         Table("preference_text", view_as_texts(builder, chats), view=True),
+        *by_critic,
+        Table("ranking", held_out, more=(discussions, passages_ranked)),
+        *([Table("comparisons", comparisons)] if listed(config.webgpt) else []),
+        *(Table(name, rows) for name, rows in research.items()),
+        *validated,
     ]
-    about = replace(ABOUT, terms=config.terms, terms_sentence=TERMS[config.terms])
+    about = replace(
+        ABOUT,
+        terms=terms_of(config),
+        terms_sentence=" ".join([TERMS[config.terms], *msmarco_terms(config), *evaluation_terms(config)]),
+        licences=[LICENCE_OF_MSMARCO] if listed(config.msmarco) else [],
+    )
     set_publication(
         builder,
         about,
         published,
-        authors,
+        [authors, authors_of_discussions],
         tables=lambda: [
             *tables(kept, pairs),
             *mixture_tables(pairs, chats),
+            *set_tables((held_out, discussions, passages_ranked), compared, comparisons),
+            *([decontamination_table(evaluated, assembled, clean)] if evaluated else []),
+            *validation_tables(judgements, decisions),
+            *(critic_tables(pairs, critiques, least=config.critic_min_difference) if critiques is not None else []),
             *(
                 [judged_negatives(drawn, verdicts, kept, by_relevance, with_all_answers=all_answers)]
                 if verdicts
                 else []
             ),
+            *research_tables(research),
         ],
-        figures=lambda: figures(pairs),
+        figures=lambda: [*figures(pairs), *critic_figures(pairs), *research_figures(research)],
         examples=lambda: examples(pairs, authors),
-        audits=AUDITS,
+        audits=replace(AUDITS, applied={"pairs": assembled.stage}),
+        gates=lambda: gates(clean, decisions),
         languages=lambda: languages_of(kept, ["title", "text"]),
     )
+
+
+def terms_of(config: AxiomsConfig) -> str:
+    """The terms of the sources as a version's recipe has them: those of MS MARCO only where somebody decided."""
+    return config.terms if config.msmarco_terms == "undecided" else f"{config.terms}, MS MARCO {config.msmarco_terms}"
 
 
 def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetting | None:
@@ -345,7 +445,7 @@ def judging_encoder(config: AxiomsConfig, builder: Builder) -> CrossEncoderSetti
     sentence-transformers is not installed. Nothing is loaded.
     """
     name = config.negatives_judge
-    if name is None or config.endpoint_name(JUDGE):
+    if name is None or config.endpoint_name(judge_negatives.name):
         return None
     if not has_cross_encoders():
         raise UsageError(

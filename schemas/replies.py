@@ -4,9 +4,9 @@ Field names are those of the tags, or of the JSON keys, that the prompt asks for
 part of the JSON schema in a request: changing one changes the request.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -47,6 +47,144 @@ class Relevance(Reply):
     """
 
     verdict: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
+
+
+class ResearchQueries(Reply):
+    """What to look up for a question (Axiomatic Preference Modeling, B.1 and E.1)."""
+
+    query: list[str] = Field(description="queries for a search engine")
+
+
+class PagePassages(Reply):
+    """What a page holds on a question (Axiomatic Preference Modeling, E.1)."""
+
+    passage: list[str] = Field(description="short passages, each understandable by itself; none if it holds nothing")
+
+
+class AnswerProblems(Reply):
+    """What is wrong with an answer (Axiomatic Preference Modeling, B.1: repair in a feedback loop)."""
+
+    problem: list[str] = Field(description="what to correct, one by one; none if the answer can stay as it is")
+
+
+Score = Annotated[int, Field(ge=1, le=100)]
+PREFERENCES = ("strongly A", "moderately A", "slightly A", "slightly B", "moderately B", "strongly B")
+FLAWS = ("unclear", "repetitive", "irrelevant", "too narrow", "too broad", "inaccurate")
+
+
+def _as_preference(value: object) -> object:
+    """A preference in the spelling of PREFERENCES: `slightly_a` becomes `slightly A`. Any other value is returned for
+    pydantic to refuse.
+    """
+    word = _as_word(value)
+    return f"{word[:-1]}{word[-1].upper()}" if isinstance(word, str) and word[-2:] in (" a", " b") else value
+
+
+def _as_flaws(value: object) -> object:
+    """The flaws in lower case, each once, without those by which models say that there are none."""
+    if not isinstance(value, list):
+        return value
+    words = dict.fromkeys(map(_as_word, value)) if all(isinstance(each, str) for each in value) else value
+    return [word for word in words if word not in ("", "none", "no flaw", "no flaws", "n/a")]
+
+
+Preference = Annotated[
+    Literal["strongly A", "moderately A", "slightly A", "slightly B", "moderately B", "strongly B"],
+    BeforeValidator(_as_preference),
+]
+Flaws = Annotated[
+    list[Literal["unclear", "repetitive", "irrelevant", "too narrow", "too broad", "inaccurate"]],
+    BeforeValidator(_as_flaws),
+]
+
+
+class CandidateCritique(Reply):
+    """What is good about one of several answers, what is bad, and what it lacks."""
+
+    candidate_number: int
+    strengths: list[str]
+    weaknesses: list[str]
+    missing_information: list[str]
+
+
+class CandidateScore(Reply):
+    """The score of one of several answers."""
+
+    candidate_number: int
+    candidate_score: Score
+
+
+Candidate = TypeVar("Candidate", CandidateCritique, CandidateScore)
+
+
+def _each_once(items: list[Candidate]) -> list[Candidate]:
+    """The items unchanged; ValueError unless their candidates are numbered from 1, each once."""
+    if sorted(each.candidate_number for each in items) != list(range(1, len(items) + 1)):
+        raise ValueError("each candidate once")
+    return items
+
+
+Critiques = Annotated[list[CandidateCritique], AfterValidator(_each_once)]
+Scores = Annotated[list[CandidateScore], AfterValidator(_each_once)]
+
+
+class ListwiseScores(Reply):
+    """Critiques, then scores, of several answers to one question (Axiomatic Preference Modeling, B.3)."""
+
+    critiques: Critiques
+    explanation: Text = Field(description="which candidates are better than which others, and why")
+    scores: Scores
+
+
+class PlainListwiseScores(Reply):
+    """Scores of several answers to one question, without critiques (Axiomatic Preference Modeling, figure 5)."""
+
+    scores: Scores
+
+
+class PointwiseScore(Reply):
+    """Critique, then score, of one answer (Axiomatic Preference Modeling, B.3)."""
+
+    strength: list[str]
+    weakness: list[str]
+    missing_information: list[str]
+    explanation: str | None = Field(description="how these weigh up")
+    score: Score
+
+
+class PlainPointwiseScore(Reply):
+    """The score of one answer, without a critique (Axiomatic Preference Modeling, figure 5)."""
+
+    score: Score
+
+
+class PlainPairwiseScores(Reply):
+    """Scores of two answers, which one is better, and their flaws (Axiomatic Preference Modeling, table 8)."""
+
+    score_a: Score
+    score_b: Score
+    preference: Preference
+    flaw_a: Flaws
+    flaw_b: Flaws
+
+
+class PairwiseScores(Reply):
+    """Critiques, then scores, of two answers, which one is better, and their flaws (Axiomatic Preference Modeling,
+    B.3).
+    """
+
+    strength_a: list[str]
+    weakness_a: list[str]
+    missing_a: list[str]
+    strength_b: list[str]
+    weakness_b: list[str]
+    missing_b: list[str]
+    explanation: str | None = Field(description="which answer is better, and why")
+    score_a: Score
+    score_b: Score
+    preference: Preference
+    flaw_a: Flaws
+    flaw_b: Flaws
 
 
 class Entailment(Reply):

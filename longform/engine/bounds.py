@@ -257,9 +257,9 @@ class Rates:
         return [earlier for earlier in builds if sum(earlier.rows_in.values())]
 
     def _rows_in(self, call: StageCall, artifact: Artifact, groups: Callable[[str], str]) -> Mapping[str, int]:
-        """group -> rows of the first input of an earlier artifact; for a source stage the upper bounds recorded with
-        it. Empty if the input's artifact is gone, except for a stage that sees all rows at once. `groups` gives the
-        group of a part key.
+        """group -> rows of the first input of an earlier artifact, and of those in `also`; for a source stage the upper
+        bounds recorded with it. Empty if the input's artifact is gone, except for a stage that sees all rows at once.
+        `groups` gives the group of a part key.
         """
         name, first = next(iter(call.inputs.items()))
         if not isinstance(first, Rows):
@@ -267,7 +267,11 @@ class Rates:
         input_artifact = self._recorded(first.stage, artifact.recipe.inputs.get(name))
         if input_artifact is None and call.stage.shape is Shape.ALL:
             return {"": artifact.rows_in.get(name, 0)}
-        return _rows_by_group(input_artifact.parts if input_artifact else [], groups)
+        found = _rows_by_group(input_artifact.parts if input_artifact else [], groups)
+        for also in call.stage.also:
+            further = self._recorded(call.upstream[also].stage, artifact.recipe.inputs.get(also))
+            found += _rows_by_group(further.parts if further else [], groups)
+        return found
 
     def _recorded(self, stage: str, fingerprint: object) -> Artifact | None:
         """The artifact of a stage with this fingerprint; None if it is no longer recorded."""

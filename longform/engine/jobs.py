@@ -115,8 +115,9 @@ def jobs_of(store: Store, call: StageCall, inputs: dict[str, Any] | None = None)
 def _units_of(stage: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
     """(label, keys of the output parts, inputs: parameter -> rows or shard) of each unit of work. The shape of the
     first input says what the units are: shards, parts, groups, or all rows at once (label `all`). Of the other inputs
-    a unit gets the parts that belong to it. The keys are those of `_keys_of`, or, if the stage limits the rows of a
-    part, `<group>/part<number of the unit>` alone; a shard has one part with its own key.
+    a unit gets the parts that belong to it; parts of inputs that the stage names in `also` are units as well. The keys
+    are those of `_keys_of`, or, if the stage limits the rows of a part, `<group>/part<number of the unit>` alone; a
+    shard has one part with its own key.
     """
     (name, first), *others = inputs.items()
     if stage.shape is Shape.SHARD:
@@ -125,7 +126,10 @@ def _units_of(stage: Stage, inputs: dict[str, Any]) -> Iterator[tuple[str, list[
         yield from ((shard.key, [shard.key], {name: shard, **side_rows}) for shard in shards)
         return
     parts = {name: _by_unit(rows, stage.inputs[name]) for name, rows in inputs.items()}
-    for number, (unit, own_parts) in enumerate(_by_unit(first, stage.shape).items()):
+    units = _by_unit(first, stage.shape)
+    for also in stage.also:
+        units |= {unit: own for unit, own in parts[also].items() if unit not in units}
+    for number, (unit, own_parts) in enumerate(units.items()):
         unit_inputs = {
             name: rows.of(parts[name].get(_unit_of(unit, stage.inputs[name]), [])) for name, rows in inputs.items()
         }
@@ -158,7 +162,7 @@ def _keys_of(stage: Stage, unit: str, parts: list[Part]) -> list[str]:
     of the hash, as many (a power of two) as its number of rows asks for (PARTS, ROWS_PER_PART).
     """
     keys = [part.key for part in parts]
-    if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/")[1]) for key in keys)):
+    if stage.shape is Shape.PART or (keys and all(CUT.fullmatch(key.split("/", 1)[1]) for key in keys)):
         return keys
     if stage.shape is Shape.ALL:
         return keys if len(keys) == 1 else [ALL_ROWS_KEY]

@@ -314,12 +314,18 @@ class Plan:
         return known.about if of_about and known.about is not None else known.most
 
     def _rows_in(self, call: StageCall, group: str, taken: Taken) -> RowCount:
-        """Bound and estimate of the rows of the first input in a group ("": all rows). The rows `taken` by finished
-        units, (group, input) -> rows, are subtracted from the estimate, not from the bound.
+        """Bound and estimate of the rows of the first input in a group ("": all rows), and of those in `also`. The rows
+        `taken` by finished units, (group, input) -> rows, are subtracted from the estimate, not from the bound.
         """
-        name, first = next(iter(call.upstream.items()))
-        rows = self.rows(first).count(group or None)
-        return RowCount(rows.most, None if rows.about is None else max(0.0, rows.about - taken[group, name]), rows.like)
+        names = (next(iter(call.upstream)), *call.stage.also)
+        counts = [self.rows(call.upstream[name]).count(group or None) for name in names]
+        about = [rows.about for rows in counts if rows.about is not None]
+        left = sum(about) - sum(taken[group, name] for name in names)
+        return RowCount(
+            sum(rows.most for rows in counts),
+            max(0.0, left) if len(about) == len(counts) else None,
+            frozenset[str]().union(*(rows.like for rows in counts)),
+        )
 
     def _sources(self, call: StageCall, group: str, of_about: bool) -> tuple[float, float]:
         """(upper bound of the unpacked bytes of the sources that the first input goes back to, upper bound of the rows

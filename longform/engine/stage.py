@@ -12,7 +12,8 @@ checker and the call itself refuse wrong arguments.
 The annotation of the first input is the stage's shape. `Rows`: one unit of work for each part, in parallel. `PerGroup`:
 one for each group (a site), whose output is cut at ranges of the hash of the schema's `cut` column. `AllRows`: one for
 all rows. `Shard`: one for each shard of a list of sources. In a stage of parts, a further input annotated `PerGroup` or
-`AllRows` is for lookups; in a source stage further inputs are `AllRows`.
+`AllRows` is for lookups; in a source stage further inputs are `AllRows`. A stage of parts may name further inputs of
+`Rows` whose parts are units, too (`also`): rows of other groups that become rows of the same table.
 """
 
 from __future__ import annotations
@@ -143,8 +144,9 @@ class Stage:
         split_by: str | None = None,
         at_most: AtMost | None = None,
         max_rows_per_part: int | None = None,
+        also: tuple[str, ...] = (),
     ) -> None:
-        self.body, self.schema, self.revision = body, schema, revision
+        self.body, self.schema, self.revision, self.also = body, schema, revision, also
         self.split_by, self.max_rows_per_part = split_by, max_rows_per_part
         self.at_most = at_most or AtMost()
         self.name, self.module = body.__name__, body.__module__
@@ -223,8 +225,8 @@ class Stage:
         return Recipe(self.name, self.revision, columns, identity(arguments), input_identities)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
-        """The inputs of which no row may vanish: the first, and those of the same shape whose rows have the output's
-        key column. Sources are left out.
+        """The inputs of which no row may vanish: the first, those in `also`, and those of the same shape whose rows
+        have the output's key column. Sources are left out.
 
         Other inputs are for lookups.
         """
@@ -232,7 +234,8 @@ class Stage:
         return [
             rows
             for name, rows in inputs.items()
-            if isinstance(rows, Rows) and (name == first or (rows.key == self.key and self.inputs[name] is self.shape))
+            if isinstance(rows, Rows)
+            and (name in (first, *self.also) or (rows.key == self.key and self.inputs[name] is self.shape))
         ]
 
     def side_inputs(self, inputs: dict[str, Any]) -> list[Rows]:
@@ -281,6 +284,7 @@ def stage(
     split_by: str | None = None,
     at_most: AtMost | None = None,
     max_rows_per_part: int | None = None,
+    also: tuple[str, ...] = (),
 ) -> Declare:
     """Turn a generator of rows into a stage (decorator). Raise `revision` when a change of its code changes its rows.
 
@@ -289,12 +293,14 @@ def stage(
     which a plan uses before the inputs are built; no part of the identity.
     `max_rows_per_part`: a unit makes parts of at most so many rows, in order; later stages work on these parts in
     parallel, read one at a time, and reuse their own parts where these are unchanged.
+    `also`: inputs beside the first whose parts are units of work, too; such a unit sees no row of the first input. Only
+    for stages of parts.
     """
 
     def declare(body: Callable[..., Iterator[Any]]) -> Any:
         first = next(iter(list(typing.get_type_hints(body).values())[1:]))
         return (SourceStage if first is Shard else RowStage)(
-            body, schema, revision, split_by, at_most, max_rows_per_part
+            body, schema, revision, split_by, at_most, max_rows_per_part, also
         )
 
     return declare

@@ -31,6 +31,7 @@ RANKING = table(
     column("author", pa.string(), "display name of the asker, where known", null=True),
     column("licence", pa.string(), "of the question"),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    column("split", pa.string(), "always test: these are for evaluation only"),
     key="ranking_id",
     cut="question_id",
     parents={"question_id": []},
@@ -39,9 +40,7 @@ RANKING = table(
 COMPARED = pa.struct(
     [
         column("text", pa.string(), "the answer"),
-        column(
-            "evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"
-        ),
+        column("evidence", pa.list_(pa.string()), "what it was written from, by number; may be empty"),
         column("score", pa.float64(), "what people gave it, in [-1, 1]"),
     ]
 )
@@ -57,5 +56,17 @@ COMPARISONS = table(
     column("licence", pa.string(), "null: the source names none", null=True),
     column("url", pa.string(), "address of the source"),
     column("retrieved_at", MOMENT, "when the source was fetched, where known", null=True),
+    column("split", pa.string(), "always test: these are for evaluation only"),
     key="comparison_id",
+)
+
+EVALUATION_TEXTS = table(
+    "evaluation_texts",
+    column("text_id", pa.string(), "<set> <id of the question, answer or passage>"),
+    column("set", pa.string(), "stackexchange, eli5, msmarco, webgpt, research, or the name of a file of one's own"),
+    column("of", pa.string(), "the post or comparison it is of; what is common to many texts of one counts once"),
+    column("asks", pa.bool_(), "whether it is a question, whose first line is its title"),
+    column("text", pa.string(), "what no training text may hold"),
+    key="text_id",
+    parents={"text_id": []},
 )

@@ -63,7 +63,7 @@ def answer_open_book(
     )
     for (thread, evidence), answer in context.ask(model, requests):
         cut = cut_texts(characters, thread, *evidence)
-        yield _answer(thread["question_id"], "open_book", answer, model, prompt, cut)
+        yield answer_row(thread["question_id"], "open_book", answer, model, prompt, cut)
 
 
 @stage(ANSWERS, revision=4, at_most=AtMost(questions=_longest))
@@ -77,14 +77,14 @@ def answer_closed_book(
     requests = ((thread, prompt.request(model, question=shown(question_text(thread), characters))) for thread in rows)
     for thread, answer in context.ask(model, requests):
         cut = cut_texts(characters, thread)
-        yield _answer(thread["question_id"], "closed_book", answer, model, prompt, cut)
+        yield answer_row(thread["question_id"], "closed_book", answer, model, prompt, cut)
 
 
-def _answer(
+def answer_row(
     question: str, kind: str, answer: Answer | Failure, model: Endpoint, prompt: Prompt, cut: list[str]
 ) -> Row | Rejected:
     """A row of ANSWERS from the model's reply; a Rejected if there is no usable one. `question` is the question's id,
-    `kind` open_book or closed_book, `cut` what `cut_texts` returns.
+    `kind` open_book, closed_book or irrelevant_grounding, `cut` what `cut_texts` returns.
     """
     if isinstance(answer, Failure):
         return unanswered(question, answer)
@@ -94,7 +94,7 @@ def _answer(
         "question_id": question,
         "kind": kind,
         "text": text,
-        "cites": cited_passages(text) if kind == "open_book" else [],
+        "cites": [] if kind == "closed_book" else cited_passages(text),
         "cut": cut,
         **made_by(answer, model, prompt),
     }

@@ -10,6 +10,8 @@ from itertools import chain, islice
 
 from longform.llm.offline import END_MARK, PromptInputs, Rule
 from tasks.axioms.corruption import corrupt
+from tasks.axioms.judging.offline import JUDGE_RULES
+from tasks.axioms.research.offline import RULES as RESEARCH_RULES
 from tasks.text.prose import (
     COMMON,
     READ_CHARACTERS,
@@ -206,8 +208,11 @@ def _jaccard(a: set[str], b: set[str]) -> float:
 
 RULES = {
     "axioms/open_book": Rule(_open_book, {"Question", "Passage"}, {"Passage"}),
+    "axioms/irrelevant_book": Rule(_open_book, {"Question", "Passage"}, {"Passage"}),
     "axioms/closed_book": Rule(_closed_book, {"Question"}),
     "axioms/corrupt": Rule(_corrupt, {"Question", "Passage", "Answer"}, {"Passage"}),
     "axioms/combine": Rule(_combine, {"Question", "First answer", "Second answer"}),
     "axioms/judge_negative": Rule(_judge_negative, {"Question", "Answer"}),
+    **JUDGE_RULES,
+    **RESEARCH_RULES,
 }

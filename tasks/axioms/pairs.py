@@ -38,7 +38,7 @@ def pair_by_votes(
     At most `pairs_per_question` pairs of each question, drawn by `seed`; all of them if it is None. A Rejected for each
     question without a pair.
     """
-    yield from _batches(
+    yield from batches_of(
         (question, cap(_vote_pairs(question, answers), pairs_per_question, seed), "no votes that differ")
         for question, answers in _answers(threads)
     )
@@ -48,7 +48,7 @@ def _vote_pairs(question: str, answers: list[Row]) -> list[Pair]:
     """All pairs of axiom 0 (the answer with more votes is preferred) of one question, ordered as in `ordered_pairs`."""
     votes, ids = ([answer[name] for answer in answers] for name in ("votes", "answer_id"))
     return [
-        _pair(
+        pair_of(
             0, question, ids[high], ids[low], "human", "human", margin(votes[high], votes[low]), votes[high], votes[low]
         )
         for high, low in ordered_pairs(votes)
@@ -102,7 +102,7 @@ def pair_with_related(
     every hard negative. A Rejected for each question without a pair.
     """
     answers = dict(_answers(threads))
-    yield from _batches(
+    yield from batches_of(
         (
             question,
             _related_pairs(question, answers[question], negatives, with_all_answers, seed),
@@ -128,7 +128,7 @@ def _related_pairs(
         rejected = negative["answer_id"]
         drawn = ids if with_all_answers else [choose(ids, seed=seed, key=f"{question}\x1f{rejected}")]
         pairs += [
-            _pair(
+            pair_of(
                 1,
                 question,
                 preferred,
@@ -169,7 +169,7 @@ def pair_generated(
         name: {row["question_id"]: row[rows.key] for row in rows.as_dicts("question_id", rows.key)}
         for name, rows in tables.items()
     }
-    yield from _batches(
+    yield from batches_of(
         (question, _generated_pairs(question, ids), "fewer than two generated answers")
         for question in map(itemgetter("question_id"), threads.as_dicts("question_id"))
     )
@@ -182,7 +182,7 @@ def _generated_pairs(question: str, ids: dict[str, dict[str, str]]) -> list[Pair
     `ids`: kind of answer (open_book, closed_book, corrupted) -> question id -> answer id.
     """
     return [
-        _pair(axiom, question, ids[better][question], ids[worse][question], better, worse, GENERATED_MARGIN)
+        pair_of(axiom, question, ids[better][question], ids[worse][question], better, worse, GENERATED_MARGIN)
         for axiom, better, worse in GENERATED
         if question in ids[better] and question in ids[worse]
     ]
@@ -199,7 +199,7 @@ def pair_combined(
     """
     combined_by_question = {row["question_id"]: row for row in combined}
     test = {row["question_id"] for row in splits if row["split"] == "test"}
-    yield from _batches(
+    yield from batches_of(
         (
             key,
             _combined_pairs(answers, combined_by_question[key], key in test),
@@ -220,13 +220,13 @@ def _combined_pairs(answers: list[Row], combined: Row, test: bool) -> list[Pair]
     lowest = min(answer["votes"] for answer in parents)
     ids = combined["question_id"], combined["combined_id"]
     return [
-        _pair(5, *ids, answer["answer_id"], "combined", "human", GENERATED_MARGIN, None, answer["votes"])
+        pair_of(5, *ids, answer["answer_id"], "combined", "human", GENERATED_MARGIN, None, answer["votes"])
         for answer in (parents if test else answers)
         if test or answer["votes"] < lowest
     ]
 
 
-def _pair(
+def pair_of(
     axiom: int,
     question: str,
     preferred: str,
@@ -254,7 +254,7 @@ def _pair(
     )  # fmt: skip
 
 
-def _batches(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.RecordBatch | Rejected]:
+def batches_of(questions: Iterable[tuple[str, list[Pair], str]]) -> Iterator[pa.RecordBatch | Rejected]:
     """The pairs as record batches of at most BATCH_ROWS rows, then a Rejected for each question without a pair.
 
     `questions`: (question id, its pairs, reason of its Rejected if it has no pair).

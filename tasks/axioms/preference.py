@@ -84,15 +84,16 @@ def prompt_of(question: str, evidence: Sequence[str]) -> str:
     return BETWEEN.join([question, *passages])
 
 
-def draw_order(pairs: Sequence[tuple[str, int]], question: str, seed: int) -> list[int]:
+def draw_order(pairs: Sequence[tuple[str, int | str]], question: str, seed: int) -> list[int]:
     """For each pair (id, axiom) of a question its place, from 1, in the order of drawing: first one pair of each axiom
     that the question has, then a second of each, and so on, so that the axioms with most pairs do not take all places.
+    Pair types may take the place of axioms.
 
     The order of the axioms and that of the pairs of an axiom come from hashes with the seed, so that they depend on
     nothing but the question's own pairs.
     """
     by_hash = sorted(pairs, key=lambda pair: _hash(seed, "pair", pair[0]))
-    rounds: defaultdict[int, int] = defaultdict(int)
+    rounds: defaultdict[int | str, int] = defaultdict(int)
     turns = []
     for pair, axiom in by_hash:
         rounds[axiom] += 1

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from longform.artifacts.parts import group_of
 from longform.engine.at_most import Sizes
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.axioms import ATTRIBUTION
@@ -107,10 +108,17 @@ OF_POST = ("author", "author_id", "licence", "created", "scrubbed")
 CREDIT = ("url", "author", "author_url", "licence", "scrubbed")
 
 
-@stage(ATTRIBUTION, revision=2, at_most=AtMost(rows=lambda sizes: sizes.records))
-def attribute_posts(context: StageContext, threads: Rows, splits: Rows) -> Iterator[Row]:
+def _credited_at_most(sizes: Sizes) -> float:
+    """Upper bound of the number of rows: all posts read; for each query of `asked` itself and all its passages."""
+    chosen = sizes.arguments_of("asked")
+    return float(sizes.records + sizes["asked"] * (1 + 2 * chosen.get("k", 0) + chosen.get("irrelevant", 0)))
+
+
+@stage(ATTRIBUTION, revision=3, also=("asked",), at_most=AtMost(rows=_credited_at_most))
+def attribute_posts(context: StageContext, threads: Rows, splits: Rows, asked: Rows) -> Iterator[Row]:
     """A row for every question that has a split and its answers, all of which rows may show, with author and licence,
-    as CC BY-SA demands; a question comes right before its answers.
+    as CC BY-SA demands; a question comes right before its answers. For queries of MS MARCO (`asked`) a row for each,
+    and one for each passage that is shown with some.
     """
     shown = set(splits.table(["question_id"])["question_id"].to_pylist())
     of_answers = (f"answers.list.element.{name}" for name in ("answer_id", *OF_POST))
@@ -122,6 +130,21 @@ def attribute_posts(context: StageContext, threads: Rows, splits: Rows) -> Itera
         shared = {name: thread[name] for name in SHARED}
         for key, kind, post in posts:
             yield {**shared, "kind": kind, "post_id": key, **credit(key, kind, post), "created": post["created"]}
+    yield from _credited_passages(asked)
+
+
+def _credited_passages(asked: Rows) -> Iterator[Row]:
+    """The rows of ATTRIBUTION of queries of MS MARCO and of the passages that they show; nobody is known to have
+    written these.
+    """
+    nobody = dict.fromkeys(("url", "created", "author", "author_url"))
+    for query in asked:
+        shared = {name: query[name] for name in ("question_id", "licence", "retrieved_at")}
+        shared |= {"site": group_of(query["question_id"]), "title": query["text"], **nobody}
+        yield {**shared, "post_id": query["question_id"], "kind": "query", "scrubbed": query["scrubbed"]}
+        for passage in (*query["relevant"], *query["irrelevant"]):
+            if passage["first"]:
+                yield {**shared, "post_id": passage["passage_id"], "kind": "passage", "scrubbed": passage["scrubbed"]}
 
 
 def credit(post_id: str, kind: str, post: Row) -> Row:

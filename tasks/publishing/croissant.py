@@ -211,15 +211,16 @@ def _record_set(name: str, columns: pa.Schema, key: str, source: Node) -> Node:
 
 
 def _field(record_set: str, column: pa.Field, source: Node) -> Node:
-    """The Field node of a column. A list is an array of values, a list of structs an array with a subField for each
+    """The Field node of a column. A list is an array of values; a struct, or a list of structs, has a subField for each
     field of the struct. SchemaError for a type that is not in DATA_TYPES and no timestamp.
 
     `record_set`: the id of the RecordSet, with which the Field's id begins. `source`: the file or file set that is
     read.
     """
     is_list = pa.types.is_list(column.type)
-    if is_list and pa.types.is_struct(column.type.value_type):
-        return _field_of_structs(record_set, column, source)
+    struct = column.type.value_type if is_list else column.type
+    if pa.types.is_struct(struct) and struct.num_fields:
+        return _field_of_structs(record_set, column, struct, source)
     return {
         "@type": "cr:Field",
         "@id": f"{record_set}/{column.name}",
@@ -231,20 +232,19 @@ def _field(record_set: str, column: pa.Field, source: Node) -> Node:
     }
 
 
-def _field_of_structs(record_set: str, column: pa.Field, source: Node) -> Node:
-    """The Field node of a column that is a list of structs.
+def _field_of_structs(record_set: str, column: pa.Field, struct: pa.StructType, source: Node) -> Node:
+    """The Field node of a column that is a struct, or a list of structs.
 
     It has no dataType, but a subField for each field of the struct.
     """
     name = f"{record_set}/{column.name}"
-    inner = [column.type.value_type.field(number) for number in range(column.type.value_type.num_fields)]
+    inner = [struct.field(number) for number in range(struct.num_fields)]
     return {
         "@type": "cr:Field",
         "@id": name,
         "name": column.name,
         "description": doc_of(column),
-        "isArray": True,
-        "arrayShape": "-1",
+        **({} if column.type == struct else {"isArray": True, "arrayShape": "-1"}),
         "subField": [
             {
                 **_field(name, one, source),
@@ -268,7 +268,7 @@ def _data_type(column: pa.Field, type: pa.DataType) -> str:
         return "sc:DateTime"
     if type not in DATA_TYPES:
         raise SchemaError(
-            f"Column {column.name} has type {column.type}, but a published column is a scalar or a list of "
-            "scalars: flatten it before publishing, or add its Croissant type to tasks/publishing/croissant.py."
+            f"Column {column.name} has type {column.type}, but a published column is a scalar, a struct or a "
+            "list of these: flatten it before publishing, or add its Croissant type to tasks/publishing/croissant.py."
         )
     return DATA_TYPES[type]

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from longform.artifacts.parts import group_of, open_parquet
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows, read_parquet
-from longform.artifacts.store import Store
+from longform.artifacts.store import Part, Store
 from longform.artifacts.takedowns import mentions
 from longform.artifacts.versions import Version, check_manifests, check_name, versions
 from longform.engine.build import Build
@@ -52,7 +53,8 @@ class About:
     """The hand-written description of a dataset.
 
     `terms`: the terms under which its sources were obtained, as the configuration names them; `terms_sentence`: these
-    in a sentence. `first_settings`: the settings to fill in first for a build of real data.
+    in a sentence. `first_settings`: the settings to fill in first for a build of real data. `licences`: of published
+    texts that attribution.parquet does not list.
     """
 
     dataset: str
@@ -63,6 +65,7 @@ class About:
     terms_sentence: str = ""
     wording: card.Wording = card.Wording()  # noqa: RUF009 - frozen
     first_settings: str = "its sources and model"
+    licences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,20 @@ class Table:
     """Rows to publish as a config; a row's split is that of its part.
 
     `apart`: splits that become configs of their own, under their own names. `view`: these are rows of another table in
-    another form, so that they do not count among the rows of the version.
+    another form, so that they do not count among the rows of the version. `more`: rows of further stages, of the same
+    schema and of other groups.
     """
 
     config: str
     rows: Rows
     apart: Sequence[str] = ()
     view: bool = False
+    more: Sequence[Rows] = ()
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of all its stages that have rows."""
+        return [part for rows in (self.rows, *self.more) for part in rows.parts or () if part.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +95,18 @@ class Publication:
 
     `tables`, `figures` and `examples` make what the report shows; the card shows the first of these tables and those
     that say so. `audits`: what must hold of the rows. `languages` finds the languages of the sources' texts, site by
-    site.
+    site. `gates`: what gates of the dataset's own stages found, which refuse nothing.
     """
 
     about: About
     published: Sequence[Table]
-    attribution: Rows
+    attribution: Sequence[Rows]
     tables: Callable[[], list[card.ReportTable]]
     figures: Callable[[], list[card.Figure]]
     audits: Audits
     examples: Callable[[], list[card.Example]] = list
     languages: Callable[[], list[Languages]] = list
+    gates: Callable[[], list[Gate]] = list
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +162,24 @@ def set_publication(
     builder: Builder,
     about: About,
     published: Sequence[Table],
-    attribution: Rows,
+    attribution: Rows | Sequence[Rows],
     *,
     tables: Callable[[], list[card.ReportTable]],
     figures: Callable[[], list[card.Figure]] = list,
     examples: Callable[[], list[card.Example]] = list,
     audits: Audits = Audits(),  # noqa: B008 - frozen
     languages: Callable[[], list[Languages]] = list,
+    gates: Callable[[], list[Gate]] = list,
 ) -> None:
-    """Record what `publish_version` is to publish when all stages are made; the last call of a flow.
+    """Record what `publish_version` is to publish when all stages are made; the last call of a flow. `attribution`: the
+    rows of attribution.parquet, of one stage or of several.
 
     `tables`, `figures` and `examples` make the tables, plots and examples of the report; they are called when it is
     written. `audits`: what must hold of the rows, or they are not published. `languages` finds the languages of the
-    sources' texts, site by site.
+    sources' texts, site by site. `gates`: what gates of the dataset's own stages found, which refuse nothing.
     """
-    builder.publication = Publication(about, published, attribution, tables, figures, audits, examples, languages)
+    credited = [attribution] if isinstance(attribution, Rows) else list(attribution)
+    builder.publication = Publication(about, published, credited, tables, figures, audits, examples, languages, gates)
 
 
 def publish_version(build: Build, version: str | None) -> Published:
@@ -190,7 +204,7 @@ def publish_version(build: Build, version: str | None) -> Published:
             f"{about.dataset} {version} holds other rows of this recipe (a model was asked again): "
             f"choose another --version, or `longform withdraw {about.dataset}@{version}` first."
         )
-    if not any(table.rows.count for table in published):
+    if not any(table.parts for table in published):
         raise NothingToPublish(
             f"{about.dataset} has no row to publish: every one was left out or rejected{_emptied(build)}. "
             "Look at the settings and at the source."
@@ -244,7 +258,7 @@ def check_takedowns(home: Path, dataset: str, folder: Path) -> None:
 def _holds(version: Version, published: Iterable[Table]) -> bool:
     """Whether the Parquet files of a version's splits are, by hash, exactly the non-empty parts of these tables."""
     files = {file["sha256"] for path, file in version.manifest["files"].items() if "/" in path and "rows" in file}
-    return files == {part.sha256 for table in published for part in table.rows.parts or () if part.rows}
+    return files == {part.sha256 for table in published for part in table.parts}
 
 
 def _write_files(build: Build, publication: Publication, name: str, recipe: str, folder: Path) -> dict[str, Any]:
@@ -256,9 +270,9 @@ def _write_files(build: Build, publication: Publication, name: str, recipe: str,
     splits = {
         table.config: _copy_splits(build.store, table, folder, first=table is published[0]) for table in published
     }
-    with open_parquet(folder / "attribution.parquet", attribution.schema) as writer:
-        for batch in attribution.batches(size=20_000):
-            writer.write_batch(batch.cast(attribution.schema))
+    with open_parquet(folder / "attribution.parquet", attribution[0].schema) as writer:
+        for batch in chain.from_iterable(rows.batches(size=20_000) for rows in attribution):
+            writer.write_batch(batch.cast(attribution[0].schema))
     gates = _check_gates(build, publication, splits, folder)
     version = _version(build, about, published, attribution, name, splits, gates)
     version = replace(version, site_facts=_site_facts(attribution, publication.languages()))
@@ -315,7 +329,7 @@ def _check_gates(
     gates += [replace(each, accepted=each.gate in build.accept and each.is_above) for each in served]
     refuse(publication.about.dataset, findings, gates)
     write_findings(folder / "audit.parquet", findings)
-    return [*build.gates, *gates]
+    return [*build.gates, *gates, *publication.gates()]
 
 
 def _served(build: Build) -> list[Served]:
@@ -350,7 +364,7 @@ def _copy_splits(store: Store, table: Table, folder: Path, *, first: bool) -> li
     """
     files: dict[str, list[card.File]] = {}
     counts: dict[str, int] = {}
-    for part in (part for part in table.rows.parts or () if part.rows):
+    for part in table.parts:
         split = part.key.rsplit("/", 1)[1]
         place = split if first else f"{table.config}/{split}"
         path = f"{place}/{group_of(part.key)}-{part.key.split('/')[1]}.parquet"
@@ -376,7 +390,7 @@ def _version(
     build: Build,
     about: About,
     published: Sequence[Table],
-    attribution: Rows,
+    attribution: Sequence[Rows],
     name: str,
     splits: dict[str, list[card.Split]],
     gates: Sequence[Gate],
@@ -386,14 +400,14 @@ def _version(
     `splits`: config -> its splits as copied. It was published on the day that its name says, if that is a date.
     """
     facts, dated = _source_facts(attribution), DATED.fullmatch(name)
-    models = [_offline(table.rows) for table in published]
+    models = [_offline(rows) for table in published for rows in (table.rows, *table.more)]
     return card.VersionFacts(
         dataset=about.dataset,
         version=name,
         title=about.title,
         summary=about.summary,
         paper=about.paper,
-        licence=facts["licences"],
+        licence=sorted({*facts["licences"], *about.licences}),
         terms=about.terms_sentence,
         scrubbed=facts["scrubbed"],
         offline=any(models),
@@ -435,13 +449,13 @@ def _stage(entry: Any) -> card.Stage:
     return entry.stage, made.fingerprint, made.rows, filtered, rejected
 
 
-def _source_facts(attribution: Rows) -> dict[str, Any]:
+def _source_facts(attribution: Sequence[Rows]) -> dict[str, Any]:
     """Facts on the sources from the attribution table; empty or 0 if it has no such column.
 
     `licences`, `sites`: distinct values, sorted. `last`: ISO date of the newest record, by `created` or, without such
     a column, by `retrieved_at`. `scrubbed`: how many records had personal data replaced.
     """
-    names = attribution.schema.names
+    names = attribution[0].schema.names
     newest = next((name for name in ("created", "retrieved_at") if name in names), None)
     columns = {
         "licences": _distinct("licence", names),
@@ -451,25 +465,30 @@ def _source_facts(attribution: Rows) -> dict[str, Any]:
     }
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
-        found = database.execute(f"SELECT {', '.join(columns.values())} FROM {read_parquet(attribution.paths)}")
+        found = database.execute(f"SELECT {', '.join(columns.values())} FROM {read_parquet(_paths(attribution))}")
         return dict(zip(columns, found.fetchone() or ([], [], "", 0), strict=True))
 
 
-def _site_facts(attribution: Rows, languages: Iterable[Languages]) -> list[card.SiteFacts]:
-    """The number, dates and languages of the source records of each site, by site; [] if the attribution table does
-    not say of which site they are, and when they were written.
+def _site_facts(attribution: Sequence[Rows], languages: Iterable[Languages]) -> list[card.SiteFacts]:
+    """The number, dates and languages of the source records of each site of which some date is known, by site; [] if
+    the attribution table does not say of which site they are, and when they were written.
     """
-    if not {"site", "created"} <= set(attribution.schema.names) or not attribution.paths:
+    if not {"site", "created"} <= set(attribution[0].schema.names) or not _paths(attribution):
         return []
     spoken = {each.group: each for each in languages}
     query = f"""
         SELECT site, count(*), strftime(min(created), '%Y-%m-%d'), strftime(max(created), '%Y-%m-%d')
-        FROM {read_parquet(attribution.paths)} GROUP BY site ORDER BY site
+        FROM {read_parquet(_paths(attribution))} GROUP BY site HAVING count(created) > 0 ORDER BY site
     """
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         found = database.execute(query).fetchall()
     return [card.SiteFacts(site, records, first, last, spoken.get(site)) for site, records, first, last in found]
+
+
+def _paths(several: Iterable[Rows]) -> list[str]:
+    """The Parquet files of the rows of several stages."""
+    return [path for rows in several for path in rows.paths]
 
 
 def _distinct(column: str, names: list[str]) -> str:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from longform.artifacts.recipe import fingerprint
 from longform.errors import UsageError
 
+MOST_TOKENS = 2_048
 DECIMALS = 6  # of a score: below it floating point differs from machine to machine
 UNLOADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
 
@@ -63,13 +65,63 @@ def load_cross_encoder(place: str) -> Scores:
 
     UsageError if it cannot be loaded, gives several scores for a pair, or none that is a number.
     """
+    model = load_raw(place)
+
+    def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        given = model.raw(pairs)
+        return [round(float(score), DECIMALS) for score in 1 / (1 + np.exp(-given.clip(-500, 500)))]
+
+    return scores
+
+
+def load_raw(place: str) -> CrossEncoder:
+    """The cross-encoder in a folder, or of this name, loaded once a process; it reads at most MOST_TOKENS tokens.
+    UsageError if it cannot be loaded.
+    """
     with _LOADING:
         return _loaded(place)
 
 
+class CrossEncoder:
+    """A cross-encoder that is loaded. `place`: its folder or name; `model`: the one of sentence-transformers."""
+
+    def __init__(self, place: str, model: Any) -> None:
+        self._place, self._model = place, model
+        self._as_they_are = import_module("torch").nn.Identity()
+
+    def raw(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """What the model gives for each pair, before any activation: (pairs,). It cuts what is too long for it.
+        UsageError if it gives several scores for a pair, or none that is a number.
+        """
+        if not pairs:
+            return np.empty(0)
+        predicted = self._model.predict(list(pairs), activation_fn=self._as_they_are, show_progress_bar=False)
+        given = np.asarray(predicted, np.float64)
+        if given.ndim != 1 and given.shape[1:] != (1,):
+            raise UsageError(
+                f'The model "{self._place}" gives {given.shape[-1]} scores for a pair of texts: choose a cross-encoder '
+                "that gives one."
+            )
+        if not np.isfinite(given).all():
+            raise UsageError(
+                f'The cross-encoder "{self._place}" gave no number for a pair of texts: its weights are damaged, so '
+                "choose another."
+            )
+        return given.ravel()
+
+    def beginning(self, text: str, tokens: int) -> str:
+        """The beginning of a text that has at most so many of the model's tokens; the text itself if it has no more."""
+        tokenizer = self._model.tokenizer
+        if not getattr(tokenizer, "is_fast", False):
+            ids = tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+            return text if len(ids) <= tokens else str(tokenizer.decode(ids[:tokens]))
+        places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+        return text if len(places) <= tokens else text[: places[tokens - 1][1]]
+
+
 @cache
-def _loaded(place: str) -> Scores:
-    """As load_cross_encoder; cached."""
+def _loaded(place: str) -> CrossEncoder:
+    """As load_raw; cached."""
     try:
         model = import_module("sentence_transformers").CrossEncoder(place)
     except UNLOADABLE as error:
@@ -77,20 +129,6 @@ def _loaded(place: str) -> Scores:
         raise UsageError(
             f'The cross-encoder "{place}" cannot be loaded ({reason}): give a folder that holds one, or an endpoint.'
         ) from None
-    as_they_are = import_module("torch").nn.Identity()
-
-    def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        given = np.asarray(model.predict(list(pairs), activation_fn=as_they_are, show_progress_bar=False), np.float64)
-        if given.ndim != 1 and given.shape[1:] != (1,):
-            raise UsageError(
-                f'The model "{place}" gives {given.shape[-1]} scores for a pair of texts: choose a cross-encoder that '
-                "gives one."
-            )
-        if not np.isfinite(given).all():
-            raise UsageError(
-                f'The cross-encoder "{place}" gave no number for a pair of texts: its weights are damaged, so choose '
-                "another."
-            )
-        return [round(float(score), DECIMALS) for score in 1 / (1 + np.exp(-given.ravel().clip(-500, 500)))]
-
-    return scores
+    limits = (getattr(model, "max_length", None), getattr(model.tokenizer, "model_max_length", None))
+    model.max_length = min(MOST_TOKENS, *filter(None, limits))
+    return CrossEncoder(place, model)

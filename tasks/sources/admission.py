@@ -21,7 +21,7 @@ from longform.artifacts.takedowns import load
 from longform.engine.stage import AllRows, AtMost, Builder, Rows, StageContext, stage
 from schemas.sources.code import COMMITS
 from schemas.sources.conversations import CONVERSATIONS
-from schemas.sources.msmarco import PASSAGES
+from schemas.sources.msmarco import PASSAGES, QUERIES
 from schemas.sources.openreview import SUBMISSIONS
 from schemas.sources.papers import METADATA, PAPERS
 from schemas.sources.preferences import COMPARISONS, COMPLETIONS
@@ -147,6 +147,12 @@ def admit_submissions(context: StageContext, submissions: Rows, *, takedowns: li
 def admit_passages(context: StageContext, passages: Rows, *, takedowns: list[str]) -> Admitted:
     """MS MARCO passages that are not taken down, and a Rejected for each other one."""
     yield from _admit(passages, takedowns, PASSAGES)
+
+
+@stage(QUERIES, revision=1, at_most=AtMost(keeps=True))
+def admit_queries(context: StageContext, queries: Rows, *, takedowns: list[str]) -> Admitted:
+    """MS MARCO queries that are not taken down, and a Rejected for each other one."""
+    yield from _admit(queries, takedowns, QUERIES)
 
 
 @stage(COMMITS, revision=1, at_most=AtMost(keeps=True))

@@ -22,12 +22,18 @@ pytestmark = pytest.mark.check
 
 DUMPS = paths.REAL_DATA / "stackexchange"
 BEER, COFFEE = "alcohol.stackexchange.com", "coffee.stackexchange.com"
-OPTIONAL = {"find_related_across_sites", "judge_negatives", "keep_negatives", "assemble_pairs_across_sites"}
+ACROSS = {"find_related_across_sites", "assemble_pairs_across_sites", "assemble_validation_pairs_across_sites"}
+OPTIONAL = {*ACROSS, "judge_negatives", "keep_negatives"}
 STAGES = [stage for stage in stages_of("axioms") if stage not in OPTIONAL]
 ABSENT = {"read_users", "read_links"}  # these dumps have no Users.xml and no PostLinks.xml
 WORKING = [stage for stage in STAGES if stage not in ABSENT]
 VIEWS = {"view_as_chats", "draw_one_a_question", "view_as_texts"}
-LATE = {"combine_answers", "pair_combined", "list_generated", "find_generated_copies", "assemble_pairs", *VIEWS}
+VALIDATED = {"pair_for_validation", "assemble_validation_pairs"}
+LATE = {
+    *("combine_answers", "pair_combined", "list_generated", "find_generated_copies", "assemble_pairs"),
+    *VIEWS,
+    *VALIDATED,
+}
 SEES_ALL_SITES = {"find_same", "assign_splits", "find_copies", "find_generated_copies"}
 
 

@@ -17,7 +17,6 @@ from tasks.annotation.values import folded
 
 STRENGTHS = ("strongly", "moderately", "slightly")
 FLAWS = ("unclear", "repetitive", "irrelevant", "too narrow", "too broad", "inaccurate")
-MOST = 20  # pairs of each type
 SHOWN = ("pair_id", "pair_type", "question", "evidence", "preferred", "rejected")
 
 
@@ -28,37 +27,39 @@ def no_tie(values: Mapping[str, Any]) -> str | None:
     return "a preference without its strength" if ("preference" in values) != ("strength" in values) else None
 
 
+GUIDANCE = (
+    "Two answers to one question: say which is better, and how much. There is no tie. Give each a score from 1 to "
+    "10, and mark every flaw that you see."
+)
+FIELDS = (
+    Field("preference", "Which answer is better?", "pairwise", required=True),
+    Field("strength", "How much better?", "choice", STRENGTHS, required=True),
+    *(
+        Field(f"score_{side}", f"Score of text {side.upper()}, 1 to 10", "number", scale=(1, 10), required=True)
+        for side in "ab"
+    ),
+    *(Field(f"flaws_{side}", f"Flaws of text {side.upper()}", "choices", FLAWS) for side in "ab"),
+)
 FORM = Form(
     name="axioms-preference",
-    guidance=(
-        "Two answers to one question: say which is better, and how much. There is no tie. Give each a score from 1 to "
-        "10, and mark every flaw that you see."
-    ),
+    guidance=GUIDANCE,
     key="pair_id",
     annotator="annotator_id",
     shown=(Shown("question"), Shown("evidence", required=False), Shown("text_a"), Shown("text_b")),
-    fields=(
-        Field("preference", "Which answer is better?", "pairwise", required=True),
-        Field("strength", "How much better?", "choice", STRENGTHS, required=True),
-        *(
-            Field(f"score_{side}", f"Score of text {side.upper()}, 1 to 10", "number", scale=(1, 10), required=True)
-            for side in "ab"
-        ),
-        *(Field(f"flaws_{side}", f"Flaws of text {side.upper()}", "choices", FLAWS) for side in "ab"),
-    ),
+    fields=FIELDS,
     unfit=no_tie,
 )
 
 
 def sheets(store: Store, version: Version) -> Sheets:
-    """The sheets of a version: a task for each pair whose texts differ, at most MOST of each type; `store` is not used.
-
-    They are looked at by `longform labels`; a build does not read them yet.
-    """
-    missing = f"{version.dataset} {version.name} has no pair: build a version that has, or name another one."
-    files = [path for config, paths in version.tables().items() if config == "pairs" for path in paths]
+    """The sheets of a version: a task for each pair of its config `validation`; `store` is not used."""
+    missing = (
+        f"{version.dataset} {version.name} has no pairs to compare (config validation): build it again, with "
+        "validation_pairs above 0, or name another version."
+    )
+    files = version.tables().get("validation", ())
     rows = (row for path in files for batch in read_batches(path, 1_000, list(SHOWN)) for row in batch.to_pylist())
-    return Sheets(FORM, list(tasks(rows)), "", missing, MOST)
+    return Sheets(FORM, list(tasks(rows)), "judgements", missing)
 
 
 def tasks(pairs: Iterable[Row]) -> Iterator[Task]:

@@ -42,12 +42,12 @@ def list_texts(context: StageContext, threads: Rows, splits: Rows, *, words: int
             key = thread["question_id"]
             if key not in side_of:
                 continue
-            rows.append((key, key, side_of[key], thread["created"], _hash(question_text(thread))))
+            rows.append((key, key, side_of[key], thread["created"], text_hash(question_text(thread))))
             for answer in thread["answers"]:
                 texts = {answer["answer_id"]: answer["text"]}
                 texts |= {f"{answer['answer_id']}#{n}": text for n, text in enumerate(cut(answer["text"], words=words))}
-                rows += [(name, key, side_of[key], answer["created"], _hash(text)) for name, text in texts.items()]
-        yield _texts(rows)
+                rows += [(name, key, side_of[key], answer["created"], text_hash(text)) for name, text in texts.items()]
+        yield texts_of(rows)
 
 
 @stage(TEXTS, revision=1, at_most=AtMost(rows=lambda sizes: 4 * sizes["splits"]))
@@ -59,7 +59,7 @@ def list_generated(
     for rows in (open_book, closed_book, corrupted, combined):
         for batch in rows.batches([rows.key, "question_id", "text"]):
             found = zip(*(batch.column(name).to_pylist() for name in batch.schema.names), strict=True)
-            yield _texts([(name, key, side_of[key], None, _hash(text)) for name, key, text in found])
+            yield texts_of([(name, key, side_of[key], None, text_hash(text)) for name, key, text in found])
 
 
 def _sides(splits: Rows) -> dict[str, str]:
@@ -67,14 +67,14 @@ def _sides(splits: Rows) -> dict[str, str]:
     return {row["question_id"]: row["split"] for row in splits.as_dicts("question_id", "split")}
 
 
-def _hash(text: str) -> int:
+def text_hash(text: str) -> int:
     """The same for texts that are equal but for how they are set."""
     from tasks.text.audits.equality import bare
 
     return xxh3_64_intdigest((bare(text) or text).encode("utf-8", "surrogatepass"))
 
 
-def _texts(rows: list[Text]) -> pa.RecordBatch:
+def texts_of(rows: list[Text]) -> pa.RecordBatch:
     """The rows of TEXTS as a batch."""
     columns = zip(*rows, strict=True) if rows else [()] * len(TEXTS)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, TEXTS, strict=True)]
@@ -86,7 +86,7 @@ def find_copies(context: StageContext, texts: AllRows, *, sites: list[str]) -> I
     """The answers and passages that stand on another side first: as a question, then by the order of `sites`, date and
     id, and in overlap last.
     """
-    yield from _copies(context, texts, texts.paths, sites)
+    yield from copies_among(context, texts, texts.paths, sites)
 
 
 @stage(COPIES, revision=1, at_most=AtMost(rows=lambda sizes: sizes["generated"]))
@@ -94,10 +94,10 @@ def find_generated_copies(
     context: StageContext, generated: AllRows, texts: AllRows, *, sites: list[str]
 ) -> Iterator[Row]:
     """The generated answers that stand on another side first, as `find_copies`, where people's count as earlier."""
-    yield from _copies(context, generated, texts.paths, sites)
+    yield from copies_among(context, generated, texts.paths, sites)
 
 
-def _copies(context: StageContext, texts: Rows, others: list[str], sites: list[str]) -> Iterator[Row]:
+def copies_among(context: StageContext, texts: Rows, others: list[str], sites: list[str]) -> Iterator[Row]:
     """The rows of COPIES for `texts`, in the order of their parts; `others`: further files of TEXTS, which count as
     earlier.
     """

@@ -72,12 +72,12 @@ def assign(
         if any(site_of(ids[other]) != site_of(ids[place]) for other in earlier[place]):
             splits[place] = "overlap"
             continue
-        found = {splits[other] for other in earlier[place]} or {_split_by_hash(ids[place], test_share, seed)}
+        found = {splits[other] for other in earlier[place]} or {split_by_hash(ids[place], test_share, seed)}
         splits[place] = found.pop() if len(found) == 1 else "overlap"
     return splits
 
 
-def _split_by_hash(question_id: str, test_share: float, seed: int) -> str:
+def split_by_hash(question_id: str, test_share: float, seed: int) -> str:
     """The split "test" if the hash of seed and id, as a number from 0 to 1, is below `test_share`; else "train"."""
     share = xxh3_64_intdigest(f"{seed}\x1f{question_id}".encode()) / 2**64
     return "test" if share < test_share else "train"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tasks.retrieval.hits import Hit, Searcher
 
 BACKENDS = {"bm25": ["bm25s"], "tantivy": ["tantivy"], "dense": ["faiss"], "hybrid": ["bm25s", "faiss"]}
+BY_WORDS = ("bm25", "tantivy")
 FETCHED = 1_000
 Vector = Sequence[float]
 
@@ -139,6 +140,27 @@ def best_of_corpora(
     for name, place in places.items():
         if place.exists():
             yield name, _hits_by_query(_open_index(backend, queries, place), asked[name], k)
+
+
+def shared_index(context: StageContext, passages: Rows, *, backend: str) -> Searcher | None:
+    """An index of the passages by words, built once for all units of the build; None if there is no passage.
+
+    `backend`: bm25 or tantivy; with tantivy memory does not grow with the passages, which have a column `text`.
+    UsageError if it is unknown, or not installed.
+    """
+    if backend not in BY_WORDS:
+        raise UsageError(f'"{backend}" is no search by words: choose one of {", ".join(BY_WORDS)}.')
+    check_backend(backend, None)
+    if not passages.count:
+        return None
+    with context.shared() as folder:
+        place = folder / fingerprint([backend, [part.sha256 for part in passages.parts or ()]])
+        if not place.exists():
+            making = folder / "index.making"
+            shutil.rmtree(making, ignore_errors=True)
+            _write_index(backend, _rows(context, passages, None), making)
+            making.rename(place)
+    return _open_index(backend, {}, place)
 
 
 def _each_once(rows: Rows) -> Iterator[tuple[str, str]]:

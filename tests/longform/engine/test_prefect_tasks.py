@@ -162,7 +162,8 @@ def test_a_stage_that_is_reused_is_one_task_run_of_that_name(
     made = stages.keys() - reused
     views = {"view_as_chats", "draw_one_a_question", "view_as_texts"}
     sealing = {"list_generated", "find_generated_copies"}
-    assert made == {"combine_answers", "pair_combined", "assemble_pairs", *sealing, *views}
+    validated = {"pair_for_validation", "assemble_validation_pairs"}
+    assert made == {"combine_answers", "pair_combined", "assemble_pairs", *sealing, *validated, *views}
     parts = [task["name"].split()[0] for task in tasks_of(server, found["id"]) if task["name"] not in stages]
     assert set(parts) <= made
 

@@ -245,6 +245,24 @@ def test_lists_of_structs_read_back_as_records_within_the_record(tmp_path: Path,
     assert logged == []
 
 
+def test_a_struct_reads_back_as_a_record_within_the_record(tmp_path: Path, logged: list[str]) -> None:
+    side = pa.struct([column("text", pa.string(), "a text"), column("score", pa.float64(), "a number")])
+    schema = table("nested", column("n_id", pa.string(), "key"), column("side", side, "of it"), key="n_id")
+    rows = [{"n_id": "a", "side": {"text": "x", "score": 0.5}}, {"n_id": "b", "side": {"text": "", "score": -1.0}}]
+    (tmp_path / "test").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), tmp_path / "test" / "n.parquet")
+    data = (tmp_path / "test" / "n.parquet").read_bytes()
+    file = File("test/n.parquet", len(data), hashlib.sha256(data).hexdigest())
+    config = Config("n", True, [Split("test", 2, [file])], schema)
+    jsonld = published(tmp_path, dataclasses.replace(example_version(), configs=[config]))
+    found = [
+        {**row, "side": {key.removeprefix("n/test/side/"): decoded(value) for key, value in row["side"].items()}}
+        for row in records(jsonld, "n/test")
+    ]
+    assert found == rows
+    assert logged == []
+
+
 def test_a_column_of_structs_is_refused_by_name() -> None:
     schema = table("nested", column("n_id", pa.string(), "key"), column("parts", pa.struct([]), "parts"), key="n_id")
     with pytest.raises(SchemaError, match="Column parts has type struct"):

@@ -1,0 +1,1 @@
+"""Scorers of answers, f(question, answer[, evidence]), and how well they rank and prefer."""
