@@ -27,6 +27,9 @@ from flows.builds.transfers import TransferLines
 from flows.config.endpoints import ModelSettings
 from flows.registry import DATASETS, config_class, module_of, stages_of
 from flows.sources import SOURCES
+from flows.training import training
+from flows.training.progress import TrainingLines
+from flows.training.training import TrainingRun
 from longform.artifacts.store import Store
 from longform.engine.build import Progress
 from longform.engine.prefect_tasks import CANCELLED, PrefectTasks, log, task_runner
@@ -196,6 +199,14 @@ def fetch_files(config: Fetching, options: Options) -> list[dict[str, Any]]:
     return files
 
 
+def train_model(config: TrainingRun, options: Options) -> str:
+    """Train a preference model, and evaluate it. Returns the path of its folder as text. Errors as by
+    flows.training.training.train.
+    """
+    with closing(Lines()) as lines:
+        return str(training.train(config, options.home, TrainingLines(), lines).folder)
+
+
 def dataset_flow(dataset: str) -> Flow[..., Any]:
     """The flow that rebuilds a dataset; its parameters are the dataset's configuration and all options of a build."""
     description = f"Rebuild the {dataset} dataset; what is unchanged is reused. {module_of(dataset).ABOUT.summary}"
@@ -223,7 +234,16 @@ fetch = make_flow(
     settings="the source, and what is fetched of it",
 )
 
-FLOWS = {name: dataset_flow(name) for name in DATASETS} | {"sources": sources, "fetch": fetch}
+train = make_flow(
+    "train",
+    TrainingRun,
+    train_model,
+    "Train a preference model on a published version, and evaluate it; goes on where an earlier run ended.",
+    "home",
+    settings="the version, what is trained, and where the model goes",
+)
+
+FLOWS = {name: dataset_flow(name) for name in DATASETS} | {"sources": sources, "fetch": fetch, "train": train}
 # prefect.yaml names a dataset's flow as flows.deployed.<its name>
 globals().update({name.replace("-", "_"): each for name, each in FLOWS.items()})
 

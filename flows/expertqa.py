@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from flows.config.endpoints import (
     ModelSettings,
@@ -18,12 +18,12 @@ from flows.config.endpoints import (
 )
 from flows.config.inputs import ACCOUNTS, check_accounts, listed, opened
 from flows.config.prompts import PROMPTS
-from flows.config.secrets import address_without_secrets, variable_name
+from flows.config.web import WebConfig as WebConfig
+from flows.config.web import backend_of, crawl_of
 from flows.registry import model_stages
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
-from longform.net.web import Manners
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
@@ -66,7 +66,6 @@ from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit, taken_down
-from tasks.sources.web.web import BRAVE, Crawl, WebBackend
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "expertqa"
@@ -77,8 +76,6 @@ System = Literal["gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4",
 SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc_sphere_gpt4", "post_hoc_gs_gpt4")
 POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
 SHARES = [0.8, 0.1, 0.1]
-SEARCHES_AT_ONCE = 4
-SECRETS = frozenset({"key", "apikey", "api_key", "api-key", "token", "access_token", "password", "secret", "auth"})
 ANSWERING = ("write_closed_book", "write_from_passages")
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
@@ -110,37 +107,6 @@ ABOUT = About(
     ),
     first_settings="questions, corpus, web and model",
 )
-
-
-class WebConfig(BaseModel):
-    """A search engine behind HTTP. The key stays in the environment; `key_env` names the variable."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    kind: Literal["searxng", "brave"] = Field("searxng", description="searxng (self-hosted) or brave")
-    url: str = Field(BRAVE, description="address of the engine, e.g. http://127.0.0.1:8080; of brave its own")
-    key_env: str | None = Field(None, description="environment variable that holds the key; none for searxng")
-    parameters: dict[str, str] = Field({}, description="sent with every search, e.g. language, engines")
-    private_hosts: bool = Field(False, description="fetch pages of addresses that are not public, too")
-    searches_per_second: float = Field(1.0, gt=0, le=1_000, description="what the engine bears, or your plan allows")
-    pages_per_second: float = Field(1.0, gt=0, le=1_000, description="at most so many pages of one host")
-
-    @model_validator(mode="after")
-    def engine_can_be_reached(self) -> Self:
-        """The settings unchanged. ValueError for an address that does not begin with http:// or https:// or holds a
-        user, password or key, for searxng without an address of its own, for brave without key_env, for a key_env that
-        names no variable, and for a parameter with the name of a secret (SECRETS).
-        """
-        if not self.url.startswith(("http://", "https://")) or (self.kind == "searxng" and self.url == BRAVE):
-            raise ValueError(f'{self.kind} needs its address: set url, e.g. "http://127.0.0.1:8080"')
-        address_without_secrets(self.url)
-        if self.key_env is not None:
-            variable_name(self.key_env)
-        if self.kind == "brave" and not self.key_env:
-            raise ValueError("brave needs a key: set key_env to the environment variable that holds it")
-        if secret := next((name for name in self.parameters if name.casefold() in SECRETS), None):
-            raise ValueError(f"parameters holds a {secret}: keys belong into a variable, see key_env")
-        return self
 
 
 class ExpertqaConfig(ModelSettings):
@@ -394,25 +360,13 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
         size=config.window,
         overlap=config.overlap,
     )
-    web = config.web and WebBackend(
-        config.web.kind,
-        config.web.url,
-        config.web.key_env,
-        tuple(sorted(config.web.parameters.items())),
-        Manners(at_once=SEARCHES_AT_ONCE, per_second=config.web.searches_per_second),
-    )
     known = config.embedding in config.endpoints
     search_backends: dict[str, Any] = {
         "embedding": endpoint_of(config.embedding, config.endpoints)
         if known and config.embedding
         else config.embedding,
-        "web": web,
-        "crawl": config.web
-        and Crawl(
-            private_hosts=config.web.private_hosts,
-            manners=Manners(per_second=config.web.pages_per_second),
-            takedowns=tuple(takedowns),
-        ),
+        "web": config.web and backend_of(config.web),
+        "crawl": config.web and crawl_of(config.web, tuple(takedowns)),
     }
     check_search(search, **search_backends)
     return search, search_backends

@@ -49,6 +49,24 @@ class Relevance(Reply):
     verdict: Annotated[Literal["yes", "no"], BeforeValidator(_as_word)]
 
 
+class ResearchQueries(Reply):
+    """What to look up for a question (Axiomatic Preference Modeling, B.1 and E.1)."""
+
+    query: list[str] = Field(description="queries for a search engine")
+
+
+class PagePassages(Reply):
+    """What a page holds on a question (Axiomatic Preference Modeling, E.1)."""
+
+    passage: list[str] = Field(description="short passages, each understandable by itself; none if it holds nothing")
+
+
+class AnswerProblems(Reply):
+    """What is wrong with an answer (Axiomatic Preference Modeling, B.1: repair in a feedback loop)."""
+
+    problem: list[str] = Field(description="what to correct, one by one; none if the answer can stay as it is")
+
+
 Score = Annotated[int, Field(ge=1, le=100)]
 PREFERENCES = ("strongly A", "moderately A", "slightly A", "slightly B", "moderately B", "strongly B")
 FLAWS = ("unclear", "repetitive", "irrelevant", "too narrow", "too broad", "inaccurate")

@@ -4,30 +4,24 @@ costs, and the feedback itself.
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.config.endpoints import batched, ceilings_of_stages, check_batches, unbatched
+from flows.builds import unpublished
+from flows.builds.unpublished import asking, plan_of, reading
+from flows.config.endpoints import check_batches
 from flows.llmcrit import OFFLINE, OWN_GROUPS, LLMCritConfig, embedding_of, endpoints_by_stage, prompts, rubric
-from longform.artifacts.rows import Row, Rows, Source, grouped, read_batches
+from longform.artifacts.rows import Row, Rows, Source, grouped
 from longform.artifacts.store import Store
 from longform.engine.build import Build, Progress, Tasks
 from longform.engine.plan import Plan
-from longform.engine.runners import Processes
-from longform.engine.stage import Builder, Method
-from longform.engine.thread_tasks import Threads
+from longform.engine.stage import Builder
 from longform.errors import SourceError, UsageError
-from longform.llm.models import Models
-from longform.llm.price import caps_of
 from longform.llm.retry import Retry
-from longform.settings import budget, responses
 from tasks.llmcrit.criteria.criteria import distinct_criteria, label, propose_criteria
 from tasks.llmcrit.criteria.guidelines import collect_aspects, read_guidelines
 from tasks.llmcrit.criteria.released import (
@@ -45,8 +39,7 @@ from tasks.llmcrit.texts.draw import open_texts, own_texts
 from tasks.sources.admission import listed_in
 from tasks.sources.files.inputs import open_files
 
-ROWS_AT_ONCE = 200
-DATASET, LOCK = "llmcrit", "critique"
+KIND = unpublished.Kind("llmcrit", "critique", OFFLINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,29 +186,16 @@ def plan(asked: Asked, config: LLMCritConfig, home: Path, progress: Progress) ->
     """
     check_batches(config)
     read_into(asked, config, home, progress)
-    declared = Method(Store(home))
-    method(declared, asked, config)
-    planned = Plan(declared.store, responses=responses(home), unbatched=unbatched(config))
-    with closing(planned):
-        planned.plan_all(declared)
-    return planned
+    return plan_of(config, home, lambda builder: method(builder, asked, config))
 
 
 def read_into(asked: Asked, config: LLMCritConfig, home: Path, progress: Progress) -> None:
     """Build what a critique reads. Errors as by `method`; SourceError for a file of texts without a usable one."""
-    store = Store(home)
-    store.prepare()
-    with store.lock(LOCK):
-        models = Models(responses(home), home=home, dataset=DATASET, offline=OFFLINE)
-        build = Build(store, tasks=Threads(), runner=Processes(), progress=progress, models=models)
-        try:
-            texts = read(build, asked, config).texts
-            build.finish()
-            build.digests.keep()
-        finally:
-            build.close()
+    with reading(KIND, home, progress) as build:
+        texts = read(build, asked, config).texts
+        build.finish()
     if not texts.count:
-        reasons = [row["reason"] for row in left_out(store, build) if row["stage"] == "own_texts"]
+        reasons = [row["reason"] for row in left_out(build.store, build) if row["stage"] == "own_texts"]
         told = ", ".join(f"{number:,} {reason}" for reason, number in Counter(reasons).items())
         raise SourceError(f"{asked.file} holds no text that can be used ({told or 'it is empty'}).")
 
@@ -233,35 +213,10 @@ def critique(
     """Make the feedback, reusing what is there; waits until it is made. The error of a stage that failed is raised;
     BusyError if another critique is at work in this home.
     """
-    store = Store(home)
-    store.prepare()
-    with store.lock(LOCK):
-        store.sweep()
-        models = Models(
-            responses(home),
-            home=home,
-            max_cost=max_cost,
-            caps=caps_of(DATASET, config.budget, budget()),
-            retry=retry,
-            failed_runs=config.failed_runs,
-            run=f"critique-{time.time_ns()}-{os.getpid()}",
-            dataset=DATASET,
-            offline=OFFLINE,
-            say=progress.say,
-        )
-        online = {stage for stage, then in unbatched(config).items() if then == "online"}
-        build = Build(
-            store, tasks=tasks, runner=Processes(), progress=progress, models=models, batch=batched(config),
-            unbatched_online=online, ceilings=ceilings_of_stages(config),
-            accept=() if "ceilings" in config.model_fields_set else config.MODEL_STAGES,  # nothing is published
-        )  # fmt: skip
-        try:
-            tables = method(build, asked, config)
-            build.finish()
-            build.digests.keep()
-            return tables, build
-        finally:
-            build.close()
+    with asking(KIND, config, home, tasks=tasks, progress=progress, max_cost=max_cost, retry=retry) as build:
+        tables = method(build, asked, config)
+        build.finish()
+    return tables, build
 
 
 def records(tables: Tables) -> Iterator[Row]:
@@ -290,15 +245,7 @@ def records(tables: Tables) -> Iterator[Row]:
 
 def left_out(store: Store, build: Build) -> list[Row]:
     """What the stages of a critique left out, each with `stage`, `key`, `reason` and `detail`."""
-    return [
-        {"stage": done.stage, **{name: row[name] for name in ("key", "reason", "detail")}}
-        for done in build.done
-        if done.stage != "plant_feedback"
-        for part in done.artifact.parts
-        if part.rejected
-        for batch in read_batches(store.rejected_path(part), ROWS_AT_ONCE)
-        for row in batch.to_pylist()
-    ]
+    return unpublished.left_out(store, build, but=("plant_feedback",))
 
 
 def _verdicts(rows: Rows | None) -> dict[str, str]:

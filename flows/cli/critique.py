@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -23,11 +22,11 @@ from flows.cli.shared.arguments import (
     print_json,
     with_prompts,
 )
+from flows.cli.shared.asking import agree, print_plan, refuse_unwritable, write_lines
 from longform.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
     from longform.artifacts.rows import Row
-    from longform.engine.plan import Plan
 
 app = typer.Typer()
 
@@ -105,13 +104,13 @@ def critique(
         raise UsageError(f"--set {unused[0]}: a critique has no such setting; it is one of `longform build llmcrit`.")
     chosen = configuration.read("llmcrit", config_class("llmcrit"), config, ["samples=1", *given])
     asked, root = critiquing.Asked(file, criteria, strategy, layers, noun, role), home_of(home)
-    _refuse_unwritable(to)
+    refuse_unwritable(to)
     out = console(stderr=True)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         planned = critiquing.plan(asked, chosen, root, progress)
     if plan_only:
-        return _print_plan(planned, as_json)
-    _agree(planned, yes)
+        return print_plan(planned, as_json)
+    agree(planned, yes)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         tables, build = critiquing.critique(
             asked,
@@ -125,7 +124,7 @@ def critique(
     found = list(critiquing.records(tables))
     left_out = critiquing.left_out(Store(root), build)
     if to and found:
-        _write(to, found)
+        write_lines(to, found)
     if as_json:
         print_json({"feedback": found, "left_out": left_out})
     else:
@@ -137,57 +136,6 @@ def critique(
         print(f"{stage}: left out {number:,} {reason} ({few})", file=sys.stderr)
     if not found:
         raise SourceError(f"There is no feedback on {file}: look at what was left out.")
-
-
-def _refuse_unwritable(to: Path | None) -> None:
-    """Raise UsageError if `--to` names a file that is there, or one in a folder that is not there or not writable."""
-    if to and to.exists():
-        raise UsageError(f"--to {to} is there already: name another file, or move it away.")
-    if to and not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
-        raise UsageError(f"--to {to}: there is no folder {to.parent} that can be written to.")
-
-
-def _print_plan(planned: Plan, as_json: bool) -> None:
-    """Print the plan of a critique, as a table or as JSON."""
-    from flows.builds.console import console
-    from flows.builds.plan_table import plan_foot, plan_table
-    from longform.engine.plan import total
-
-    if as_json:
-        return print_json({"stages": [each.as_dict() for each in planned.stages], "total": total(planned.stages)})
-    out = console()
-    out.print(plan_table(planned.stages))
-    for line in plan_foot(planned.stages, builds=False):
-        out.print(line, soft_wrap=True)
-
-
-def _agree(planned: Plan, yes: bool) -> None:
-    """Say what the critique asks of real models and ask whether to go on, unless `yes` says so or it costs nothing.
-    UsageError if nobody agrees: what would be asked is unknown or has a price, and no terminal is there to ask at.
-    """
-    from flows.builds.console import console
-    from flows.builds.plan_table import plan_foot
-
-    online = [each for each in planned.stages if each.endpoint and not each.offline and each.state != "reuse"]
-    if yes or not any(each.calls is None or each.calls for each in online):
-        return
-    out = console(stderr=True)
-    for line in plan_foot(planned.stages, builds=False):
-        out.print(line, soft_wrap=True)
-    if all(each.exact and each.usd_high == 0 for each in online):
-        return
-    if not sys.stdin.isatty():
-        raise UsageError("Nothing was asked: see the price above (or --plan), and add --yes to go on.")
-    if not typer.confirm("go on?", err=True):
-        raise UsageError("Nothing was asked.")
-
-
-def _write(to: Path, found: Iterable[Row]) -> None:
-    """Write a line of JSON for each feedback."""
-    from longform.files import write_bytes
-    from tasks.publishing.exports import json_line
-
-    write_bytes(to, b"".join(map(json_line, found)))
 
 
 def _print(found: list[Row], layers: bool, criteria: int, to: Path | None) -> None:

@@ -15,7 +15,9 @@ import typer
 from flows.builds.options import flags
 from flows.cli import (
     annotating,
+    answer,
     critique,
+    evaluate,
     exports,
     models,
     prefect_setup,
@@ -24,6 +26,7 @@ from flows.cli import (
     sheets,
     sources,
     takedowns,
+    train,
     versions,
 )
 from flows.cli.shared.arguments import (
@@ -59,6 +62,9 @@ for commands in (
     exports,
     revise,
     critique,
+    evaluate,
+    answer,
+    train,
     serve,
     annotating,
     prefect_setup,

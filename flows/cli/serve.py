@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import socket
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -58,48 +59,67 @@ def serve(
     import uvicorn
 
     from flows.page.application import create_app
+    from flows.page.live import study
     from longform.llm.price import NANO
 
     serving = _serving(host, origin, look, home)
     serving = replace(serving, live=live, caps=(round(usd_a_day * NANO), calls_a_day))
-    for line in _lines(serving, origin or f"http://{_bracketed(host)}:{port}"):
+    if live is not None:
+        study.opened(serving.home, live)  # a wrong configuration ends the command before anything is served
+    listening = _listening(host, port)
+    for line in _lines(serving, origin or f"http://{_bracketed(host)}:{listening.getsockname()[1]}"):
         print(line, flush=True)
     config = uvicorn.Config(
         create_app(serving),
-        host=host,
-        port=port,
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=origin is not None,
         timeout_graceful_shutdown=5,
     )
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run([listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there. UsageError if that cannot be, as where another program listens already."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        said = str(error.strerror).partition(" (while")[0]
+        raise UsageError(
+            f"Nothing can be served at {_bracketed(host)}:{port} ({said}): give another --port or --host, or end what "
+            "listens there."
+        ) from None
 
 
 def _serving(host: str, origin: str | None, look: str | None, home: Any) -> Serving:
     """How the page is served by these options. UsageError for a wrong one, and for a host that other machines reach
     without a word on how the part Look is protected.
     """
-    from flows.page.application import LOOPBACK, Serving
+    from flows.page.application import LOOPBACK, Serving, origin_of
 
     local = _bracketed(host) in LOOPBACK
     if look is not None and look not in LOOKS:
         raise UsageError(f'--look is "{look}": it takes {", ".join(LOOKS)}.')
-    if not (local or look):
-        raise UsageError(
-            f"Other machines reach {host}, and everybody there could look at every version: add --look accounts (who "
-            "logs in), --look off, or --look open if a proxy or a firewall protects it."
-        )
-    parts = urlsplit(origin or "")
-    if not (local or origin) or (origin and not (parts.scheme in ("http", "https") and parts.hostname)):
+    if not (local or origin) or (origin and not origin_of(origin)):
         raise UsageError(
             f"--origin is {origin or 'not given'}: for {host} give the address that people type, e.g. "
             "--origin https://annotate.example.org, whose proxy passes requests on."
         )
-    hosts = LOOPBACK | ({parts.hostname} if parts.hostname else set())
-    chosen = cast(Literal["open", "accounts", "off"], look or "open")
-    return Serving(home_of(home), frozenset(hosts), secure=not local or parts.scheme == "https", look=chosen)
+    name = urlsplit(origin).hostname if origin else None
+    elsewhere = name is not None and _bracketed(name) not in LOOPBACK
+    if elsewhere and urlsplit(origin).scheme != "https":
+        raise UsageError(
+            f"--origin is {origin}: passwords go to other machines by https alone. Put a proxy with TLS before the "
+            f"page, and give its address: --origin https://{name}."
+        )
+    if not look and (elsewhere or not local):
+        raise UsageError(
+            f"Other machines reach {origin}, and everybody there could look at every version: add --look accounts (who "
+            "logs in), --look off, or --look open if a proxy or a firewall protects it."
+        )
+    return Serving(home_of(home), origin, look=cast(Literal["open", "accounts", "off"], look or "open"))
 
 
 def _bracketed(host: str) -> str:

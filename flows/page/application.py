@@ -29,6 +29,7 @@ from longform.llm.price import NANO
 
 MOST_BYTES = 1_000_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+PORTS = {"http": 80, "https": 443}
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -57,18 +58,22 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How the page is served. `hosts`: the names that a request's Host header may give, without ports. `secure`:
-    people reach it by https, so that cookies are sent over nothing else. `look`: who may use the part Look: everybody,
-    people with an account, or nobody. `live`: the configuration of kiwi for live sessions, None: its defaults; `caps`:
-    what an annotator's live sessions may take in a day, billionths of a US dollar and calls.
+    """How the page is served. `origin`: what people type, e.g. https://annotate.example.org, where that is another
+    address than this machine's own. `look`: who may use the part Look: everybody, people with an account, or nobody.
+    `live`: the configuration of kiwi for live sessions, None: its defaults; `caps`: what an annotator's live sessions
+    may take in a day, billionths of a US dollar and calls.
     """
 
     home: Path
-    hosts: frozenset[str] = LOOPBACK
-    secure: bool = False
+    origin: str | None = None
     look: Literal["open", "accounts", "off"] = "open"
     live: Path | None = None
     caps: tuple[int, int] = (5 * NANO, 500)
+
+    @property
+    def secure(self) -> bool:
+        """Whether people reach the page by https, so that cookies are sent over nothing else."""
+        return urlsplit(self.origin or "").scheme == "https"
 
 
 def create_app(serving: Serving) -> FastAPI:
@@ -84,7 +89,7 @@ def create_app(serving: Serving) -> FastAPI:
     if serving.look != "off" and find_spec("flows.page.look") and find_spec("flows.page.look.routes"):
         needed = [Depends(work.by_accounts_alone)] if serving.look == "accounts" else []
         app.include_router(import_module("flows.page.look.routes").router, dependencies=needed)
-    app.add_middleware(Guard, hosts=serving.hosts, secure=serving.secure)
+    app.add_middleware(Guard, origin=serving.origin)
     return app
 
 
@@ -126,42 +131,55 @@ class TooLarge(HTTPException):
 
 
 class Guard:
-    """Middleware: refuses requests for another host, forms from another origin and too large bodies, and adds HEADERS
-    to every response.
+    """Middleware: refuses requests for another host or port, forms that do not come from this page and too large
+    bodies, and adds HEADERS to every response. `origin`: as of Serving.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], secure: bool) -> None:
-        self._app, self._hosts, self._secure = app, hosts, secure
+    def __init__(self, app: ASGIApp, origin: str | None) -> None:
+        self._app, self._origin = app, origin_of(origin or "")
+        self._scheme = self._origin.partition("://")[0] or "http"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         request = Request(scope)
         app: Callable[..., object] = self._app
-        if _host(request) not in self._hosts:
+        host = _address(self._scheme, request.headers.get("host", ""))
+        if not (host == self._origin or self._is_loopback(scope, host)):
             app = _refusal(request, 400, "This page is not served under that name: use the address `serve` printed.")
-        elif request.method not in ("GET", "HEAD") and not _is_own(request, secure=self._secure):
-            app = _refusal(request, 403, "This form was sent from another page than this one, and nothing was done.")
+        elif request.method not in ("GET", "HEAD") and _sender(request) not in (host, self._origin or host):
+            app = _refusal(request, 403, "This form was not sent from this page, and nothing was done.")
         elif int(request.headers.get("content-length") or 0) > MOST_BYTES:
             app = _refusal(request, 413, TooLarge().detail)
         await app(scope, _limited(receive), _with_headers(send, no_store="/static/" not in request.url.path))  # type: ignore[misc]
 
+    def _is_loopback(self, scope: Scope, host: str) -> bool:
+        """Whether an address names this machine and the port that the request came to."""
+        _, port = scope.get("server") or ("", None)
+        return host in {f"{self._scheme}://{name}:{port}" for name in LOOPBACK}
 
-def _host(request: Request) -> str:
-    """The name in the Host header, without its port, in lower case; "" without a header."""
-    name, _, port = request.headers.get("host", "").lower().rpartition(":")
-    return name if name and port.isdigit() else request.headers.get("host", "").lower()
 
-
-def _is_own(request: Request, *, secure: bool) -> bool:
-    """Whether a form comes from this page, by Origin, else by Referer; True without either, which browsers never leave
-    out for forms of another origin.
+def origin_of(address: str) -> str:
+    """Scheme, host and port of an address of http or https, as `https://annotate.example.org:443`; "" for what is none.
+    An origin without its port has that of the scheme.
     """
-    said = request.headers.get("origin") or request.headers.get("referer")
-    if said is None:
-        return True
-    parts = urlsplit(said)
-    return parts.scheme == ("https" if secure else "http") and parts.netloc == request.headers.get("host")
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in PORTS and parts.hostname and parts.port != 0
+    except ValueError:
+        return ""
+    return _address(parts.scheme, parts.netloc) if fits else ""
+
+
+def _address(scheme: str, host: str) -> str:
+    """Scheme, host and port in lower case, with the port of the scheme where the host names none."""
+    name, _, port = host.lower().rpartition(":")
+    return f"{scheme}://{host.lower()}" + ("" if name and port.isdigit() else f":{PORTS[scheme]}")
+
+
+def _sender(request: Request) -> str:
+    """Where a form comes from, by Origin, else by Referer; "" for one that names neither: every browser names one."""
+    return origin_of(request.headers.get("origin") or request.headers.get("referer") or "")
 
 
 def _refusal(request: Request, status: int, sentence: str) -> Response:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from flows.sources import Defect, Terms
-from longform.artifacts.rows import Rows
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
@@ -91,23 +91,30 @@ class Read(BaseModel):
 
 def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     """Four tables: passages, passage ids that occur more than once, queries, judgements. Empty ones without a path."""
+    return list(read_and_admit(builder, opened(builder, paths, config.retrieved_at), repair=config.repair))
+
+
+def opened(builder: Builder, paths: list[Path], retrieved_at: str | None = None) -> list[Source]:
+    """The files as sources. UsageError for one whose name does not say what it holds."""
     msmarco.check_names(paths)
-    files = (
-        []
-        if not paths
-        else open_files(
-            paths,
-            group=msmarco.GROUP,
-            endings=msmarco.ENDINGS,
-            digest=builder.digests,
-            retrieved_at=config.retrieved_at,
-            piece_bytes=msmarco.PIECE_BYTES,
-        )
+    if not paths:
+        return []
+    return open_files(
+        paths,
+        group=msmarco.GROUP,
+        endings=msmarco.ENDINGS,
+        digest=builder.digests,
+        retrieved_at=retrieved_at,
+        piece_bytes=msmarco.PIECE_BYTES,
     )
+
+
+def read_and_admit(builder: Builder, files: list[Source], *, repair: bool) -> tuple[Rows, Rows, Rows, Rows]:
+    """(passages that are not taken down, passage ids that occur more than once, queries, judgements)."""
     collection = msmarco.holding(files, msmarco.COLLECTION)
-    passages = msmarco.read_passages(builder, collection, repair=config.repair)
+    passages = msmarco.read_passages(builder, collection, repair=repair)
     repeated = msmarco.find_repeated(builder, msmarco.in_one(collection), passages)
     queries = msmarco.join_queries(builder, msmarco.read_queries(builder, msmarco.holding(files, msmarco.ASKED)))
     qrels = msmarco.join_qrels(builder, msmarco.read_qrels(builder, msmarco.holding(files, msmarco.JUDGED)))
     admitted = admit(builder, admit_passages, passages, [msmarco.GROUP])
-    return [admitted, repeated, admit(builder, admit_queries, queries, [msmarco.GROUP]), qrels]
+    return admitted, repeated, admit(builder, admit_queries, queries, [msmarco.GROUP]), qrels

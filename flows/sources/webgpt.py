@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from flows.sources import Defect, Terms
-from longform.artifacts.rows import Rows
+from longform.artifacts.rows import Rows, Source
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.net.download import Downloader, Progress
@@ -54,4 +54,9 @@ def read(builder: Builder, paths: list[Path], config: Read) -> list[Rows]:
     files = open_files(
         paths, group=webgpt.GROUP, endings=webgpt.ENDINGS, digest=builder.digests, retrieved_at=config.retrieved_at
     )
-    return [admit(builder, admit_comparisons, webgpt.read_comparisons(builder, files), [webgpt.GROUP])]
+    return [read_and_admit(builder, files)]
+
+
+def read_and_admit(builder: Builder, files: list[Source]) -> Rows:
+    """The comparisons of these files that are not taken down."""
+    return admit(builder, admit_comparisons, webgpt.read_comparisons(builder, files), [webgpt.GROUP])

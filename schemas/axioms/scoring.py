@@ -60,3 +60,30 @@ WORD_COUNTS = table(
     column("counts", pa.list_(WORD_COUNT), "of the words of the set's questions, by word"),
     key="set",
 )
+
+SCORES_FILE = table(
+    "scores",
+    column("set", pa.string(), "stackexchange, eli5, msmarco, pairs, webgpt or people"),
+    column("question_id", pa.string(), "id of the question, or of the comparison"),
+    column("answer_id", pa.string(), "id of the answer; preferred and rejected of comparisons"),
+    column("evidence", pa.string(), "hash of the evidence that the answer was read with; empty without"),
+    column("score", pa.float64(), "the higher the better"),
+    column("scorer", pa.string(), "as the command names it"),
+    key="answer_id",
+)
+
+METRICS_FILE = table(
+    "metrics",
+    column("set", pa.string(), "as in scores.parquet"),
+    column("subset", pa.string(), "all, a site, an axiom, or a type of pair"),
+    column("metric", pa.string(), "MRR, NDCG, accuracy, …: shares in percent, changes of scores in the scorer's unit"),
+    column("value", pa.float64(), "null if all was left out", null=True),
+    column("low", pa.float64(), "of its 95 % interval; null for fewer than two questions", null=True),
+    column("high", pa.float64(), "of its 95 % interval; null for fewer than two questions", null=True),
+    column("n", pa.int64(), "questions or pairs"),
+    column("scorer", pa.string(), "as in scores.parquet"),
+    column("against", pa.string(), "the scorer whose value is subtracted; null for a value itself", null=True),
+    column("p", pa.float64(), "that it is 50 % or 0, by a t-test, where one is made", null=True),
+    column("left_out", pa.int64(), "questions or pairs without a score, or that tell nothing"),
+    key="metric",
+)

@@ -8,7 +8,7 @@ from schemas.axioms import PAIRS
 VALIDATION = table(
     "validation",
     column("validation_id", pa.string(), "that of the pair, with v in place of p"),
-    *(field for field in PAIRS if field.name != "split"),
+    *(field for field in PAIRS if field.name not in ("split", "critic_margin", "preferred_score", "rejected_score")),
     column("pair_split", pa.string(), "train or test: the side of the pair's question"),
     column("split", pa.string(), "always validation"),
     key="validation_id",

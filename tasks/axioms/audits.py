@@ -5,6 +5,7 @@
     refusal, language, wrapped    of generated answers, see tasks/publishing/generated.py
     text_on_both_sides, question_on_both_sides, memorised    of the splits, see tasks/publishing/leaks.py
     critic_same_scores, critic_order    of the critic, see tasks/axioms/judging/audits.py
+    contaminated    training texts that evaluation sets hold, see tasks/axioms/evaluation/audit.py
 
 Each compares texts as `tasks/text/audits` does.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from longform.artifacts.rows import Rejected, Row
+from tasks.axioms.evaluation.audit import CONTAMINATED, contaminated
 from tasks.axioms.judging.audits import CRITIC_AUDITS
 from tasks.publishing.audits import Audit, Audits, Kinds, VersionAudit, rejected_by
 from tasks.publishing.generated import CEILING, audits_of_texts, generated, is_generated
@@ -23,6 +25,7 @@ from tasks.publishing.leaks import Memorised, SharedQuestions, SharedTexts
 from tasks.text.audits.equality import begin_alike, equal_texts
 
 SIDES = ("preferred", "rejected")
+ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites")
 PEOPLE = "preferred_source = 'human' AND rejected_source = 'human'"
 BY_MODEL = " OR ".join(generated(f"{side}_model", f"{side}_response") for side in SIDES)
 PAIRED_BY = ("pair_by_votes", "pair_with_related", "pair_generated", "pair_by_evidence", "pair_combined")
@@ -65,8 +68,9 @@ OF_ROWS = (
     Audit("equal_posts", 1.0, _equal_posts, PEOPLE),
     *audits_of_texts(_generated_texts, BY_MODEL),
 )
+OF_RESEARCH = audits_of_texts(lambda row: [("text", row["question"], row["text"])], generated())
 AUDITS = Audits(
-    rows={"pairs": OF_ROWS},
+    rows={"pairs": OF_ROWS, "research": OF_RESEARCH},
     version=(
         VersionAudit(
             "text_on_both_sides",
@@ -75,12 +79,12 @@ AUDITS = Audits(
             ("pairs",),
         ),
         VersionAudit("question_on_both_sides", 0.0, SharedQuestions("pairs", "question_id", "question"), ("pairs",)),
+        VersionAudit(CONTAMINATED, 0.0, contaminated, ("pairs",)),
         VersionAudit("memorised", 0.0, Memorised("pairs", "axiom"), ("pairs",)),
         *CRITIC_AUDITS,
     ),
-    kinds=tuple(
-        Kinds("pair_type", PAIRED_BY, assembled) for assembled in ("assemble_pairs", "assemble_pairs_across_sites")
-    ),
+    kinds=tuple(Kinds("pair_type", PAIRED_BY, assembled) for assembled in ASSEMBLED_BY),
+    applied={"pairs": ASSEMBLED_BY},
 )
 
 

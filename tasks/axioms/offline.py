@@ -11,6 +11,7 @@ from itertools import chain, islice
 from longform.llm.offline import END_MARK, PromptInputs, Rule
 from tasks.axioms.corruption import corrupt
 from tasks.axioms.judging.offline import JUDGE_RULES
+from tasks.axioms.research.offline import RULES as RESEARCH_RULES
 from tasks.text.prose import (
     COMMON,
     READ_CHARACTERS,
@@ -213,4 +214,5 @@ RULES = {
     "axioms/combine": Rule(_combine, {"Question", "First answer", "Second answer"}),
     "axioms/judge_negative": Rule(_judge_negative, {"Question", "Answer"}),
     **JUDGE_RULES,
+    **RESEARCH_RULES,
 }

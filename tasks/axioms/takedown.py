@@ -5,7 +5,7 @@
     a passage    answers to a query that had it as relevant or irrelevant passage
     an answer    answers combined from it; open-book answers that had it as evidence, and their corruptions; verdicts on
                  it as a hard negative
-    either       what a critic said where it, or an answer that was made from it, was shown
+    either       what a critic, or a judge of pairs, said where it, or an answer that was made from it, was shown
 
 Responses are found by the ids in the rows of all model stages in the home folder, whichever build made these rows.
 Responses that no row names (the reply of a rejected row, of an interrupted build, of stages that `gc` removed;
@@ -23,11 +23,12 @@ from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
 from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
+from tasks.sources.permalinks import ids_of_address
 
 FROM_PASSAGES = ("answer_from_relevant", "answer_from_irrelevant")
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers", *FROM_PASSAGES)
-CRITIC = "criticise_answers"
-MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC)
+CRITIC, JUDGE = "criticise_answers", "judge_validation"
+MODEL_STAGES = (*FROM_EVIDENCE, "answer_closed_book", "combine_answers", "judge_negatives", CRITIC, JUDGE)
 PASSAGES = ("retrieve_passages",)
 CHOSEN = ("choose_passages",)
 LISTED = "IN (SELECT id FROM listed)"
@@ -53,9 +54,10 @@ NAMED: Queries = [  # responses of rows that name a listed post as question, par
     (MODEL_STAGES, f"{RESPONSES} WHERE question_id {LISTED}"),
     (["combine_answers"], f"{RESPONSES} WHERE first_id {LISTED} OR second_id {LISTED}"),
     (["judge_negatives"], f"{RESPONSES} WHERE answer_id {LISTED}"),
+    ([JUDGE], f"{RESPONSES} WHERE preferred_id {LISTED} OR rejected_id {LISTED}"),
     (FROM_EVIDENCE, f"{RESPONSES} WHERE question_id IN (SELECT id FROM readers)"),
     (
-        [CRITIC],
+        [CRITIC, JUDGE],
         f"SELECT DISTINCT response FROM (SELECT response, unnest(parent_ids) AS id FROM {{}}) WHERE id {LISTED}",
     ),
 ]
@@ -76,14 +78,44 @@ TEXTS: Queries = [  # that requests contain of the listed posts and their passag
     (CHOSEN, f"SELECT text FROM {{}} WHERE question_id {LISTED}"),
 ]
 
+RESEARCH = ("answer_research_closed", "assist_research", "plan_research", "repair_research")
+OF_ANSWERS = (
+    "WITH steps AS (SELECT research_answer_id AS answer, response AS own, unnest(steps) AS step FROM {0}), "
+    "evidence AS (SELECT research_answer_id AS answer, unnest(evidence).url AS url FROM {0}) "
+)
+FROM_PAGES = (
+    "answer IN (SELECT answer FROM steps WHERE step.url IN (SELECT id FROM pages) "
+    "UNION SELECT answer FROM evidence WHERE url IN (SELECT id FROM pages))"
+)
+ADDRESSES: Queries = [  # of pages that research answers were made with
+    (RESEARCH, "SELECT DISTINCT unnest(steps).url FROM {}"),
+    (RESEARCH, "SELECT DISTINCT unnest(evidence).url FROM {}"),
+]
+NAMED_BY_PAGE: Queries = [  # responses on the way to an answer for which a listed page was read
+    (RESEARCH, f"{OF_ANSWERS} SELECT DISTINCT unnest([own, step.response]) FROM steps WHERE {FROM_PAGES}"),
+]
+TEXTS_OF_PAGES: Queries = [  # that requests contain of the listed pages
+    (
+        RESEARCH,
+        "SELECT DISTINCT step.text FROM (SELECT unnest(steps) AS step FROM {}) "
+        "WHERE step.url IN (SELECT id FROM pages) AND step.kind IN ('passage', 'result')",
+    ),
+    (("read_research_pages",), "SELECT text FROM {} WHERE url IN (SELECT id FROM pages)"),
+]
+
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the model responses that were made from the posts `ids`, or from texts made from these posts: those that
-    rows of model stages in `store` name, and those in `responses` whose request shows words of these posts.
+    """Keys of the model responses that were made from the posts and pages `ids`, or from texts made from these: those
+    that rows of model stages in `store` name, and those in `responses` whose request shows words of these posts.
     """
+    listed = set(ids)
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "readers", first_values(database, store, READING))
         by_id, texts = set(first_values(database, store, NAMED)), set(first_values(database, store, TEXTS))
-        known = set(first_values(database, store, [(MODEL_STAGES, RESPONSES)]))
+        addresses = {url for url in first_values(database, store, ADDRESSES) if url}
+        register(database, "pages", [url for url in addresses if listed.intersection(ids_of_address(url))])
+        by_id |= {key for key in first_values(database, store, NAMED_BY_PAGE) if key}
+        texts |= set(first_values(database, store, TEXTS_OF_PAGES))
+        known = set(first_values(database, store, [((*MODEL_STAGES, *RESEARCH), RESPONSES)]))
     return by_id | set(by_words(responses, texts, known))

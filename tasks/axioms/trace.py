@@ -7,6 +7,8 @@ from typing import Any
 
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
+from tasks.axioms.evaluation.trace import CONFIGS, trace_evaluation
+from tasks.axioms.validation.trace import judgement_lines, pair_of
 from tasks.publishing.lineage import (
     Line,
     Record,
@@ -28,7 +30,8 @@ MADE_BY = {
 FROM_PASSAGES = {"open_book": "answer_from_relevant", "passage": "choose_passages"}  # of axiom 4
 CRITICISED_BY = "criticise_answers"
 POSTS_BY = ("scrub_posts", "admit_posts", "read_posts")
-ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites")
+VALIDATED_BY = ("assemble_validation_pairs", "assemble_validation_pairs_across_sites")
+ASSEMBLED_BY = ("assemble_pairs", "assemble_pairs_across_sites", *VALIDATED_BY)
 PAIRED_BY = {
     0: "pair_by_votes",
     1: "pair_with_related",
@@ -42,26 +45,31 @@ KEYS = {"corrupted": "corrupted_id", "combined": "combined_id"}
 
 
 def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
-    """The published pair with this id, or the only one whose id begins with `row_id`, and what it was made from. Keys:
-    `pair`; `preferred` and `rejected` (the stage row of this answer, or None); `critiques` (side -> what the critic
-    said of the answer, or None); `calls` (response key -> call); `stages` (the version's stages -> fingerprint);
-    `lines` of (title, text) to print.
+    """The published pair with this id, or the only one whose id begins with `row_id`, or the pair behind a row of the
+    configs of validation, and what it was made from. Keys: `pair`; `preferred` and `rejected` (the stage row of this
+    answer, or None); `critiques` (side -> what the critic said of the answer, or None); `calls` (response key -> call);
+    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print. For a row of an evaluation set
+    see `trace_evaluation`.
 
     UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
-    _, row = published_row(version, row_id)
+    config, found = published_row(version, row_id)
+    if config in CONFIGS:
+        return trace_evaluation(store, version, config, found)
+    assembled, row = pair_of(store, version, config, found, ASSEMBLED_BY)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
     critiques = {side: _critique(store, version, row, side) for side in SIDES}
     keys = [key for side in SIDES for key in (row[f"{side}_response"], (critiques[side] or {}).get("response")) if key]
     calls = calls_of(store, keys)
     own_site = row["axiom"] != 1 or "find_related" in version.stages
-    chain = built_by(store, version, PAIRED_BY[row["axiom"]], row["site"] if own_site else None)
+    paired = "pair_for_validation" if assembled in VALIDATED_BY else PAIRED_BY[row["axiom"]]
+    chain = built_by(store, version, paired, row["site"] if own_site else None)
     lines = [*_pair_lines(row), *_answer_lines(row, "preferred", behind["preferred"], calls), *_evidence(row)]
     lines += [*_answer_lines(row, "rejected", behind["rejected"], calls), *_critic_lines(row, critiques, calls)]
-    assembled = next(name for name in ASSEMBLED_BY if name in version.stages)
+    lines += judgement_lines(version, row["pair_id"])
     lines.append(("built by", " <- ".join([f"{assembled} {version.stages[assembled][:8]}", *chain])))
-    found = {"pair": row, **behind, "critiques": critiques, "calls": calls, "stages": version.stages}
-    return {**found, "lines": lines}
+    shown = {"pair": row, **behind, "critiques": critiques, "calls": calls, "stages": version.stages}
+    return {**shown, "lines": lines}
 
 
 def example_row_id(version: Version) -> str:

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Source
@@ -37,6 +37,8 @@ from tasks.sources.files.csv_cells import csv_rows
 from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import most_bytes, records_at_most
+from tasks.sources.files.spellings import first_fault as first_fault
+from tasks.sources.files.spellings import is_filled_text as is_filled_text
 
 GROUP = "expertqa"
 ENDINGS = tuple(f"{plain}{packed}" for plain in (".jsonl", ".csv") for packed in ("", ".gz", ".zst", ".bz2", ".xz"))
@@ -232,16 +234,6 @@ def _why_no_question(fields: Record) -> str | None:
         if fault := first_fault(faults):
             return fault
     return None
-
-
-def is_filled_text(value: object) -> TypeGuard[str]:
-    """Whether the value is a text that is not blank."""
-    return isinstance(value, str) and bool(value.strip())
-
-
-def first_fault(faults: Mapping[str, bool]) -> str | None:
-    """The first reason that holds, None if none does. `faults`: reason -> whether it holds."""
-    return next((reason for reason, holds in faults.items() if holds), None)
 
 
 def _kept(record: Record) -> Row:

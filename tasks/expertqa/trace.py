@@ -11,13 +11,13 @@ from tasks.expertqa.vocabulary import LABELLED
 from tasks.publishing.lineage import (
     Line,
     Record,
-    built_by,
     calls_of,
     lines_on_model,
     published_row,
     rows_where,
     short,
     stage_rows_where,
+    traced,
 )
 
 MADE_BY = {"random": "split_randomly", "domain": "split_by_field", "claims": "publish_claims"}
@@ -38,11 +38,10 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     published = version.tables().get("claims", [])
     own = rows_where(published, "answer_id = ? ORDER BY position", row["answer_id"]) if config != "claims" else [row]
     calls = calls_of(store, [made["response"] for made in (answer, revised) if made and made["response"]])
-    chain = built_by(store, version, MADE_BY[config])
     lines = [*_head(config, row), *_answer(row, answer, calls), *_revision(row, revised, calls)]
-    lines += [*(line for claim in own for line in _claim(claim)), ("built by", " <- ".join(chain))]
-    behind = {"answer": answer, "revised": revised, "claims": own, "calls": calls}
-    return {"config": config, "row": row, **behind, "stages": version.stages, "lines": lines}
+    lines += (line for claim in own for line in _claim(claim))
+    shown = {"config": config, "row": row, "answer": answer, "revised": revised, "claims": own, "calls": calls}
+    return traced(store, version, MADE_BY[config], lines, **shown)
 
 
 # ---------------------------------------------------------------- looking up

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from longform.artifacts.rows import Row
 from tasks.publishing.audits import Audit, Audits
-from tasks.publishing.generated import CEILING, audits_of_texts, generated
+from tasks.publishing.generated import CEILING, audits_of_texts, generated, is_generated
 from tasks.text.audits.equality import equal_texts
 
 SIMULATED = "simulated"
@@ -36,12 +36,12 @@ def _same(turn: Row) -> str | None:
 
 
 def _answer(turn: Row) -> Iterator[tuple[str, str, str]]:
-    if turn["origin"] == SIMULATED:
+    if turn["origin"] == SIMULATED and is_generated(turn["response"], turn["model"]):
         yield "answer", turn["question"], turn["answer"]
 
 
 def _initial(session: Row) -> Iterator[tuple[str, str, str]]:
-    if session["origin"] == SIMULATED:
+    if session["origin"] == SIMULATED and is_generated(session["response"], session["model"]):
         yield "initial", session["question"], session["initial"]
 
 

@@ -139,7 +139,8 @@ def _turns(version: Version) -> Iterator[Row]:
 
 def _sheets_of_turns(name: str, store: Store, version: Version) -> Sheets:
     form, texts, wanted, setting = OF_TURNS[name]
-    tasks = turn_tasks((turn for turn in _turns(version) if wanted(turn)), *texts, again=name == "ratings")
+    turns = [turn for turn in _turns(version) if wanted(turn)]
+    tasks = turn_tasks([*filter(_of_people, turns)] or turns, *texts, again=name == "ratings")
     missing = f"{version.dataset} {version.name} has no turns for this form: build a version that has, or name another."
     return Sheets(form, list(tasks), setting, missing, MOST[name])
 

@@ -10,13 +10,13 @@ from longform.artifacts.versions import Version
 from tasks.publishing.lineage import (
     Line,
     Record,
-    built_by,
     calls_of,
     lines_on_model,
     published_row,
     rows_where,
     short,
     stage_rows_where,
+    traced,
 )
 
 MADE_BY = {
@@ -41,9 +41,8 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     turns = [turn for each in behind for turn in each.get("turns", ())]
     calls = calls_of(store, sorted({each["response"] for each in [*behind, *turns] if each.get("response")}))
     lines = [("row", f"{row[version.key(config)]}   {config}"), *_lines(behind, origins, calls)]
-    lines.append(("built by", " <- ".join(built_by(store, version, MADE_BY[config]))))
     shown = {"config": config, "row": row, "behind": behind, "origins": origins, "calls": calls}
-    return {**shown, "stages": version.stages, "lines": lines}
+    return traced(store, version, MADE_BY[config], lines, **shown)
 
 
 def _behind(store: Store, version: Version, row: Record) -> Iterator[Record]:

@@ -114,14 +114,14 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Audits:
-    """The audits of a dataset. `rows`: config -> audits of its single rows, which its stage applies, or the stage that
+    """The audits of a dataset. `rows`: config -> audits of its single rows, which its stage applies, or the stages that
     `applied` names for the config.
     """
 
     rows: Mapping[str, Sequence[Audit]] = field(default_factory=dict)
     version: Sequence[VersionAudit] = ()
     kinds: Sequence[Kinds] = ()
-    applied: Mapping[str, str] = field(default_factory=dict)
+    applied: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -185,11 +185,12 @@ def audit_version(
 
 
 def _parts(config: str, rows: Rows, artifacts: Iterable[Artifact], audits: Audits) -> Sequence[Part]:
-    """The parts of the stage that applies the audits of a config: of its table, or of the one that `applied` names."""
-    stage = audits.applied.get(config)
-    if stage is None:
+    """The parts of the stage that applies the audits of a config: of its table, or of those that `applied` names."""
+    applied = audits.applied.get(config)
+    if applied is None:
         return rows.parts or ()
-    return [part for built in artifacts if built.recipe.stage == stage for part in built.parts]
+    stages = [applied] if isinstance(applied, str) else applied
+    return [part for built in artifacts if built.recipe.stage in stages for part in built.parts]
 
 
 def _left_out(store: Store, config: str, parts: Iterable[Part]) -> Iterator[Finding]:

@@ -239,7 +239,7 @@ def card(version: VersionFacts, tables: Iterable[ReportTable] = ()) -> str:
     """
     sections = (
         _opening(version),
-        f"## Splits\n\n{_markdown(splits_table(version))}",
+        f"## Splits\n\n{table_markdown(splits_table(version))}",
         *_columns(version),
         *([f"## Sites\n\n{_noted(sites_table(version))}"] if version.site_facts else []),
         *(f"## {escaped(table.title)}\n\n{_noted(table)}" for table in tables),
@@ -522,7 +522,7 @@ def _columns_table(schema: pa.Schema) -> str:
         (field.name, type_name(field.type), "may be null" if field.nullable else "never null", doc_of(field))
         for field in schema
     ]
-    return _markdown(table_of("", "", ("column", "type", "null", "meaning"), rows))
+    return table_markdown(table_of("", "", ("column", "type", "null", "meaning"), rows))
 
 
 def _built(version: VersionFacts) -> str:
@@ -608,10 +608,10 @@ def _tracing(version: VersionFacts) -> str:
 
 def _noted(table: ReportTable) -> str:
     """The table in Markdown, after its note if it has one."""
-    return f"{escaped(table.note)}\n\n{_markdown(table)}" if table.note else _markdown(table)
+    return f"{escaped(table.note)}\n\n{table_markdown(table)}" if table.note else table_markdown(table)
 
 
-def _markdown(table: ReportTable) -> str:
+def table_markdown(table: ReportTable) -> str:
     """The table in Markdown, numeric columns aligned to the right."""
     marks = ["---:" if numeric else "---" for numeric in numeric_columns(table)]
     body = [[escaped(figure(cell)) for cell in row] for row in table.rows]

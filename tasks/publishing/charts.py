@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
-COLOURS = ("#1b5e8a", "#d9813c", "#6aaed6", "#9c3d2e")
+COLOURS = ("#1b5e8a", "#d9813c", "#6aaed6", "#9c3d2e", "#7a8f3c", "#6b4c8a", "#c9a227", "#3b8f86", "#5d6470")
 GREY = "#5d6470"
 WIDE_INCHES = 9.0
 BAR_INCHES, PANEL_INCHES = 0.3, 1.5
@@ -82,6 +82,34 @@ def histograms(bins: Sequence[str], panels: Sequence[Counts], what: str) -> Plot
         axes.set_xticks(range(len(bins)), bins, fontsize=7)
         axes.set_xlabel(what, fontsize=8)
         axes.set_ylabel("%", fontsize=8)
+    _legend(figure)
+    return figure
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """One panel: points of each series. `points`: series -> (across, up) of each."""
+
+    title: str
+    points: Mapping[str, Sequence[tuple[float, float]]]
+
+
+def scatters(panels: Sequence[Points], across: str, up: str) -> Plot:
+    """A panel of points for each of `panels`, two in a row. `across`, `up`: the words along its sides."""
+    rows = -(-len(panels) // COLUMNS)
+    step = ABOVE_INCHES + 1.6 * PANEL_INCHES + BELOW_INCHES
+    colours = _colours(series for panel in panels for series in panel.points)
+    figure = _figure(WIDE_INCHES, rows * step)
+    wide = WIDE_INCHES / COLUMNS - 0.8
+    for place, panel in enumerate(panels):
+        row, column = divmod(place, COLUMNS)
+        left, bottom = 0.6 + column * WIDE_INCHES / COLUMNS, (rows - 1 - row) * step + BELOW_INCHES
+        axes = _axes(figure, left, bottom, wide, 1.6 * PANEL_INCHES, panel.title)
+        for series, points in panel.points.items():
+            x, y = zip(*points, strict=True) if points else ((), ())
+            axes.plot(x, y, "o", color=colours[series], markersize=3, alpha=0.7, label=series)
+        axes.set_xlabel(across, fontsize=8)
+        axes.set_ylabel(up, fontsize=8)
     _legend(figure)
     return figure
 

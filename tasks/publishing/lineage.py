@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -161,3 +161,11 @@ def short(text: str) -> str:
     """The first SHOWN characters of a text, on one line, followed by `…` if it is longer."""
     words = " ".join(text.split())
     return words if len(words) <= SHOWN else f"{words[:SHOWN]}…"
+
+
+def traced(store: Store, version: Version, stage: str, lines: Iterable[Line], **shown: Any) -> dict[str, Any]:
+    """What a trace shows: `shown`, the `stages` of the version, and `lines`, of which a last one says by which stages
+    and from which files the row of `stage` was built.
+    """
+    built = ("built by", " <- ".join(built_by(store, version, stage)))
+    return {**shown, "stages": version.stages, "lines": [*lines, built]}

@@ -53,7 +53,8 @@ class About:
     """The hand-written description of a dataset.
 
     `terms`: the terms under which its sources were obtained, as the configuration names them; `terms_sentence`: these
-    in a sentence. `first_settings`: the settings to fill in first for a build of real data.
+    in a sentence. `first_settings`: the settings to fill in first for a build of real data. `licences`: of published
+    texts that attribution.parquet does not list.
     """
 
     dataset: str
@@ -64,6 +65,7 @@ class About:
     terms_sentence: str = ""
     wording: card.Wording = card.Wording()  # noqa: RUF009 - frozen
     first_settings: str = "its sources and model"
+    licences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +407,7 @@ def _version(
         title=about.title,
         summary=about.summary,
         paper=about.paper,
-        licence=facts["licences"],
+        licence=sorted({*facts["licences"], *about.licences}),
         terms=about.terms_sentence,
         scrubbed=facts["scrubbed"],
         offline=any(models),

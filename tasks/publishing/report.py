@@ -7,11 +7,13 @@ Jinja. Plots are inline SVG, in which only known elements and attributes are all
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tasks.publishing.card import (
     Example,
     Figure,
+    Paper,
     Passage,
     ReportTable,
     VersionFacts,
@@ -131,11 +133,13 @@ PAGE = """<!DOCTYPE html>
 <p class="warn"><strong>Offline model.</strong> {{ offline }}</p>
 {% endif %}
 <p>{{ version.summary }}</p>
+{% if tiles %}
 <ul class="tiles">
 {% for name, rows in tiles %}
 <li><strong>{{ rows }}</strong><span>{{ name }}</span></li>
 {% endfor %}
 </ul>
+{% endif %}
 <nav aria-label="Tables">
 <ul>
 {% for table in tables %}
@@ -253,6 +257,21 @@ def as_data(tables: Sequence[ReportTable]) -> str:
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What heads and ends a page that is not about a version: as VersionFacts names it."""
+
+    title: str
+    version: str
+    summary: str
+    paper: Paper
+
+
+def tables_page(page: Page, facts: Sequence[str], tables: Sequence[ReportTable], *, warning: str = "") -> str:
+    """The text of a page with `facts` below its title, a warning if there is one, and `tables`."""
+    return _rendered(version=page, facts=facts, offline=warning, tables=[_shown(table) for table in tables])
+
+
 def report(
     version: VersionFacts,
     tables: Sequence[ReportTable],
@@ -264,19 +283,10 @@ def report(
 
     LongformError for a plot with an element or attribute that is not allowed in the page.
     """
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-    )
-    return environment.from_string(PAGE).render(
+    return _rendered(
         version=version,
-        style=Markup(STYLE),
         plot_style=Markup(PLOT_STYLE if figures else ""),
         facts=[
             f"{version.dataset} {version.version}",
@@ -302,6 +312,22 @@ def report(
             for number, example in enumerate(examples)
         ],
     )
+
+
+def _rendered(**values: Any) -> str:
+    """PAGE with these values, and nothing for its other parts."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    empty: dict[str, Any] = {"plot_style": "", "tiles": [], "plots": [], "gates": [], "examples": []}
+    return environment.from_string(PAGE).render(**empty | values, style=Markup(STYLE))
 
 
 def _tiles(version: VersionFacts) -> list[tuple[str, str]]:

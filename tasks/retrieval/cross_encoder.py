@@ -129,5 +129,6 @@ def _loaded(place: str) -> CrossEncoder:
         raise UsageError(
             f'The cross-encoder "{place}" cannot be loaded ({reason}): give a folder that holds one, or an endpoint.'
         ) from None
-    model.max_length = min(model.max_length or MOST_TOKENS, MOST_TOKENS)
+    limits = (getattr(model, "max_length", None), getattr(model.tokenizer, "model_max_length", None))
+    model.max_length = min(MOST_TOKENS, *filter(None, limits))
     return CrossEncoder(place, model)

@@ -11,12 +11,12 @@ from longform.errors import UsageError
 from tasks.publishing.lineage import (
     Line,
     Record,
-    built_by,
     calls_of,
     lines_on_model,
     rows_where,
     short,
     stage_rows_where,
+    traced,
 )
 
 MADE_BY = {"draft_id": "publish_drafts", "edit_id": "publish_edits"}
@@ -47,9 +47,8 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     key = "edit_id" if edit else "draft_id"
     lines = [*_case(draft, edit, behind, calls), *_text(draft, behind, calls)]
     lines += [*_edits(draft, edit, behind, calls), *_scores(draft, behind, calls)]
-    lines.append(("built by", " <- ".join(built_by(store, version, MADE_BY[key]))))
-    shown = {"config": _config(version, key), "row": edit or draft, **behind}
-    return {**shown, "calls": calls, "stages": version.stages, "lines": lines}
+    shown = {"config": _config(version, key), "row": edit or draft, **behind, "calls": calls}
+    return traced(store, version, MADE_BY[key], lines, **shown)
 
 
 # ---------------------------------------------------------------- looking up

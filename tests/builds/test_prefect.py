@@ -43,7 +43,10 @@ def deploy(server: Server) -> Server:
 def test_every_flow_is_deployed_on_demand_and_axioms_every_night(deployed: Server) -> None:
     flows = {flow["id"]: flow["name"] for flow in deployed.all("flow")}
     found = {f"{flows[each['flow_id']]}/{each['name']}": each for each in deployed.all("deployment")}
-    assert found.keys() == {"axioms/nightly", *(f"{name}/on-demand" for name in (*DATASETS, "sources", "fetch"))}
+    assert found.keys() == {
+        "axioms/nightly",
+        *(f"{name}/on-demand" for name in (*DATASETS, "sources", "fetch", "train")),
+    }
     assert all(each["enforce_parameter_schema"] for each in found.values())
     assert all(each["global_concurrency_limit"]["limit"] == 1 for each in found.values())
     beats = {name: each["job_variables"]["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] for name, each in found.items()}

@@ -36,6 +36,7 @@ def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Vers
     progress: Silent = settings.pop("progress", None) or Silent()
     more = settings.pop("options", {})
     more |= {name: settings.pop(name) for name in ("accept", "retry_errors") if name in settings}
+    settings.setdefault("research_questions", [])
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None), **more)
     runner = settings.pop("runner", None)
     tasks: Tasks = settings.pop("tasks", None) or SequentialStages()

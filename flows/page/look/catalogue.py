@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from longform.errors import StoreError, UsageError
 from longform.files import read_json
 from longform.hints import hint
 
+TITLED = 2_000  # bytes of a plot, in which its title stands
 FolderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")]
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,64}$")]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
@@ -194,6 +196,17 @@ def figures(version: Version) -> Iterator[str]:
     """The names of a version's plots, without folder and ending, in order."""
     names = (Path(name) for name in version.manifest["files"] if name.startswith("figures/") and name.endswith(".svg"))
     yield from sorted(path.stem for path in names)
+
+
+def figure_title(version: Version, name: str) -> str:
+    """What a plot shows: the title in its file, else its name in words."""
+    try:
+        with figure_file(version, name).open("rb") as file:
+            head = file.read(TITLED).decode("utf-8", "replace")
+    except (OSError, UsageError):
+        head = ""
+    found = re.search(r"<title>([^<]+)</title>", head)
+    return unescape(found[1]) if found else re.sub(r"[-_]+", " ", name).capitalize()
 
 
 def figure_file(version: Version, name: str) -> Path:

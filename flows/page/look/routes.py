@@ -152,7 +152,8 @@ def report(request: Request, dataset: str, name: str) -> Response:
     _, found = _version(request, dataset, name)
     problems: list[str] = []
     tables = _or_problem(lambda: tables_of(found), problems, [])
-    return _show(request, "report", **_of(found), tables=tables, plots=[*catalogue.figures(found)], problems=problems)
+    plots = {name: catalogue.figure_title(found, name) for name in catalogue.figures(found)}
+    return _show(request, "report", **_of(found), tables=tables, plots=plots, problems=problems)
 
 
 @page("/datasets/{dataset}/{name}/figures/{plot}.svg")

@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import aiosqlite
-from sqlalchemy import AsyncAdaptedQueuePool, event
+import asyncpg
+from sqlalchemy import AsyncAdaptedQueuePool, Connection, event, func, inspect, select, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from starlette.requests import Request
 
-from flows.page.work.tables import METADATA
+from flows.page.work.tables import FORMAT, FORMATS, METADATA
 from longform import settings
+from longform.errors import StoreError
 
 BEGIN = "BEGIN IMMEDIATE"
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 30000")
 CONNECTIONS = 8
+DRIVERS = (asyncpg.PostgresError, asyncpg.InterfaceError)  # what SQLAlchemy passes on as it is
 
 
 class Database:
@@ -30,13 +34,33 @@ class Database:
 
     def __init__(self, home: Path) -> None:
         place = settings.work(home)
+        self.name = str(place) if isinstance(place, Path) else "The database that LONGFORM_WORK names"
         self._engine = _sqlite(place) if isinstance(place, Path) else _postgresql(place)
         self._turn = Semaphore(1 if isinstance(place, Path) else CONNECTIONS)  # SQLite polls for its lock, ever slower
 
     async def create(self) -> None:
-        """Make the tables that are missing: all that modules imported so far declare on METADATA."""
-        async with self.writing() as connection:
-            await connection.run_sync(METADATA.create_all)
+        """Make the tables that are missing: all that modules imported so far declare on METADATA. StoreError for tables
+        of a newer release, and for a database that cannot be used.
+        """
+        try:
+            async with self.writing() as connection:
+                await connection.run_sync(self._create)
+        except (*DRIVERS, SQLAlchemyError, OSError) as error:
+            said = str(getattr(error, "orig", None) or error)
+            raise StoreError(f"{self.name} cannot be used for accounts and annotations: {said}.") from None
+
+    def _create(self, connection: Connection) -> None:
+        found = 0
+        if inspect(connection).has_table(FORMATS.name):
+            found = connection.scalar(select(func.max(FORMATS.c.format))) or 0
+        if found > FORMAT:
+            raise StoreError(
+                f"{self.name} has tables of format {found}, and this release knows formats up to {FORMAT}: use the "
+                "release that wrote them, or another home or database. Nothing was changed."
+            )
+        METADATA.create_all(connection)
+        if found < FORMAT:
+            connection.execute(text(f"INSERT INTO {FORMATS.name} VALUES ({FORMAT}) ON CONFLICT DO NOTHING"))
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:

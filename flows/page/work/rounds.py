@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 from pydantic import TypeAdapter
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Select, and_, func, insert, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from flows.forms import forms_of, sheets_of
@@ -36,7 +36,7 @@ _ONE_AT_A_TIME = threading.Lock()
 class Round:
     """An opened form, its `form` without `unfit` (see `rule_of`), for this role and those after it. `overlap`: how
     many annotators each task gets; `tasks`: how many tasks there are; `setting`: the dataset's, which names filled-in
-    files.
+    files; `number`: which one it is of the rounds of this form, by the time they were opened, from 1.
     """
 
     id: str
@@ -52,11 +52,13 @@ class Round:
     tasks: int
     open: bool
     created_at: int
+    number: int
 
     @property
     def title(self) -> str:
-        """What people call it: the dataset, and the form where it has several."""
-        return " · ".join(filter(None, (self.dataset, self.form_name)))
+        """What people call it: the dataset, the form where it has several, and the number of a further round."""
+        further = f"round {self.number}" if self.number > 1 else ""
+        return " · ".join(filter(None, (self.dataset, self.form_name, further)))
 
     def is_for(self, role: str) -> bool:
         """Whether accounts of this role work on it."""
@@ -138,6 +140,14 @@ async def save(database: Database, row: Row, tasks: list[Row]) -> str:
     return str(row["round_id"])
 
 
+def _rounds() -> Select[Any]:
+    """The query for all rounds, each with its number."""
+    other = ROUNDS.alias()
+    same = and_(other.c.dataset == ROUNDS.c.dataset, other.c.form_name == ROUNDS.c.form_name)
+    until = tuple_(other.c.created_at, other.c.round_id) <= tuple_(ROUNDS.c.created_at, ROUNDS.c.round_id)
+    return select(ROUNDS, select(func.count()).where(same, until).scalar_subquery().label("number"))
+
+
 def _round(row: Any) -> Round:
     values = dict(row)
     form = OF_FORM.validate_json(values.pop("form"))
@@ -147,14 +157,14 @@ def _round(row: Any) -> Round:
 async def rounds(database: Database) -> list[Round]:
     """All rounds, the newest first."""
     async with database.reading() as connection:
-        rows = (await connection.execute(select(ROUNDS).order_by(ROUNDS.c.created_at.desc()))).mappings().all()
+        rows = (await connection.execute(_rounds().order_by(ROUNDS.c.created_at.desc()))).mappings().all()
     return [_round(row) for row in rows]
 
 
 async def round_of(database: Database, round_id: str) -> Round | None:
     """The round with this id; None if there is none."""
     async with database.reading() as connection:
-        row = (await connection.execute(select(ROUNDS).where(ROUNDS.c.round_id == round_id))).mappings().one_or_none()
+        row = (await connection.execute(_rounds().where(ROUNDS.c.round_id == round_id))).mappings().one_or_none()
     return None if row is None else _round(row)
 
 

@@ -19,7 +19,9 @@ from sqlalchemy import (
 )
 
 METADATA = MetaData()
+FORMAT = 1  # of all tables on METADATA: one more with each change that an older release could not work with
 
+FORMATS = Table("page_format", METADATA, Column("format", Integer, primary_key=True))
 ACCOUNTS = Table(
     "accounts",
     METADATA,

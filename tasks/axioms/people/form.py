@@ -27,24 +27,26 @@ def no_tie(values: Mapping[str, Any]) -> str | None:
     return "a preference without its strength" if ("preference" in values) != ("strength" in values) else None
 
 
+GUIDANCE = (
+    "Two answers to one question: say which is better, and how much. There is no tie. Give each a score from 1 to "
+    "10, and mark every flaw that you see."
+)
+FIELDS = (
+    Field("preference", "Which answer is better?", "pairwise", required=True),
+    Field("strength", "How much better?", "choice", STRENGTHS, required=True),
+    *(
+        Field(f"score_{side}", f"Score of text {side.upper()}, 1 to 10", "number", scale=(1, 10), required=True)
+        for side in "ab"
+    ),
+    *(Field(f"flaws_{side}", f"Flaws of text {side.upper()}", "choices", FLAWS) for side in "ab"),
+)
 FORM = Form(
     name="axioms-preference",
-    guidance=(
-        "Two answers to one question: say which is better, and how much. There is no tie. Give each a score from 1 to "
-        "10, and mark every flaw that you see."
-    ),
+    guidance=GUIDANCE,
     key="pair_id",
     annotator="annotator_id",
     shown=(Shown("question"), Shown("evidence", required=False), Shown("text_a"), Shown("text_b")),
-    fields=(
-        Field("preference", "Which answer is better?", "pairwise", required=True),
-        Field("strength", "How much better?", "choice", STRENGTHS, required=True),
-        *(
-            Field(f"score_{side}", f"Score of text {side.upper()}, 1 to 10", "number", scale=(1, 10), required=True)
-            for side in "ab"
-        ),
-        *(Field(f"flaws_{side}", f"Flaws of text {side.upper()}", "choices", FLAWS) for side in "ab"),
-    ),
+    fields=FIELDS,
     unfit=no_tie,
 )
 

@@ -2,7 +2,8 @@
 
     scores      scorer, set, question_id, answer_id, evidence ("" without), score
     ranking     set, subset, question_id, answer_id, gain
-    pairs       set, axiom, pair_type, question_id, preferred_id, rejected_id, preferred_evidence, rejected_evidence
+    pairs       set, axiom, pair_type, parent, question_id, preferred_id, rejected_id, preferred_evidence,
+                rejected_evidence
     metrics     METRICS
 
 A question with an answer that has no score, and a question whose answers all have the same gain, are left out and
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METRICS = ("scorer", "set", "subset", "metric", "value", "low", "high", "n", "left_out", "p", "against")
-ALL = "all"
+ALL, COMBINED = "all", "combined > "
 MRR, NDCG, ACCURACY, WITH_EVIDENCE = "MRR", "NDCG", "accuracy", "accuracy with evidence"
 CHANGE_OF_PREFERRED, CHANGE_OF_REJECTED = "change of preferred", "change of rejected"
 DIFFERENCE = "score difference"
@@ -73,18 +74,20 @@ def _units(scores: pd.DataFrame, ranking: pd.DataFrame | None, pairs: pd.DataFra
 
 
 def ranked(scores: pd.DataFrame, ranking: pd.DataFrame) -> pd.DataFrame:
-    """MRR and NDCG in percent of each question, for the whole set and its `subset`; NaN for a question that is left
-    out. Scores given with evidence are not used.
+    """MRR and NDCG in percent of each question, for the whole set and, if it has several, its `subset`; NaN where a
+    question is left out. Scores given with evidence are not used.
     """
     import pandas as pd
 
     own = scores.loc[scores["evidence"] == "", [*ID, "answer_id", "score"]]
+    ranking = ranking.drop_duplicates([*ID, "answer_id"])
     joined = ranking.merge(own, on=[*ID, "answer_id"], how="left", validate="one_to_one")
+    several = {name for name, parts in ranking.groupby("set")["subset"].nunique().items() if parts > 1}
     rows = [
         {"set": name, "subset": subset, "question_id": question, "unit": question, MRR: first, NDCG: gained}
         for (name, question), answers in joined.groupby(ID, sort=True)
         for first, gained in [_of_question(answers["score"].to_numpy(float), answers["gain"].to_numpy(float))]
-        for subset in dict.fromkeys((ALL, answers["subset"].iloc[0]))
+        for subset in (ALL, *([answers["subset"].iloc[0]] if name in several else []))
     ]
     wide = pd.DataFrame(rows, columns=["set", "subset", "question_id", "unit", MRR, NDCG])
     return wide.melt(["set", "subset", "question_id", "unit"], var_name="metric")
@@ -99,8 +102,8 @@ def _of_question(scores: np.ndarray[Any, Any], gains: np.ndarray[Any, Any]) -> t
 
 def paired(scores: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """Of each pair whether it is told (100, 50 or 0), and the difference of its scores; with evidence also whether it
-    is told then, and by how much the evidence changes both scores. For the whole set, the axiom and the pair type; NaN
-    where a score is missing.
+    is told then, and by how much the evidence changes both scores. For the whole set, the axiom, the pair type, and the
+    parent of a combined answer; NaN where a score is missing.
     """
     import pandas as pd
 
@@ -113,7 +116,7 @@ def paired(scores: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         CHANGE_OF_PREFERRED: shown[0] - bare[0],
         CHANGE_OF_REJECTED: shown[1] - bare[1],
     }
-    base = pairs[["set", "question_id", "axiom", "pair_type"]].assign(unit=np.arange(len(pairs)).astype(str))
+    base = pairs[["set", "question_id", "axiom", "pair_type", "parent"]].assign(unit=np.arange(len(pairs)).astype(str))
     parts = []
     for metric, values in measured.items():
         of = base.assign(metric=metric, value=values)
@@ -121,6 +124,7 @@ def paired(scores: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         of = of if metric in (ACCURACY, DIFFERENCE) else of[read]
         parts += [of.assign(subset=ALL), of[of["axiom"].notna()].assign(subset=lambda rows: _axiom(rows["axiom"]))]
         parts.append(of[of["pair_type"].notna()].assign(subset=lambda rows: rows["pair_type"]))
+        parts.append(of[of["parent"].notna()].assign(subset=lambda rows: COMBINED + rows["parent"]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -143,7 +147,7 @@ def _both(scores: pd.DataFrame, pairs: pd.DataFrame, *, with_evidence: bool) -> 
 
 def _summaries(scorer: str, units: pd.DataFrame) -> Iterator[Measured]:
     """A row of METRICS for each set, subset and metric of one scorer."""
-    for key, of in units.groupby(["set", "subset", "metric"], sort=False):
+    for key, of in _grouped(units):
         known = of[of["value"].notna()]
         tested = key[0] in TESTED
         middle = 50.0 if key[2] in (ACCURACY, WITH_EVIDENCE) else 0.0
@@ -163,7 +167,7 @@ def _differences(scorer: str, units: pd.DataFrame, first: str, of_first: pd.Data
     both = units.merge(of_first, on=keys, suffixes=("", " of first"))
     both = both[both["metric"].isin(PERCENT)]
     both = both.assign(value=both["value"] - both["value of first"])
-    for key, of in both.groupby(["set", "subset", "metric"], sort=False):
+    for key, of in _grouped(both):
         known = of[of["value"].notna()]
         by_question = known.groupby("question_id")["value"].mean()
         yield {
@@ -173,6 +177,16 @@ def _differences(scorer: str, units: pd.DataFrame, first: str, of_first: pd.Data
             "p": t_test(by_question).p,
             "against": first,
         }
+
+
+def _grouped(units: pd.DataFrame) -> list[tuple[tuple[str, str, str], pd.DataFrame]]:
+    """((set, subset, metric), its units), in the order of the sets; of each the whole first, then its parts by name."""
+    sets, metrics = (list(dict.fromkeys(units[name])) for name in ("set", "metric"))
+    found = [
+        ((str(key[0]), str(key[1]), str(key[2])), of)
+        for key, of in units.groupby(["set", "subset", "metric"], sort=False)
+    ]
+    return sorted(found, key=lambda of: (sets.index(of[0][0]), of[0][1] != ALL, of[0][1], metrics.index(of[0][2])))
 
 
 def _row(scorer: str, key: Sequence[Any]) -> Measured:

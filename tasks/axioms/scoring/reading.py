@@ -3,6 +3,8 @@
     stackexchange, eli5, msmarco   config ranking       answers to rank, with gains
     pairs                          config pairs, test   preferred and rejected answers, with and without evidence
     webgpt                         config comparisons   two answers that people compared, each with its own evidence
+    people                         configs validation   pairs of which a majority of people prefers one answer
+                                   and judgements
 
 A set is read by one shard, as all pairs of a question make one group, so that each answer is scored once.
 """
@@ -30,10 +32,11 @@ from tasks.axioms.scoring.groups import Group
 if TYPE_CHECKING:
     import pandas as pd
 
-RANKING, PAIRS, COMPARISONS = "ranking", "pairs", "comparisons"
+RANKING, PAIRS, COMPARISONS, VALIDATION, JUDGEMENTS = "ranking", "pairs", "comparisons", "validation", "judgements"
 RANKED_SETS = ("stackexchange", "eli5", "msmarco")
-OF_PAIRS, OF_COMPARISONS = "pairs", "webgpt"
-SETS = (*RANKED_SETS, OF_PAIRS, OF_COMPARISONS)
+OF_PAIRS, OF_COMPARISONS, OF_PEOPLE = "pairs", "webgpt", "people"
+SETS = (*RANKED_SETS, OF_PAIRS, OF_COMPARISONS, OF_PEOPLE)
+CONFIGS = {**dict.fromkeys(RANKED_SETS, RANKING), OF_PAIRS: PAIRS, OF_COMPARISONS: COMPARISONS, OF_PEOPLE: JUDGEMENTS}
 ROWS_AT_ONCE = 100
 PREFERRED, REJECTED = "preferred", "rejected"
 MEMORY: dict[str, Any] = {"memory_limit": "1GB", "threads": 2}
@@ -44,12 +47,46 @@ def sets_in(version: Version) -> dict[str, list[Path]]:
     split test.
     """
     found: dict[str, list[Path]] = {}
-    ranked = version.tables().get(RANKING, [])
+    tables = version.tables()
+    ranked = tables.get(RANKING, [])
     names = {name for path in ranked for name in pc.unique(pq.read_table(path, columns=["set"])["set"]).to_pylist()}
     found |= {name: ranked for name in RANKED_SETS if name in names}
     found |= {OF_PAIRS: version.files(PAIRS, "test")}
-    found |= {OF_COMPARISONS: version.tables().get(COMPARISONS, [])}
+    found |= {OF_COMPARISONS: tables.get(COMPARISONS, [])}
+    judged = (tables.get(VALIDATION, []), tables.get(JUDGEMENTS, []))
+    if all(judged) and _decided(paths := [*judged[0], *judged[1]]):
+        found |= {OF_PEOPLE: paths}
     return {name: paths for name, paths in found.items() if any(pq.read_metadata(path).num_rows for path in paths)}
+
+
+def _decided(paths: list[Path]) -> bool:
+    """Whether people have decided a pair."""
+    query = f"SELECT count(*) FROM ({_pairs_of(OF_PEOPLE, paths)})"
+    with duckdb.connect(config=MEMORY) as database:
+        ((decided,),) = database.execute(query).fetchall()
+    return bool(decided)
+
+
+def _pairs_of(name: str, paths: list[Path]) -> str:
+    """SQL for the pairs of a set, with the columns of PAIRS: those of the files; of `people` those of the validation
+    that a majority of people decided, what they prefer as the preferred answer.
+    """
+    if name != OF_PEOPLE:
+        return f"FROM {read_parquet(paths)}"
+    judgements = [path for path in paths if "better" in pq.read_schema(path).names]
+    validation = [path for path in paths if path not in judgements]
+    sides = [
+        f"CASE WHEN balance > 0 THEN {one}{end} ELSE {other}{end} END AS {one}{end}"
+        for end in ("", "_id")
+        for one, other in ((PREFERRED, REJECTED), (REJECTED, PREFERRED))
+    ]
+    return f"""
+        SELECT axiom, pair_type, question_id, question, evidence, {", ".join(sides)}
+        FROM {read_parquet(validation)} JOIN (
+            SELECT pair_id, sum(CASE better WHEN '{PREFERRED}' THEN 1 ELSE -1 END) AS balance
+            FROM {read_parquet(judgements)} WHERE who = 'people' GROUP BY pair_id
+        ) USING (pair_id) WHERE balance <> 0
+    """
 
 
 def sources_of(version: Version, sets: dict[str, list[Path]], limit: int | None) -> list[Source]:
@@ -76,7 +113,7 @@ def read_groups(context: StageContext, version: Shard) -> Iterator[Row]:
     name, paths = version.source.group, [Path(path) for path in version.source.path.split("\n")]
     limit = dict(version.source.facts)["limit"]
     chosen = _chosen(name, paths, None if limit is None else int(limit))
-    read = {OF_PAIRS: _of_pairs, OF_COMPARISONS: _of_comparisons}.get(name, _of_ranking)
+    read = {**dict.fromkeys(RANKED_SETS, _of_ranking), OF_COMPARISONS: _of_comparisons}.get(name, _of_pairs)
     for group in read(name, paths, chosen):
         yield _row(group)
 
@@ -90,7 +127,8 @@ def _chosen(name: str, paths: list[Path], limit: int | None) -> Choice:
         return lambda question: True
     key = "comparison_id" if name == OF_COMPARISONS else "question_id"
     columns = [key, "set"] if name in RANKED_SETS else [key]
-    rows = (row for path in paths for batch in read_batches(path, 10_000, columns) for row in batch.to_pylist())
+    shown = [path for path in paths if key in pq.read_schema(path).names]
+    rows = (row for path in shown for batch in read_batches(path, 10_000, columns) for row in batch.to_pylist())
     ids = {row[key] for row in rows if name not in RANKED_SETS or row["set"] == name}
     least = set(heapq.nsmallest(limit, ids, key=lambda each: (xxhash.xxh3_64_intdigest(each.encode()), each)))
     return least.__contains__
@@ -154,7 +192,7 @@ def _of_pairs(name: str, paths: list[Path], chosen: Choice) -> Iterator[Group]:
     """By question a group of all answers without evidence, and one for each evidence that pairs of it have."""
     side = "SELECT question_id, question, evidence, {0}_id AS id, {0} AS text FROM pairs"
     query = f"""
-        WITH pairs AS (FROM {read_parquet(paths)}),
+        WITH pairs AS ({_pairs_of(name, paths)}),
         sides AS ({side.format(PREFERRED)} UNION ALL {side.format(REJECTED)}),
         shown AS (SELECT * REPLACE ([]::VARCHAR[] AS evidence) FROM sides UNION ALL FROM sides WHERE len(evidence) > 0)
         SELECT question_id, any_value(question) AS question, evidence, list(DISTINCT {{'id': id, 'text': text}}) AS own
@@ -192,7 +230,7 @@ def _of_comparisons(name: str, paths: list[Path], chosen: Choice) -> Iterator[Gr
 def ranking_items(paths: list[Path]) -> pd.DataFrame:
     """A row for each answer to rank: set, subset (the site), question_id, answer_id, gain."""
     columns = ["set", "site", "question_id", *(f"answers.list.element.{each}" for each in ("answer_id", "gain"))]
-    tables = [_flat(pq.read_table(path, columns=columns)) for path in paths]
+    tables = [_flat(pq.ParquetFile(path).read(columns)) for path in paths]
     found: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return found
 
@@ -214,13 +252,30 @@ def _flat(rows: pa.Table) -> pa.Table:
     )
 
 
-def pair_items(paths: list[Path]) -> pd.DataFrame:
-    """A row for each pair of the version: set, axiom, pair_type, question_id, preferred_id, rejected_id,
+def items_of(name: str, paths: list[Path]) -> pd.DataFrame:
+    """What the scores of a set are held against: `ranking_items` of the set, `comparison_items` or `pair_items`."""
+    if name in RANKED_SETS:
+        found = ranking_items(paths)
+        return found[found["set"] == name]
+    return comparison_items(paths) if name == OF_COMPARISONS else pair_items(name, paths)
+
+
+def pair_items(name: str, paths: list[Path]) -> pd.DataFrame:
+    """A row for each pair of the set `name`: set, axiom, pair_type, parent, question_id, preferred_id, rejected_id,
     preferred_evidence and rejected_evidence, the id of the evidence that each is read with, "" if there is none.
+    `parent`: of a combined answer's two parents, which one is rejected: "first" (with more votes) or "second".
     """
-    columns = ["axiom", "pair_type", "question_id", "preferred_id", "rejected_id", "evidence"]
-    rows = (row for path in paths for batch in read_batches(path, 10_000, columns) for row in batch.to_pylist())
-    return _pairs({**row, "set": OF_PAIRS, **_evidences(row["evidence"], row["evidence"])} for row in rows)
+    parent = _PARENT if name == OF_PAIRS else "NULL"
+    query = f"""
+        WITH pairs AS ({_pairs_of(name, paths)})
+        SELECT axiom, pair_type, {parent} AS parent, question_id, preferred_id, rejected_id, evidence FROM pairs
+        WINDOW own AS (PARTITION BY question_id, pair_type, preferred_id)
+        ORDER BY question_id, pair_type, preferred_id, rejected_id
+    """
+    with duckdb.connect(config=MEMORY) as database:
+        batches = database.sql(query).to_arrow_reader(10_000)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        return _pairs({**row, "set": name, **_evidences(row["evidence"], row["evidence"])} for row in rows)
 
 
 def comparison_items(paths: list[Path]) -> pd.DataFrame:
@@ -232,6 +287,7 @@ def comparison_items(paths: list[Path]) -> pd.DataFrame:
             "set": OF_COMPARISONS,
             "axiom": None,
             "pair_type": None,
+            "parent": None,
             "question_id": row["comparison_id"],
             "preferred_id": PREFERRED,
             "rejected_id": REJECTED,
@@ -241,10 +297,13 @@ def comparison_items(paths: list[Path]) -> pd.DataFrame:
     )
 
 
+_PARENT = """CASE WHEN axiom = 5 AND count(*) OVER own = 2 THEN
+    CASE row_number() OVER (own ORDER BY rejected_votes DESC, rejected_id) WHEN 1 THEN 'first' ELSE 'second' END END"""
 PAIR_COLUMNS = {
     "set": str,
     "axiom": object,
     "pair_type": object,
+    "parent": object,
     "question_id": str,
     "preferred_id": str,
     "rejected_id": str,

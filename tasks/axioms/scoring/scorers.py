@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from longform.artifacts.recipe import fingerprint
 from longform.errors import UsageError
 from longform.hints import hint
 from tasks.axioms.scoring.encoders import by_encoder
@@ -55,12 +56,10 @@ class Scorer:
         """Whether a model is asked."""
         return self.endpoint is not None
 
-    def identity(self) -> dict[str, Any]:
-        """What determines its scores, as a JSON value: not what it is called, nor where a file or folder is."""
-        parts = {"endpoint": self.endpoint, "encoder": self.encoder}
-        found: dict[str, Any] = {name: part.identity() for name, part in parts.items() if part is not None}
-        found |= {"prompt": self.prompt.hash} if self.prompt else {}
-        return {"kind": self.kind, **found, **({"file": self.digest} if self.digest else {})}
+    def identity(self) -> str:
+        """The kind, and a hash of what else determines its scores: not what it is called, nor where a file is."""
+        parts = (self.endpoint, self.prompt, self.encoder)
+        return f"{self.kind} {fingerprint([*(part and part.identity() for part in parts), self.digest])[:8]}"
 
 
 def scorer_of(

@@ -47,8 +47,9 @@ def sample_validation(
     drawn = _drawn(pairs, each, seed) | _drawn(further, each, seed)
     for row in sorted(pairs_of([pairs, further], drawn), key=lambda row: (row["pair_type"], row["pair_id"])):
         if folded(row["preferred"]) != folded(row["rejected"]):
-            name = f"v{row['pair_id'].removeprefix('p')}"
-            yield row | {"validation_id": name, "pair_split": row["split"], "split": "validation"}
+            own = {"validation_id": f"v{row['pair_id'].removeprefix('p')}", "pair_split": row["split"]}
+            every = {**row, **own, "split": "validation"}
+            yield {name: every[name] for name in VALIDATION.names}
 
 
 def _drawn(pairs: Rows, each: int, seed: int) -> set[str]:

@@ -151,11 +151,9 @@ def _figures(judgements: list[Row]) -> Row:
 
 def table_8_flaws(judgements: Iterable[Row]) -> pd.DataFrame:
     """Table 8: who judged, pair type, answer (preferred or rejected), its source, pairs, and the percentage of the
-    pairs with each flaw; below our rows those of the paper.
+    pairs with each flaw. The paper prints that of pairs of answers to research questions alone.
     """
     import pandas as pd
-
-    from tasks.publishing.printed import above_paper, printed
 
     rows = [
         {
@@ -170,7 +168,7 @@ def table_8_flaws(judgements: Iterable[Row]) -> pd.DataFrame:
         for kind, own in sorted(grouped(of, "pair_type").items())
         for side in SIDES
     ]
-    return above_paper(pd.DataFrame(rows), printed(PRINTED, "table_8").assign(who=PEOPLE))
+    return pd.DataFrame(rows)
 
 
 def _percent(share: float | None) -> float | None:

@@ -110,7 +110,7 @@ def _read(record: Row, fields: Fields) -> tuple[Row, Row]:
 # ---------------------------------------------------------------- sessions
 
 
-@stage(SESSIONS, revision=1)
+@stage(SESSIONS, revision=2)
 def read_sessions(context: StageContext, files: Shard) -> Iterator[Row | Rejected]:
     """The sessions of a file; a Rejected for sessions and turns that lack something. SourceError without any."""
     facts, keys = dict(files.source.facts), set[str]()
@@ -159,7 +159,7 @@ def session_of(record: Row, facts: Mapping[str, str | None], key: str) -> tuple[
     listed = [turn if isinstance(turn, dict) else {"": turn} for turn in said["turns"] or []]
     initial = said["initial"] or (_read(listed[0], OF_TURN)[0]["before"] if listed else None)
     if not said["question"] or not initial:
-        raise Lacking("no question" if not said["question"] else "no initial answer")
+        raise Lacking("no initial answer" if said["question"] else "no question" if record else "no JSON object")
     now, rows, left_out = initial, list[Row](), list[Rejected]()
     for place, turn in enumerate(listed, start=1):
         try:
@@ -191,7 +191,8 @@ def _turn(record: Row, position: int, now: str) -> Row:
     said, rest = _read(record, OF_TURN)
     for name in ("instruction", "answer", "rating"):
         if not said[name]:
-            raise Lacking(f"a turn without {name}")
+            given = any(record.get(each) not in EMPTY for each in OF_TURN[name][1])
+            raise Lacking(f"a turn whose {name} cannot be read" if given else f"a turn without {name}")
     if said["position"] not in (None, position):
         rest |= {name: record[name] for name in OF_TURN["position"][1] if name in record}
     return {

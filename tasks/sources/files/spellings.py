@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from longform.artifacts.rows import Row
 
@@ -55,3 +55,13 @@ def read_fields(
         name: value for name, value in record.items() if name not in held and not (name in known and value in EMPTY)
     }
     return found, rest
+
+
+def is_filled_text(value: object) -> TypeGuard[str]:
+    """Whether the value is a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def first_fault(faults: Mapping[str, bool]) -> str | None:
+    """The first reason that holds, None if none does. `faults`: reason -> whether it holds."""
+    return next((reason for reason, holds in faults.items() if holds), None)

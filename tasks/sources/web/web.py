@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from longform.addresses import normal_url
 from longform.engine.stage import Rejected, Row, Rows, StageContext, stage
-from longform.errors import EndpointError, HttpError
+from longform.errors import EndpointError, HttpError, Incomplete, SourceError
 from longform.net.http import Reply
 from longform.net.web import Manners, PageRequest
 from longform.settings import api_key
@@ -174,6 +174,24 @@ def web_results(
     search = partial(_search, client, backend, _credentials(backend), k)
     cleaned = ((name, clean(text, one_line=True)) for name, text in asked)
     yield from client.each(cleaned, lambda pair: search(pair[1]))
+
+
+def results_or_errors(
+    context: StageContext, backend: WebBackend, asked: Iterable[tuple[str, str]], k: int
+) -> Iterator[list[tuple[Found, int]] | EndpointError | SourceError | Incomplete]:
+    """What `web_results` finds for each of `asked`, in order, or the error of the query: one that fails ends no other.
+    EndpointError if the key is not set.
+    """
+    client = context.web(backend.manners)
+    search = partial(_search, client, backend, _credentials(backend), k)
+
+    def found(pair: tuple[str, str]) -> list[tuple[Found, int]] | EndpointError | SourceError | Incomplete:
+        try:
+            return search(clean(pair[1], one_line=True))
+        except (EndpointError, SourceError, Incomplete) as error:
+            return error
+
+    yield from (results for _, results in client.each(asked, found))
 
 
 def _search(

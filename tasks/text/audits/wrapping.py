@@ -34,6 +34,7 @@ _QUOTES_CODE = re.compile(r"\s*(?:>|```|~~~|    )")  # what a text of the author
 _FENCED = re.compile(r"\A(?P<fence>```+|~~~+)(?P<language>[\w+-]*)[ \t]*\n(?P<inside>.*)\n(?P=fence)\Z", re.DOTALL)
 _TEXT = ("markdown", "md", "text", "txt", "plaintext", "plain")
 _CODE_SIGN = re.compile(r"[{}();=<>$|\\\[\]_#@]|^\s+\S", re.MULTILINE)
+_REFERENCE = re.compile(r"\[\d{1,3}(?: ?[,;–-] ?\d{1,3})*\]")  # to a source, in prose
 _SENTENCE = re.compile(r"[^\W\d_]{2,},? [^\W\d_]{1,}[^\n]{0,400}[.!?](?:\s|\Z)")
 _PAIRS = {'"': '"', "“": "”", "„": "“", "«": "»", "»": "«", "「": "」", "'": "'"}
 _FIELDS = re.compile(
@@ -72,8 +73,9 @@ def _fence(fenced: re.Match[str]) -> str | None:
         return None
     if fenced["language"]:
         return FENCE
-    code = len(_CODE_SIGN.findall(inside)) > CODE_SIGNS * len(inside)
-    return FENCE if not code and _SENTENCE.search(inside) else None
+    prose = _REFERENCE.sub("", inside)
+    code = len(_CODE_SIGN.findall(prose)) > CODE_SIGNS * len(prose)
+    return FENCE if not code and _SENTENCE.search(prose) else None
 
 
 def _is_json(body: str) -> bool:

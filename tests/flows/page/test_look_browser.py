@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser import chromium
 from look_homes import SCRIPT, axioms_home, made_version
 from page_server import served
 from playwright.sync_api import Browser, Page, expect
@@ -29,12 +28,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made_version(home, [{"pair_id": "p", "text": "t"}], "broken", offline="no")
     with served(home) as server:
         yield server.address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture
@@ -201,3 +194,13 @@ def test_a_strange_text_is_read_not_run(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(SCRIPT)
     page.goto("/datasets/axioms")
     expect(page.get_by_text("broken cannot be shown")).to_be_visible()
+
+
+@pytest.mark.parametrize("page", [(390, "light"), (800, "light"), (1280, "dark")], indirect=True)
+def test_a_drawing_begins_at_its_first_stage(page: Page) -> None:
+    page.goto(f"{V}/stages")
+    first, area = page.locator(".drawing .box").first.bounding_box(), page.locator(".drawing").bounding_box()
+    assert first
+    assert area
+    assert area["x"] <= first["x"]
+    assert first["x"] + first["width"] <= area["x"] + area["width"]

@@ -74,7 +74,8 @@ def test_every_page_is_read_only(client: TestClient) -> None:
     for address in found:
         assert client.head(address).status_code == 200, address
         for method in ("POST", "PUT", "DELETE", "PATCH"):
-            assert client.request(method, address).status_code == 405, (method, address)
+            sent = client.request(method, address, headers={"origin": "http://127.0.0.1:8010"})
+            assert sent.status_code == 405, (method, address)
 
 
 def test_a_version_shows_the_sentences_of_its_gates_and_its_lock(client: TestClient, home: Path) -> None:
@@ -305,6 +306,22 @@ def test_damaged_files_of_a_version_are_said_to_be_damaged(tmp_path: Path) -> No
             found = client.get(f"{BASE}/v1{part}")
             assert found.status_code == status
             assert "cannot be read" in found.text or "does not hold tables" in found.text
+
+
+def test_plots_are_called_by_the_title_in_their_file_else_by_their_name_in_words(tmp_path: Path) -> None:
+    titles = {"ratings_by_model": "<title>Ratings &amp; models</title>", "what-went_wrong": "<g/>", "evil": ""}
+    files = {f"figures/{name}.svg": {"bytes": 1, "sha256": "0"} for name in titles}
+    folder = made_version(tmp_path, [{"pair_id": "p"}], files=files)
+    (folder / "figures").mkdir()
+    for name, title in titles.items():
+        (folder / "figures" / f"{name}.svg").write_text(f"<svg>{title}</svg>")
+    (folder / "figures" / "evil.svg").write_text(f"<svg><title>{html.escape(SCRIPT)}</title></svg>")
+    with client_of(tmp_path) as client:
+        page = client.get(f"{BASE}/v1/report").text
+    captions = re.findall(r'alt="Plot: ([^"]*)"[^>]*><figcaption>([^<]*)</figcaption>', page)
+    assert [[html.unescape(each) for each in of] for of in captions] == [
+        [SCRIPT] * 2, ["Ratings & models"] * 2, ["What went wrong"] * 2
+    ]  # fmt: skip
 
 
 def test_a_plot_outside_its_version_is_not_sent(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Screen, chromium
-from page_server import PASSWORD, PageServer, add_account, open_form, served
+from browser import Screen
+from page_server import PageServer, add_account, open_form, served
 from pages import built
 from playwright.sync_api import Browser, expect
 
@@ -47,28 +47,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(home: Path) -> Iterator[PageServer]:
     with served(home) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def screens(browser: Browser, server: PageServer) -> Iterator[Any]:
-    """Makes a Screen of somebody who is logged in; at the end none of them may have noted a fault."""
-    opened: list[Screen] = []
-
-    def screen(name: str, **options: Any) -> Screen:
-        opened.append(Screen(browser, server.address, **options))
-        opened[-1].log_in(name, PASSWORD)
-        return opened[-1]
-
-    yield screen
-    for each in opened:
-        each.context.close()
-    assert [fault for each in opened for fault in each.faults] == []
 
 
 def begin(screen: Screen, title: str) -> str:

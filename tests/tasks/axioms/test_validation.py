@@ -11,8 +11,6 @@ import pytest
 from expertqa_tables import Home, filled
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
-from statsmodels.stats.proportion import proportion_confint
 
 from longform.artifacts.rows import Row
 from longform.engine.health import Gate
@@ -98,6 +96,8 @@ def test_a_rate_is_under_a_share_of_percents_as_whole_numbers_say(preferred: int
 
 
 def test_interval_and_p_value_are_those_of_other_packages() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
     found = Counted(11, 9)
     assert found.bounds == pytest.approx(proportion_confint(11, 20, method="wilson"), abs=1e-9)
     # two-sided, of 20 fair coins 11 heads or more, or 9 or fewer
@@ -106,6 +106,8 @@ def test_interval_and_p_value_are_those_of_other_packages() -> None:
 
 
 def statsmodels_kappa(units: list[list[str]]) -> float:
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
     return float(fleiss_kappa(aggregate_raters(np.array(units))[0], method="fleiss"))
 
 

@@ -9,7 +9,7 @@ from expertqa_tables import filled
 
 from longform.artifacts.rows import Row
 from schemas.kiwi import PUBLISHED_TURNS
-from tasks.kiwi.audits import OF_TURNS
+from tasks.kiwi.audits import OF_ANSWERS, OF_TURNS
 from tasks.publishing.audits import rejected_by
 
 BEFORE = "People keep the jars of fruit closed with wax and with lids made of tin over the whole winter [0]."
@@ -36,6 +36,7 @@ CASES = [
     (BEFORE, {}, "unchanged_answer"),
     (f"  {BEFORE.replace(' ', '  ')}\n", {}, "unchanged_answer"),
     (f"```markdown\n{AFTER}\n```", {}, "wrapped"),
+    (f"```\n{AFTER}\n```", {}, "wrapped"),
     (GERMAN, {}, "language"),
 ]  # fmt: skip
 
@@ -50,3 +51,14 @@ def test_a_generated_turn_is_rejected_by_the_audit_that_finds_it(answer: str, gi
 @pytest.mark.parametrize(("answer", "given", "audit"), CASES, ids=range(len(CASES)))
 def test_a_turn_that_people_rated_is_never_rejected(answer: str, given: Row, audit: str | None, origin: str) -> None:
     assert rejected_by(turn(answer, **given, origin=origin), OF_TURNS, "turn_id") is None
+
+
+@pytest.mark.parametrize("model", ["offline-rules-1", None])
+def test_texts_of_the_offline_model_which_quotes_papers_are_not_looked_at(model: str | None) -> None:
+    rejected = rejected_by(turn(GERMAN, model=model, response="0f" if model else None), OF_TURNS, "turn_id")
+    assert rejected is None
+    first = {"origin": "simulated", "question": turn(AFTER)["question"], "initial": GERMAN}
+    for name, found in ((model, None), ("m", "audit: language")):
+        row = {**first, "question_id": "q", "model": name, "response": "0f" if name else None}
+        got = rejected_by(row, OF_ANSWERS, "question_id")
+        assert (got and got.reason) == found

@@ -10,8 +10,11 @@ import orjson
 import pandas as pd
 import pytest
 from expertqa_tables import Home, filled
+from look_homes import made_version
 
 from longform.artifacts.rows import Row, Rows
+from longform.artifacts.store import Store
+from longform.artifacts.versions import find
 from longform.errors import SourceError
 from longform.files import sha256_of
 from schemas.kiwi import ASKED, DOCUMENT_SETS, LABELS, TURNS
@@ -19,7 +22,7 @@ from tasks.annotation import sheets as written_as
 from tasks.annotation.files import FORMATS, sheet_files
 from tasks.annotation.form import Task, arranged
 from tasks.annotation.known import agreement
-from tasks.kiwi.form import MOST, OF_TURNS, QUESTION_FORM, question_tasks, turn_tasks
+from tasks.kiwi.form import FORMS, MOST, OF_TURNS, QUESTION_FORM, question_tasks, turn_tasks
 from tasks.kiwi.people import (
     open_said,
     read_category_labels,
@@ -96,6 +99,15 @@ def read(
 @pytest.mark.parametrize("form", OF_TURNS)
 def test_each_form_is_of_the_turns_that_it_is_about(form: str) -> None:
     assert {*tasks_of(form)} == WANTED[form]
+
+
+@pytest.mark.parametrize("form", OF_TURNS)
+def test_simulated_turns_are_handed_out_only_where_people_have_none(tmp_path: Path, form: str) -> None:
+    for rows, wanted in ((TURNS_ROWS, WANTED[form] - {"simulated"}), (TURNS_ROWS[-1:], WANTED[form] & {"simulated"})):
+        home = tmp_path / str(len(rows))
+        made_version(home, rows, configs={"turns": {"train": len(rows)}}, keys={"turns": "turn_id"})
+        sheets = FORMS[form](Store(home), find(home, "axioms@v1"))
+        assert {task.id for task in sheets.tasks} == wanted
 
 
 def test_as_many_sheets_are_handed_out_as_the_paper_had() -> None:

@@ -246,8 +246,8 @@ BROKEN = [
     ({**SESSION_FIELDS, "initial_answer": None}, "no initial answer"),
     ({**SESSION_FIELDS, "interaction": []}, "no turn that can be used"),
     ({**SESSION_FIELDS, "interaction": ["Say more."]}, "no turn that can be used"),
-    ([], "no question"),
-    ("words", "no question"),
+    ([], "no JSON object"),
+    ("words", "no JSON object"),
 ]
 
 
@@ -271,6 +271,18 @@ def test_a_turn_that_lacks_what_it_needs_is_rejected_and_its_session_stays(tmp_p
     ]
     reasons = {key: each["reason"] for key, each in rejected(home, rows).items()}
     assert reasons == {"sessions.jsonl#1/2": f"a turn without {lacks.removesuffix('_1')}"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("rating", "excellent"), ("label", 5), ("rating", ["good"]), ("instruction", {"a": "b"})]
+)
+def test_a_turn_whose_value_cannot_be_read_is_not_said_to_lack_it(tmp_path: Path, field: str, value: Any) -> None:
+    unread = {"rating" if field == "label" else field: None, field: value}
+    home, rows = from_file(tmp_path, lines(session({}, unread)))
+    ((key, row),) = rejected(home, rows).items()
+    name = "rating" if field == "label" else field
+    assert (key, row["reason"]) == ("sessions.jsonl#1/2", f"a turn whose {name} cannot be read")
+    assert str(value) in row["raw"]
 
 
 def test_a_session_that_comes_again_is_rejected(tmp_path: Path) -> None:

@@ -57,3 +57,13 @@ def test_answers_of_real_people_are_not_wrapped() -> None:
     ]
     assert len(texts) > 1_900
     assert [text for text in texts if wrapped(text)] == []
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~"])
+def test_a_bare_fence_around_a_paragraph_with_references_is_found_and_one_around_indexed_code_is_not(
+    fence: str,
+) -> None:
+    cited = "Wax keeps jars closed [0]. Lids of tin do so too [1][2], and cloth does not [3, 5-7]."
+    assert wrapped(f"{fence}\n{cited}\n{fence}") == "a code fence"
+    code = "first = rows[0]\nlast = rows[1]  # Take the last one of them.\nprint(first[2], last[3])"
+    assert wrapped(f"{fence}\n{code}\n{fence}") is None

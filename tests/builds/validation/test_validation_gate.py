@@ -19,15 +19,16 @@ from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 from typer.testing import CliRunner
 
 from flows.axioms import AxiomsConfig
-from flows.builds.building import Options, plan
 from flows.cli.main import app
 from longform.artifacts.rows import Row
+from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, find
-from longform.errors import SourceError
+from longform.errors import SourceError, UsageError
+from tasks.axioms.trace import trace
 
 pytestmark = pytest.mark.check
 
-LIMIT = 14
+SMALL: dict[str, Any] = {"limit": 14, "msmarco": [], "webgpt": []}
 # pair type -> how many of its pairs the majority is to prefer; the others it does not
 WANTED = {
     "human > human": 14,  # of 20: 70 %, which stays
@@ -120,9 +121,9 @@ def plain(sheet: Row, format: str) -> Row:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a version of which nobody said anything (before), and one that was judged (after)."""
     top = tmp_path_factory.mktemp("gate")
-    build_axioms(top / "home", "before", limit=LIMIT)
+    build_axioms(top / "home", "before", **SMALL)
     judgements = fill(top, top / "home", "before")
-    build_axioms(top / "home", "after", limit=LIMIT, judgements=str(judgements))
+    build_axioms(top / "home", "after", **SMALL, judgements=str(judgements))
     return top / "home"
 
 
@@ -151,8 +152,8 @@ def test_exactly_the_types_under_the_share_leave_train_and_all_configs_of_traine
 
 
 def test_each_pair_that_was_left_out_says_why(home: Path, before: Version, after: Version) -> None:
-    rejects = json.loads(run("rejects", "axioms@after", "--home", home, "--stage", "leave_out_pair_types", "--json"))
-    rows = rejects if isinstance(rejects, list) else rejects["rows"]
+    printed = run("rejects", "axioms@after", "--home", home, "--stage", "leave_out_pair_types", "--json")
+    rows = list(map(json.loads, printed.splitlines()))
     gone = {row["pair_id"] for row in rows_of(before, "pairs")} - {row["pair_id"] for row in rows_of(after, "pairs")}
     assert {row["key"] for row in rows} <= gone
     assert {row["reason"] for row in rows} == {"its pair type is not preferred often enough"}
@@ -206,18 +207,30 @@ def test_table_6_is_what_is_counted_in_the_published_judgements(after: Version) 
     assert {row["source"] for row in flaws} == {"this build", "paper"}
 
 
+def test_a_trace_of_a_pair_shows_who_said_what_also_of_one_that_was_left_out(home: Path, after: Version) -> None:
+    left_out = next(row for row in rows_of(after, "judgements") if row["pair_type"] == "human > related")
+    for key in (left_out["judgement_id"], f"v_{left_out['pair_id'].removeprefix('p_')}"):
+        shown = run("trace", "axioms@after", key, "--home", home)
+        assert f"{left_out['pair_id']}   axiom 1   human > related" in shown
+        assert len(re.findall("people (ann|bob|cy) · the .* is moderately better", shown)) == 3
+    alone = next(row for row in rows_of(after, "validation") if row["axiom"] == -1)
+    assert "pair_for_validation" in run("trace", "axioms@after", alone["validation_id"], "--home", home)
+    with pytest.raises(UsageError, match="belongs to no pair"):
+        trace(Store(home), after, rows_of(after, "ranking")[0]["ranking_id"])
+
+
 def test_sheets_of_an_earlier_sample_count_as_long_as_their_pairs_are_there(
     tmp_path: Path, home: Path, before: Version, after: Version
 ) -> None:
     filled = fill(tmp_path, home, "before")
     again, _, _ = build_axioms(
-        home, "smaller", limit=LIMIT, judgements=str(filled), validation_pairs=2, validation_min_pairs=2, seed=5
+        home, "smaller", **SMALL, judgements=str(filled), validation_pairs=2, validation_min_pairs=2, seed=5
     )
     assert again is not None
     said = {row["judgement_id"] for row in rows_of(again, "judgements")}
     assert len(rows_of(again, "validation")) < 60 < len(said)
     assert said <= {row["judgement_id"] for row in rows_of(after, "judgements")}
-    strangers, _, _ = build_axioms(home, "strangers", limit=4)
+    strangers, _, _ = build_axioms(home, "strangers", **{**SMALL, "limit": 4})
     assert strangers is not None
     gone = [row for row in rows_of(before, "validation") if row["pair_type"] == "open_book > corrupted"][-1:]
     sheets = [json.loads(line) for line in (filled / "before-ann.jsonl").read_text().splitlines()]
@@ -225,21 +238,15 @@ def test_sheets_of_an_earlier_sample_count_as_long_as_their_pairs_are_there(
     kept = {row["pair_id"] for row in rows_of(strangers, "pairs")}
     if gone[0]["pair_id"] not in kept:
         with pytest.raises(SourceError, match="unknown pair"):
-            build_axioms(home, "none", limit=4, judgements=str(tmp_path / "one.jsonl"))
+            build_axioms(home, "none", **{**SMALL, "limit": 4}, judgements=str(tmp_path / "one.jsonl"))
 
 
 def test_a_second_build_of_the_same_sheets_makes_nothing_anew(tmp_path: Path, home: Path, after: Version) -> None:
     filled = fill(tmp_path, home, "before")
-    again, progress, _ = build_axioms(home, None, limit=LIMIT, judgements=str(filled))  # type: ignore[arg-type]
+    again, progress, _ = build_axioms(home, None, **SMALL, judgements=str(filled))  # type: ignore[arg-type]
     assert again is not None
     assert again.name == "after"
-    assert {entry.how for entry in progress.ended} == {"reuse"}
-
-
-def test_a_plan_bounds_what_the_judge_costs(tmp_path: Path) -> None:
-    config = AxiomsConfig(validation_judge="offline", limit=LIMIT)
-    planned = {each.stage: each for each in plan("axioms", config, Options(tmp_path)).stages}
-    assert planned["judge_validation"].calls is not None
+    assert {entry.state for entry in progress.ended} == {"reuse"}
 
 
 def settings_refused(**settings: Any) -> str:
