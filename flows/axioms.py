@@ -128,6 +128,7 @@ PROMPT_NAMES = (
     *("open_book", "closed_book", "corrupt", "combine", "irrelevant_book"),
     *("judge_negative", "judge_pairwise", "judge_listwise"),
 )
+TRACED_BY_IDS = ("research", "research_steps", "research_pairs", "research_judgements")  # all else by `trace`
 FORMS = {"research": sheets_of_research}  # beside `sheets`, which needs no name
 
 

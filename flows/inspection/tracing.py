@@ -1,5 +1,5 @@
-"""Tracing a published row back to the stage rows that it was made from: by the dataset's own `trace`, else by the ids
-in the row.
+"""Tracing a published row back to the stage rows that it was made from: by the dataset's own `trace`, else, or for its
+configs TRACED_BY_IDS, by the ids in the row.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ def trace_row(store: Store, version: Version, row_id: str) -> dict[str, Any]:
 
     Raises UsageError if no row has such an id, or if several ids begin with `row_id` and none is equal to it.
     """
-    of_dataset = getattr(module_of(version.dataset), "trace", None)
-    return (
-        dict(of_dataset(store, version, row_id))
-        if of_dataset
-        else trace_by_ids(store, version, row_id, stages_of(version.dataset))
-    )
+    module = module_of(version.dataset)
+    of_dataset, by_ids = getattr(module, "trace", None), getattr(module, "TRACED_BY_IDS", ())
+    if of_dataset and not (by_ids and published_row(version, row_id)[0] in by_ids):
+        return dict(of_dataset(store, version, row_id))
+    return trace_by_ids(store, version, row_id, stages_of(version.dataset))
 
 
 def first_row(version: Version) -> str:

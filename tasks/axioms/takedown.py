@@ -23,6 +23,7 @@ from longform.artifacts.store import Store
 from longform.llm.responses.store import ResponseStore
 from tasks.axioms.sealed.same import HEAD_CHARACTERS as EMBEDDED_CHARACTERS
 from tasks.publishing.responses_made_from import Queries, by_words, first_values, register
+from tasks.sources.permalinks import ids_of_address
 
 FROM_PASSAGES = ("answer_from_relevant", "answer_from_irrelevant")
 FROM_EVIDENCE = ("answer_open_book", "corrupt_answers", *FROM_PASSAGES)
@@ -77,14 +78,44 @@ TEXTS: Queries = [  # that requests contain of the listed posts and their passag
     (CHOSEN, f"SELECT text FROM {{}} WHERE question_id {LISTED}"),
 ]
 
+RESEARCH = ("answer_research_closed", "assist_research", "plan_research", "repair_research")
+OF_ANSWERS = (
+    "WITH steps AS (SELECT research_answer_id AS answer, response AS own, unnest(steps) AS step FROM {0}), "
+    "evidence AS (SELECT research_answer_id AS answer, unnest(evidence).url AS url FROM {0}) "
+)
+FROM_PAGES = (
+    "answer IN (SELECT answer FROM steps WHERE step.url IN (SELECT id FROM pages) "
+    "UNION SELECT answer FROM evidence WHERE url IN (SELECT id FROM pages))"
+)
+ADDRESSES: Queries = [  # of pages that research answers were made with
+    (RESEARCH, "SELECT DISTINCT unnest(steps).url FROM {}"),
+    (RESEARCH, "SELECT DISTINCT unnest(evidence).url FROM {}"),
+]
+NAMED_BY_PAGE: Queries = [  # responses on the way to an answer for which a listed page was read
+    (RESEARCH, f"{OF_ANSWERS} SELECT DISTINCT unnest([own, step.response]) FROM steps WHERE {FROM_PAGES}"),
+]
+TEXTS_OF_PAGES: Queries = [  # that requests contain of the listed pages
+    (
+        RESEARCH,
+        "SELECT DISTINCT step.text FROM (SELECT unnest(steps) AS step FROM {}) "
+        "WHERE step.url IN (SELECT id FROM pages) AND step.kind IN ('passage', 'result')",
+    ),
+    (("read_research_pages",), "SELECT text FROM {} WHERE url IN (SELECT id FROM pages)"),
+]
+
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
-    """Keys of the model responses that were made from the posts `ids`, or from texts made from these posts: those that
-    rows of model stages in `store` name, and those in `responses` whose request shows words of these posts.
+    """Keys of the model responses that were made from the posts and pages `ids`, or from texts made from these: those
+    that rows of model stages in `store` name, and those in `responses` whose request shows words of these posts.
     """
+    listed = set(ids)
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:
         register(database, "listed", ids)
         register(database, "readers", first_values(database, store, READING))
         by_id, texts = set(first_values(database, store, NAMED)), set(first_values(database, store, TEXTS))
-        known = set(first_values(database, store, [(MODEL_STAGES, RESPONSES)]))
+        addresses = {url for url in first_values(database, store, ADDRESSES) if url}
+        register(database, "pages", [url for url in addresses if listed.intersection(ids_of_address(url))])
+        by_id |= {key for key in first_values(database, store, NAMED_BY_PAGE) if key}
+        texts |= set(first_values(database, store, TEXTS_OF_PAGES))
+        known = set(first_values(database, store, [((*MODEL_STAGES, *RESEARCH), RESPONSES)]))
     return by_id | set(by_words(responses, texts, known))

@@ -34,6 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")
     (folder / "criteria.md").write_text("1. **Subject**: Does it begin with its subject?\n2. **End**: Does it end?\n")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "lamps.md").write_text(
+        "# Lamps\n\nLamps of a town use half of the current when it replaces old ones.\n"
+    )
     for line in commands():
         done = typed(line, folder)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
@@ -52,7 +56,7 @@ def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_build_commands_leave_what_the_readme_promises(folder: Path) -> None:
-    assert len(commands()) == 6
+    assert len(commands()) == 7
     version = find(folder / "data", "axioms")
     promised = re.findall(r"^    (\S+(?:  \S+)*)", BLOCK.findall(README)[1][1], re.MULTILINE)
     for name in " ".join(promised).split():

@@ -328,3 +328,20 @@ def test_a_page_that_is_taken_down_is_not_used(tmp_path: Path, web: WebServer) -
     found = answer(tmp_path, *searching(web, tmp_path), "--mode", "plan")
     assert "/glare" not in web.paths()
     assert not any(each["url"].endswith("/glare") for each in found["evidence"])
+
+
+def test_responses_made_from_a_page_go_with_it_and_others_stay(tmp_path: Path, server: Server) -> None:
+    home, options = tmp_path / "h", real(server, tmp_path)
+    lamps = answer(home, *options, "--yes")
+    slugs = answer(home, *options, "--yes", question="Why do some gardeners stop digging their beds?")
+    glare = "https://research.example/glare"
+    assert glare in {each["url"] for each in lamps["evidence"]}
+    assert glare not in {step["url"] for step in slugs["steps"]}
+    CliRunner().invoke(app, ["takedowns", "add", glare, "--reason", "asked", "--home", str(home)])
+    with closing(open_responses(responses(home), read_only=True)) as store:
+        left = {key for key, _ in store.scan()}
+    assert lamps["response"] not in left
+    assert not any(step["response"] in left for step in steps(lamps, "update"))
+    assert slugs["response"] in left
+    again = answer(home, *options, "--yes")
+    assert glare not in {step["url"] for step in again["steps"]}

@@ -154,6 +154,15 @@ def test_other_datasets_and_homes_without_a_version_are_refused(tmp_path: Path) 
         evaluated(tmp_path, "--scorer", "length")
 
 
+def test_a_version_is_named_either_way(home: Path) -> None:
+    write_version(home, name="v0", comparisons=[])
+    for words in (["axioms@v0"], ["axioms", "--version", "v0"], ["axioms@v0", "--version", "v0"]):
+        command = ["evaluate", *words, "--home", str(home), "--scorer", "length", "--sets", "webgpt"]
+        assert "axioms v0 has no row of webgpt" in str(CliRunner().invoke(app, command).exception)
+    command = ["evaluate", "axioms@v0", "--version", "v1", "--home", str(home), "--scorer", "length"]
+    assert "name two versions" in str(CliRunner().invoke(app, command).exception)
+
+
 def test_two_files_of_one_name_are_refused(home: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

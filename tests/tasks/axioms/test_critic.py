@@ -18,7 +18,7 @@ from flows.cli.shared.verification import check
 from flows.inspection.describe import rejected_rows
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
-from tasks.axioms.judging.critic import NO_SIDE, NOT_SHOWN, _chosen
+from tasks.axioms.judging.critic import NO_SIDE, NOT_SHOWN, _add_texts, _chosen
 from tasks.axioms.judging.margins import DISAGREES, NOT_SCORED, TOO_NEAR
 from tasks.axioms.judging.report import SCORE_BINS, score_histograms, variants_figure
 from tasks.axioms.trace import trace
@@ -185,6 +185,33 @@ def test_which_answers_are_shown_depends_on_the_seed_and_the_questions_own_pairs
     assert _chosen("q", pairs, 6, 1).pairs.keys() != one.pairs.keys()
     whole = _chosen("q", pairs, 43, 0)
     assert len(whole.pairs) == 42
+
+
+def test_evidence_is_shown_unless_an_answer_is_itself_a_passage(version: Version) -> None:
+    pairs = rows(version, "pairs").values()
+    shown: dict[int, Any] = {}
+    for axiom in (2, 4):
+        question = next(pair["question_id"] for pair in pairs if pair["axiom"] == axiom)
+        own = [pair for pair in pairs if pair["question_id"] == question]
+        asked = {question: _chosen(question, own, 50, 0)}
+        _add_texts(OfRows(own), asked)
+        shown[axiom] = (asked[question], own)
+    grounded, pairs_of_it = shown[2]
+    assert grounded.evidence == next(pair["evidence"] for pair in pairs_of_it if pair["evidence"])
+    of_passages, own = shown[4]
+    assert any(pair["evidence"] for pair in own)
+    assert (of_passages.evidence, of_passages.evidence_ids) == ([], [])
+    assert of_passages.answers.keys() == {pair[f"{side}_id"] for pair in own for side in ("preferred", "rejected")}
+
+
+class OfRows:
+    """Rows in memory, as `Rows` gives them."""
+
+    def __init__(self, found: list[Row]) -> None:
+        self._found = found
+
+    def as_dicts(self, *columns: str) -> list[Row]:
+        return [{name: row[name] for name in columns} for row in self._found]
 
 
 def test_equal_settings_give_equal_bytes_and_the_version_is_verified(
