@@ -843,7 +843,10 @@ def answered_research(builder: Builder, config: AxiomsConfig) -> dict[str, Rows]
     if len(judges) > MOST_JUDGES:
         raise UsageError(f"research_scorers names {len(judges)} judges: at most {MOST_JUDGES} judge in one build.")
     first, second, third = [*judges, None, None, None][:3]
-    answers = score_research(builder, questions, *runs, scorers=scorers, model=first, second=second, third=third)
+    encoder = next((scorer.encoder for scorer in scorers if scorer.encoder), None)
+    answers = score_research(
+        builder, questions, *runs, scorers=scorers, model=first, second=second, third=third, encoder=encoder
+    )
     found = {"research": answers, "research_steps": list_research_steps(builder, answers, *runs)}
     if config.research_pairs:
         pairs = pair_research(builder, answers, each=config.research_pairs, seed=config.seed)
@@ -880,7 +883,7 @@ def research_runs(builder: Builder, config: AxiomsConfig, questions: Rows) -> di
         "crawl": web and crawl_of(web, tuple(taken_down(builder.store.home)), give_up=True),
         "scrubbed": config.scrub,
     }
-    guided: Any = {"judge": guide.endpoint, "judge_prompt": guide.prompt, "guide": guide}
+    guided: Any = {"judge_prompt": guide.prompt, "encoder": guide.encoder, "guide": guide}
     limits = Limits(
         proposed=2 * config.research_queries,
         queries=config.research_queries,
@@ -889,6 +892,10 @@ def research_runs(builder: Builder, config: AxiomsConfig, questions: Rows) -> di
         updates=config.research_updates,
         rounds=config.research_rounds,
     )
+
+    def judge_of(stage: str) -> Endpoint | None:
+        """The endpoint of the guide, where the stage does not ask it anyway."""
+        return guide.endpoint if guide.endpoint and guide.endpoint.name != model[stage].name else None
 
     def prompts_of(names: tuple[str, ...]) -> dict[str, Prompt]:
         return {name: prompt[name] for name in names}
@@ -899,6 +906,7 @@ def research_runs(builder: Builder, config: AxiomsConfig, questions: Rows) -> di
     def assisted() -> Rows:
         return assist_research(
             builder, questions, pages(), model=model["assist_research"] if assisting else None,
+            judge=judge_of("assist_research"),
             prompts=prompts_of(IN_ASSISTANT), conditions=assisting, limits=limits, **guided, **search,
         )  # fmt: skip
 
@@ -913,6 +921,7 @@ def research_runs(builder: Builder, config: AxiomsConfig, questions: Rows) -> di
         ),
         "repair_research": lambda: repair_research(
             builder, assisted(), model=model["repair_research"] if REPAIR in wanted else None,
+            judge=judge_of("repair_research"),
             prompts=prompts_of(IN_REPAIR), limits=limits, **guided,
         ),
     }  # fmt: skip
