@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from longform.llm.ask.tokens import TOKENS_A_REQUEST
-from longform.llm.ask.types import Request
+from longform.llm.ask.types import Endpoint, Request
 
 UNKNOWN = math.inf
 
@@ -59,6 +59,8 @@ class AtMost:
     `calls`: calls to each of its models for one group. Default: one for each row of the first input.
     `questions`: requests as long as the longest it can send, with texts made by `longest()`. Without them a plan has
     no bound of tokens.
+    `kinds`: in place of `calls` times the longest of `questions`, for a stage whose requests differ much in length:
+    (endpoint, how many for one group, the longest request) of each kind of them.
     `tokens`: for a stage that embeds texts, all tokens of one group, in place of `questions`.
     `bytes`: for a source stage, the unpacked bytes of one shard.
     `keeps`: true if its rows are unchanged rows of its first input, of which it only leaves some out.
@@ -67,9 +69,16 @@ class AtMost:
     rows: Most | None = None
     calls: Most | None = None
     questions: Callable[[Sizes], Sequence[Request]] | None = None
+    kinds: Callable[[Sizes], Sequence[tuple[Endpoint, float, Request]]] | None = None
     tokens: Most | None = None
     bytes: Most | None = None
     keeps: bool = False
+
+    def kinds_of(self, endpoint: Endpoint, sizes: Sizes) -> list[tuple[float, Request]] | None:
+        """(how many, the longest request) of each kind that goes to this endpoint; None if no kinds are declared."""
+        if self.kinds is None:
+            return None
+        return [(number, request) for to, number, request in self.kinds(sizes) if to.name == endpoint.name]
 
 
 def bound(declared: Most | None, sizes: Sizes, default: float) -> float:

@@ -497,10 +497,12 @@ class Plan:
                 most_about = bound(declared, *self._sizes(call, group_jobs, taken, of_about=True))
                 about = rate.calls_about(about_in, min(most, most_about), taken[group, next(iter(call.inputs))])
             for endpoint in call.endpoints:
+                kinds = call.stage.at_most.kinds_of(endpoint, sizes)
+                own = most if kinds is None else min(most, sum(number for number, _ in kinds))
                 total += (
-                    calls_only(most, about)
+                    calls_only(own, about)
                     if self._pricing is None or endpoint.offline
-                    else self._pricing.bounded(call, endpoint, most, about, sizes)
+                    else self._pricing.bounded(call, endpoint, own, about, sizes)
                 )
         return total
 

@@ -85,6 +85,12 @@ class Pricing:
         """
         if call.stage.at_most.tokens is not None:
             return call.stage.at_most.tokens(sizes), 0.0
+        if (kinds := call.stage.at_most.kinds_of(endpoint, sizes)) is not None:
+            replies = [(number, request.max_tokens * request.samples, request.samples) for number, request in kinds]
+            return (
+                sum(number * tokens_at_most(request) for number, request in kinds),
+                sum(number * most_output(endpoint, *reply) for number, *reply in replies),
+            )
         longest = self._longest_question(call, sizes)
         return (calls * longest[0], calls * most_output(endpoint, *longest[1:])) if longest else (UNKNOWN, UNKNOWN)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from longform.artifacts.recipe import fingerprint
@@ -17,10 +17,11 @@ from tasks.answers import answered
 from tasks.axioms.judging.requests import pointwise_request
 from tasks.axioms.research.assistant import UNUSED, Limits, assist, plan_and_search, repair
 from tasks.axioms.research.effects import Failed, Hit, Passage, Replied, Result, Step
-from tasks.axioms.research.guide import guiding, scored_calls
-from tasks.axioms.research.running import REPLIES, Doing, run
-from tasks.axioms.research.searching import best_window, library_of
+from tasks.axioms.research.guide import guiding
+from tasks.axioms.research.running import MAX_TOKENS, REPLIES, Doing, run
+from tasks.axioms.research.searching import WINDOW_CHARACTERS, best_window, library_of
 from tasks.axioms.scoring.scorers import Scorer
+from tasks.retrieval.cross_encoder import CrossEncoderSetting
 from tasks.sources.web.web import Crawl, WebBackend
 
 Assistance = Literal["assistant_naive", "assistant_guided"]
@@ -28,7 +29,10 @@ Condition = Literal["closed_book", "assistant_naive", "assistant_guided", "plan_
 CLOSED, PLAN, NAIVE, GUIDED, REPAIR = "closed_book", "plan_search", "assistant_naive", "assistant_guided", "repair"
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 MOST_MODELS = 4  # that answer closed-book, as in the paper
-LONGEST_ANSWER, LONGEST_PASSAGE, LONGEST_QUESTION = 12_000, 1_500, 2_000  # characters that a plan reckons with
+Kind = tuple[Endpoint, float, Request]
+BYTES_A_TOKEN = 6
+LONGEST_QUESTION = 2_000  # characters
+LONGEST_ANSWER, LONGEST_PASSAGE = "a" * 2048 * BYTES_A_TOKEN, "a" * 1024 * BYTES_A_TOKEN
 MOST_STEPS = 200  # of an answer, that a plan reckons with
 SPLIT = "test"
 NOT_ASKED = "not asked for"
@@ -38,28 +42,53 @@ IN_PLAN = ("closed_book", "research_plan", "research_ground")
 IN_REPAIR = ("research_review", "research_repair")
 
 
-def _longest(of: Sizes) -> list[Request]:
-    """A request as long as they come by each prompt of a stage, to its model, and to its judge."""
+def _kinds(of: Sizes, rows: str, numbers: Callable[[Limits], Mapping[str, float]], scored: float) -> list[Kind]:
+    """What a stage asks for each of its `rows`: the prompts of its model as often as `numbers` says, and its judge of
+    `scored` texts.
+    """
     if of["model"] is None:
         return []
     limits: Limits = of["limits"]
-    passages = [longest(LONGEST_PASSAGE)] * (limits.queries * limits.results)
+    each = float(of[rows])
+    found = [
+        (of["model"], each * number, longest_request(of["model"], of["prompts"][name], limits))
+        for name, number in numbers(limits).items()
+    ]
+    guide: Scorer | None = of.values.get("guide")
+    if guide is None or guide.endpoint is None or guide.prompt is None or not scored:
+        return found
+    judged = pointwise_request(guide.endpoint, guide.prompt, longest(LONGEST_QUESTION), LONGEST_ANSWER)
+    return [*found, (guide.endpoint, each * scored, judged)]
+
+
+def longest_request(model: Endpoint, prompt: Prompt, limits: Limits) -> Request:
+    """A request by a prompt of an answer as long as it comes. What a model wrote before has no more tokens than its
+    reply could have, each taken for six bytes.
+    """
+    name = prompt.name.partition("/")[2]
+    grounded = name == "research_ground"
+    passage = longest(WINDOW_CHARACTERS) if grounded else LONGEST_PASSAGE
+    number = limits.queries * limits.results if grounded else limits.updates
     inputs: dict[str, Any] = {
         "question": longest(LONGEST_QUESTION),
-        "answer": longest(LONGEST_ANSWER),
+        "answer": LONGEST_ANSWER,
         "page": longest(limits.page_characters),
-        "title": longest(300),
+        "title": longest(500),
         "number": "10",
-        "passages": passages,
-        "problems": [longest(500)] * 10,
+        "passages": [passage] * number,
+        "problems": [LONGEST_PASSAGE],
     }
-    found = [
-        prompt.request(of["model"], reply=REPLIES.get(name), **{each: inputs[each] for each in prompt.inputs})
-        for name, prompt in of["prompts"].items()
-    ]
-    if (judge := of.values.get("judge_prompt")) is None:
-        return found
-    return [*found, pointwise_request(of["judge"], judge, inputs["question"], inputs["answer"])]
+    tokens = MAX_TOKENS.get(name, 2048)
+    own = {each: inputs[each] for each in prompt.inputs}
+    return prompt.request(model, max_tokens=tokens, reply=REPLIES.get(name), **own)
+
+
+def _total(kinds: Sequence[Kind]) -> float:
+    """All calls of the endpoint that is asked most."""
+    calls: dict[str, float] = {}
+    for endpoint, number, _ in kinds:
+        calls[endpoint.name] = calls.get(endpoint.name, 0) + number
+    return max(calls.values(), default=0)
 
 
 # ---------------------------------------------------------------- closed book
@@ -111,17 +140,24 @@ def answer_research_closed(
 # ---------------------------------------------------------------- with a search
 
 
-def _assisted_calls(of: Sizes) -> float:
-    limits: Limits = of["limits"]
-    asked = limits.calls()
-    scored = scored_calls(of["guide"], limits.scored()) if GUIDED in of["conditions"] else 0
-    return float(of["questions"] * max(asked * len(of["conditions"]), scored))
+def _of_assistant(of: Sizes) -> list[Kind]:
+    conditions = len(of["conditions"])
+
+    def numbers(limits: Limits) -> dict[str, float]:
+        often = {"closed_book": 1, "research_queries": 1, "research_summarise": limits.pages}
+        return {name: number * conditions for name, number in {**often, "research_update": limits.updates}.items()}
+
+    return _kinds(of, "questions", numbers, of["limits"].scored() if GUIDED in of["conditions"] else 0)
 
 
 @stage(
     RESEARCH_RUNS,
     revision=1,
-    at_most=AtMost(rows=lambda of: of["questions"] * len(of["conditions"]), calls=_assisted_calls, questions=_longest),
+    at_most=AtMost(
+        rows=lambda of: of["questions"] * len(of["conditions"]),
+        calls=lambda of: _total(_of_assistant(of)),
+        kinds=_of_assistant,
+    ),
 )
 def assist_research(
     context: StageContext,
@@ -131,6 +167,7 @@ def assist_research(
     model: Endpoint | None,
     judge: Endpoint | None,
     judge_prompt: Prompt | None,
+    encoder: CrossEncoderSetting | None,
     guide: Scorer,
     prompts: dict[str, Prompt],
     conditions: list[Assistance],
@@ -140,8 +177,9 @@ def assist_research(
     scrubbed: bool,
 ) -> Iterator[Row | Rejected]:
     """The research assistant's answer to each question in each of `conditions`: assistant_naive, assistant_guided. A
-    Rejected for one without a usable draft or without evidence. `pages` are searched, or, with `web`, the web; `judge`
-    and `judge_prompt` are those of `guide`, where it asks a model. Errors as by `running.run`.
+    Rejected for one without a usable draft or without evidence. `pages` are searched, or, with `web`, the web.
+    `judge`, `judge_prompt` and `encoder` are those of `guide`, `judge` only if it is another endpoint than `model`.
+    Errors as by `running.run`.
     """
     rows = list(questions)
     if model is None:
@@ -160,10 +198,14 @@ def assist_research(
         yield _row(row, condition, result, model, prompts, scorer=scorer)
 
 
+def _of_plan(of: Sizes) -> list[Kind]:
+    return _kinds(of, "questions", lambda limits: dict.fromkeys(IN_PLAN, 1.0), 0)
+
+
 @stage(
     RESEARCH_RUNS,
     revision=1,
-    at_most=AtMost(rows=lambda of: of["questions"], calls=lambda of: 3 * of["questions"], questions=_longest),
+    at_most=AtMost(rows=lambda of: of["questions"], calls=lambda of: _total(_of_plan(of)), kinds=_of_plan),
 )
 def plan_research(
     context: StageContext,
@@ -195,14 +237,15 @@ def plan_research(
         yield _row(row, PLAN, result, model, prompts)
 
 
+def _of_repair(of: Sizes) -> list[Kind]:
+    rounds = float(of["limits"].rounds)
+    return _kinds(of, "runs", lambda limits: dict.fromkeys(IN_REPAIR, rounds), 1 + rounds)
+
+
 @stage(
     RESEARCH_RUNS,
     revision=1,
-    at_most=AtMost(
-        rows=lambda of: of["runs"],
-        calls=lambda of: of["runs"] * max(2 * of["limits"].rounds, scored_calls(of["guide"], 1 + of["limits"].rounds)),
-        questions=_longest,
-    ),
+    at_most=AtMost(rows=lambda of: of["runs"], calls=lambda of: _total(_of_repair(of)), kinds=_of_repair),
 )
 def repair_research(
     context: StageContext,
@@ -211,6 +254,7 @@ def repair_research(
     model: Endpoint | None,
     judge: Endpoint | None,
     judge_prompt: Prompt | None,
+    encoder: CrossEncoderSetting | None,
     guide: Scorer,
     prompts: dict[str, Prompt],
     limits: Limits,

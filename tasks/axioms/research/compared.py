@@ -28,6 +28,7 @@ from tasks.axioms.research.answers import CONDITIONS, LONGEST_ANSWER, LONGEST_QU
 from tasks.axioms.scoring.groups import Group
 from tasks.axioms.scoring.scorers import Scorer, score_groups
 from tasks.publishing.audits import rejected_by
+from tasks.retrieval.cross_encoder import CrossEncoderSetting
 
 MOST_JUDGES = 3
 MOST_KINDS = 8  # of answers to a question: four closed-book and four others
@@ -49,7 +50,7 @@ open_judgements = partial(open_sheets, group="research_judgements")
 
 def _longest_judged(of: Sizes) -> list[Request]:
     """The longest request to each judge: all answers to a question in one."""
-    text = longest(LONGEST_ANSWER)
+    text = LONGEST_ANSWER
     judges = [each for each in of["scorers"] if each.is_judge]
     return [
         listwise_request(each.endpoint, each.prompt, longest(LONGEST_QUESTION), [text] * MOST_KINDS)
@@ -80,9 +81,11 @@ def score_research(
     model: Endpoint | None,
     second: Endpoint | None,
     third: Endpoint | None,
+    encoder: CrossEncoderSetting | None,
 ) -> Iterator[Row | Rejected]:
     """The answers to each question, with what each of `scorers` gives them; a Rejected for one that an audit finds, and
-    for a question without an answer. `model`, `second`, `third`: the endpoints of the scorers that are judges.
+    for a question without an answer. `model`, `second`, `third`: the endpoints of the scorers that are judges;
+    `encoder`: the first that is one of the scorers.
     """
     asked = {row["research_question_id"]: row for row in questions}
     found: list[Row] = []

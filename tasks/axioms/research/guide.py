@@ -39,8 +39,3 @@ def guiding(context: StageContext, guide: Scorer) -> Scores:
         return [found[group.key] for group in groups]
 
     return scores
-
-
-def scored_calls(guide: Scorer, texts: int) -> int:
-    """The most calls to the judge for so many texts; 0 if no model is asked."""
-    return texts if guide.is_judge else 0

@@ -28,7 +28,7 @@ from tasks.text.scrub import scrub
 if TYPE_CHECKING:
     from longform.net.web import Page
 
-WINDOW_WORDS = 120
+WINDOW_WORDS, WINDOW_CHARACTERS = 120, 1_500
 SNIPPET_CHARACTERS = 400
 WINDOWS_A_PAGE = 8  # of the best windows, how many a page may have before the next page comes
 TAKEN_DOWN = "taken down"
@@ -136,12 +136,14 @@ def page_id_of(url: str) -> str:
 
 @lru_cache(256)
 def best_window(query: str, text: str) -> str:
-    """The part of a page of about WINDOW_WORDS that fits a query best; its beginning if none shares a word with it."""
+    """The part of a page of about WINDOW_WORDS, at most WINDOW_CHARACTERS, that fits a query best; its beginning if
+    none shares a word with it.
+    """
     windows = cut(text, words=WINDOW_WORDS)
     if len(windows) < 2:
-        return windows[0] if windows else ""
+        return windows[0][:WINDOW_CHARACTERS] if windows else ""
     places, _ = Index(windows, np.arange(len(windows), dtype=np.int64)).top([query], np.array([-1]), 1)
-    return windows[max(int(places[0][0]), 0)]
+    return windows[max(int(places[0][0]), 0)][:WINDOW_CHARACTERS]
 
 
 def library_of(
