@@ -13,7 +13,8 @@ from axioms_builds import build_axioms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.axioms import MSMARCO, trace
+from flows.axioms import trace
+from flows.preference.passages import MSMARCO
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
@@ -258,6 +259,19 @@ def test_what_stands_on_the_other_side_of_a_community_site_is_not_shown(tmp_path
     in_test = build_axioms(tmp_path, **settings, test_share=1.0)[2]
     (row,) = rows(in_test, "choose_passages")
     assert row["relevant"][0]["passage_id"] == "msmarco/p1"
+
+
+def test_what_is_labelled_for_a_dev_query_that_is_not_asked_is_not_shown_in_train(tmp_path: Path) -> None:
+    passages = {1: "Tie a knot of a rope by a loop.", 2: "A knot of a rope that you tie twice holds twice.", **FILL}
+    write(tmp_path / "set", passages, {5: "tie a knot of a rope"}, {5: 1})
+    (tmp_path / "set" / "queries.dev.tsv").write_text("6\tknot that holds\n")
+    (tmp_path / "set" / "qrels.dev.tsv").write_text("6\t0\t2\t1\n")
+    for cap, asked in ((2, {"msmarco/q5", "msmarco/q6"}), (1, {"msmarco/q5"})):
+        settings = {"test_share": 0.0, "msmarco_queries": cap, "seed": 3, "until": "choose_passages"}
+        build = build_axioms(tmp_path, msmarco=str(tmp_path / "set"), **settings)[2]
+        assert {row["question_id"] for row in rows(build, "select_queries")} == asked  # by this seed
+        row = next(row for row in rows(build, "choose_passages") if row["question_id"] == "msmarco/q5")
+        assert "msmarco/p2" not in {each["passage_id"] for each in (*row["relevant"], *row["irrelevant"])}
 
 
 def test_without_files_axiom_4_is_off(tmp_path: Path) -> None:
