@@ -19,6 +19,7 @@ DATASETS = {
     "llmcrit": "flows.llmcrit",
     "kiwi": "flows.kiwi",
 }
+WITH_STAGES = ("flows.preference", "flows.sources.", "tasks.sources.")  # modules that flow modules import whole
 
 
 def checked_name(dataset: str) -> str:
@@ -72,17 +73,18 @@ def stages_of(dataset: str) -> dict[str, Stage]:
 
 def named_stages(names: Mapping[str, Any]) -> Iterator[Stage]:
     """The stages among the values of `names`, a module's namespace (`vars(module)`), and those of the modules of
-    flows.sources and tasks.sources among them. A stage that several of these modules import comes more than once.
+    WITH_STAGES among them. A stage that several of these modules import comes more than once.
     """
     from longform.engine.stage import Stage
 
     for value in names.values():
         if isinstance(value, Stage):
             yield value
-        elif isinstance(value, ModuleType) and value.__name__.startswith(("flows.sources.", "tasks.sources.")):
+        elif isinstance(value, ModuleType) and value.__name__.startswith(WITH_STAGES):
             yield from named_stages(vars(value))
 
 
 def model_stages(names: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the stages that ask a model: those of `named_stages` with a parameter `model`."""
-    return tuple(stage.name for stage in named_stages(names) if "model" in stage.signature.parameters)
+    """The names of the stages that ask a model: those of `named_stages` with a parameter `model`, each once."""
+    asking = (stage.name for stage in named_stages(names) if "model" in stage.signature.parameters)
+    return tuple(dict.fromkeys(asking))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from flows.axioms import OFFLINE, AxiomsConfig, research_pages, research_runs
+from flows.axioms import OFFLINE, AxiomsConfig
 from flows.builds.unpublished import Kind, asking, left_out, plan_of, reading
 from flows.config.inputs import opened
+from flows.preference.research import research_pages, research_runs
 from longform.artifacts.rows import Row, Rows
 from longform.engine.build import Build, Progress, Tasks
 from longform.engine.plan import Plan

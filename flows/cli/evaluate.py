@@ -56,7 +56,7 @@ OFFLINE_NOTE = "The judge is the offline model, a rule of shared words and lengt
 
 @app.command("evaluate")
 def evaluate(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="axioms")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET[@VERSION]", help="axioms; without a version: the latest")],
     scorer: Annotated[
         list[str],
         typer.Option(
@@ -66,8 +66,8 @@ def evaluate(
         ),
     ],
     version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="the published version; else the latest")
-    ] = "latest",
+        str | None, typer.Option("--version", metavar="VERSION", help="the published version; else the latest")
+    ] = None,
     sets: Annotated[
         str | None,
         typer.Option(
@@ -105,13 +105,16 @@ def evaluate(
     from longform.llm.retry import Retry
     from longform.settings import home as home_of
 
-    if dataset != DATASET:
-        raise UsageError(f'"{dataset}" has no scorers to evaluate: {DATASET} has.')
+    name, _, named = dataset.partition("@")
+    if name != DATASET:
+        raise UsageError(f'"{name}" has no scorers to evaluate: {DATASET} has.')
+    if named and version and named != version:
+        raise UsageError(f"{dataset} and --version {version} name two versions: leave one out.")
     given = with_prompts(settings, prompts)
     _refuse_settings(given)
     chosen = configuration.read(DATASET, evaluating.EvaluationConfig, config, given)
     root, most = home_of(home), amount(max_cost)
-    _, found = version_at(f"{DATASET}@{version}", home)
+    _, found = version_at(f"{DATASET}@{version or named}", home)
     wanted = None if sets is None else [name.strip() for name in sets.split(",") if name.strip()]
     asked = evaluating.Asked(list(dict.fromkeys(scorer)), found, wanted, limit)
     _refuse_unwritable(to)

@@ -77,6 +77,8 @@ def _print(trained: Trained) -> None:
         return print(f"Nothing to do: {trained.folder} holds this run.")
     last = trained.metrics["reports"][-1]
     print(f"{last['step']:,} steps on {trained.metrics['questions']:,} questions, loss {last['loss']:.3f}")
+    if missing := set(map(str, trained.run["settings"]["axioms"])) - set(trained.metrics["pairs"]):
+        print(f"  no pair of axiom {', '.join(sorted(missing))} in {trained.run['dataset']} {trained.run['version']}")
     rows = [row for row in trained.metrics["evaluation"] if row["set"] == "pairs" and row["metric"] == "accuracy"]
     by_length = {row["subset"]: row["value"] for row in rows if row["scorer"] == "length" and not row["against"]}
     for row in rows:

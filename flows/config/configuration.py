@@ -181,8 +181,8 @@ def toml(dataset: str, model: type[BaseModel]) -> str:
     document = tomlkit.document()
     document.add(tomlkit.comment(f"longform {dataset}: every setting with its default. Build with"))
     document.add(tomlkit.comment(f"    longform build {dataset} --config {dataset}.toml"))
-    own = [*model.__annotations__, *model.model_fields]
-    fields = sorted(model.model_fields.items(), key=lambda item: own.index(item[0]))
+    general = [each for each in model.__mro__ if issubclass(each, BaseModel)][-2].model_fields
+    fields = sorted(model.model_fields.items(), key=lambda item: item[0] in general)
     for name, field in sorted(fields, key=lambda item: isinstance(item[1].default, dict | BaseModel)):
         document.add(tomlkit.nl())
         document.add(tomlkit.comment(str(field.description)))

@@ -96,7 +96,7 @@ def train_all(
     version = find(home, f"{first.dataset}@{first.version}")
     check_packages()
     metrics = evaluated(version, [model.folder for model in models.values()], home, building)
-    found = [_told(table, models) for table in _tables(metrics)]
+    found = [with_axioms_and_margins(table, models) for table in _tables(metrics)]
     text = "\n".join(f"## {table.title}\n\n{table.note}\n\n{table_markdown(table)}\n" for table in found)
     write_bytes(to / REPORT, text.encode())
     write_json(to / FIGURES, [{"title": table.title, "rows": table.cells.to_dict("records")} for table in found])
@@ -109,7 +109,7 @@ def _tables(metrics: pd.DataFrame) -> list[ReportTable]:
     return tables(metrics)
 
 
-def _told(table: ReportTable, models: Mapping[str, Trained]) -> ReportTable:
+def with_axioms_and_margins(table: ReportTable, models: Mapping[str, Trained]) -> ReportTable:
     """The table with the axioms and the kind of margins of each model, also of the paper's, after its name."""
     frame = table.frame.copy()
     told = [_axioms_and_margins(name, models) for name in frame["scorer"]]

@@ -1,4 +1,4 @@
-"""A preference model trained on a published version of the axioms dataset, and evaluated as `longform evaluate` does."""
+"""A preference model trained on a published version of axioms, and evaluated as `longform evaluate` does."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def check_packages() -> None:
     """Raise UsageError if what trains is not installed."""
     if missing := [name for name in PACKAGES if not find_spec(name)]:
         raise UsageError(
-            f"Training needs the package {missing[0].replace('_', '-')}, which is not installed: install the extra with "
-            '`pip install -c constraints.txt -e ".[train]"`, or `make .venv-train/.installed` and use .venv-train.'
+            f"Training needs the package {missing[0].replace('_', '-')}, which is not installed: install the extra "
+            'with `pip install -c constraints.txt -e ".[train]"`, or `make .venv-train/.installed` and use .venv-train.'
         )
 
 

@@ -63,7 +63,7 @@ COMPARISONS = table(
 EVALUATION_TEXTS = table(
     "evaluation_texts",
     column("text_id", pa.string(), "<set> <id of the question, answer or passage>"),
-    column("set", pa.string(), "stackexchange, eli5, msmarco, webgpt, or the name of a file of one's own"),
+    column("set", pa.string(), "stackexchange, eli5, msmarco, webgpt, research, or the name of a file of one's own"),
     column("of", pa.string(), "the post or comparison it is of; what is common to many texts of one counts once"),
     column("asks", pa.bool_(), "whether it is a question, whose first line is its title"),
     column("text", pa.string(), "what no training text may hold"),

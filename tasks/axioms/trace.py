@@ -7,6 +7,7 @@ from typing import Any
 
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
+from tasks.axioms.evaluation.trace import CONFIGS, trace_evaluation
 from tasks.axioms.validation.trace import judgement_lines, pair_of
 from tasks.publishing.lineage import (
     Line,
@@ -47,11 +48,15 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     """The published pair with this id, or the only one whose id begins with `row_id`, or the pair behind a row of the
     configs of validation, and what it was made from. Keys: `pair`; `preferred` and `rejected` (the stage row of this
     answer, or None); `critiques` (side -> what the critic said of the answer, or None); `calls` (response key -> call);
-    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print.
+    `stages` (the version's stages -> fingerprint); `lines` of (title, text) to print. For a row of an evaluation set
+    see `trace_evaluation`.
 
     UsageError if no row, or more than one, has such an id; StoreError if the rows of a stage are no longer stored.
     """
-    assembled, row = pair_of(store, version, *published_row(version, row_id), ASSEMBLED_BY)
+    config, found = published_row(version, row_id)
+    if config in CONFIGS:
+        return trace_evaluation(store, version, config, found)
+    assembled, row = pair_of(store, version, config, found, ASSEMBLED_BY)
     behind = {side: _stage_row(store, version, row, side) for side in SIDES}
     critiques = {side: _critique(store, version, row, side) for side in SIDES}
     keys = [key for side in SIDES for key in (row[f"{side}_response"], (critiques[side] or {}).get("response")) if key]
@@ -63,8 +68,8 @@ def trace(store: Store, version: Version, row_id: str) -> dict[str, Any]:
     lines += [*_answer_lines(row, "rejected", behind["rejected"], calls), *_critic_lines(row, critiques, calls)]
     lines += judgement_lines(version, row["pair_id"])
     lines.append(("built by", " <- ".join([f"{assembled} {version.stages[assembled][:8]}", *chain])))
-    found = {"pair": row, **behind, "critiques": critiques, "calls": calls, "stages": version.stages}
-    return {**found, "lines": lines}
+    shown = {"pair": row, **behind, "critiques": critiques, "calls": calls, "stages": version.stages}
+    return {**shown, "lines": lines}
 
 
 def example_row_id(version: Version) -> str:

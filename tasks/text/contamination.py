@@ -112,11 +112,13 @@ def _words_of(words: Iterable[Sequence[str]]) -> _Words:
     return _Words(np.array(hashes, np.uint64), np.array(ends, np.int64))
 
 
-def _short(words: Sequence[str], text: str) -> list[int]:
-    """Hashes of what a question counts as the same by: its words if it is short, and those of its title."""
+def _short(words: Sequence[str], text: str) -> list[tuple[int, int]]:
+    """(hash, number of words) of what a question counts as the same by: its words if it is short, and those of its
+    title.
+    """
     title = plain_words(text.split("\n", 1)[0])
     both = [own for own in (words, title) if SHORTEST <= len(own) < RUN]
-    return [xxh3_64_intdigest(" ".join(own).encode("utf-8", "surrogatepass")) for own in both]
+    return [(xxh3_64_intdigest(" ".join(own).encode("utf-8", "surrogatepass")), len(own)) for own in both]
 
 
 class Index:
@@ -139,7 +141,7 @@ class Index:
             words.append(plain_words(one.text))
             groups.append(one.group)
             families.append(one.family)
-            short += ((key, number) for key in _short(words[-1], one.text) if one.asks)
+            short += ((key, number) for key, _ in _short(words[-1], one.text) if one.asks)
         hashed = _words_of(words)
         runs = _runs(hashed, np.array(groups, np.int64), np.array(families, np.int64))
         keys = np.array([key for key, _ in short], np.uint64)
@@ -173,10 +175,10 @@ class Index:
 
     def _same(self, words: Sequence[str], text: str) -> Match | None:
         """The first question that is the same as this one."""
-        for key in _short(words, text):
+        for key, size in _short(words, text):
             place = int(np.searchsorted(self._short, np.uint64(key)))
             if place < self._short.size and self._short[place] == key:
-                return Match(int(self._short_texts[place]), SAME, float(len(words)))
+                return Match(int(self._short_texts[place]), SAME, float(size))
         return None
 
     def _shared(self, words: _Words) -> dict[int, Match]:

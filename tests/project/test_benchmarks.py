@@ -16,6 +16,7 @@ SMALL = {
     "make_dump.py": ["OUT", "--megabytes", "0.2"],
     "axioms.py": ["--megabytes", "1"],
     "claims.py": ["--texts", "50", "--random", "500"],
+    "decontaminate.py": ["--evaluated", "100", "--texts", "600"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "feedback.py": ["--feedback", "100"],
     "look.py": ["--rows", "3000"],
@@ -40,6 +41,7 @@ KEYS = {
         "texts", "spacy_texts_per_second", "ours_warm_per_second", "ours_cold_per_second", "ratio_warm", "ratio_cold",
         "same_texts", "same_random_texts", "planted", "over_long",
     },
+    "decontaminate.py": {"evaluated", "texts", "seconds", "texts_per_second", "peak_mb", "ratio", "found", "same"},
     "dump.py": {
         "megabytes", "ours_mb_per_second", "ours_mb_per_cpu_second", "ours_peak_mb", "lxml_mb_per_second",
         "bs4_mb_per_second", "bs4_peak_mb", "ratio_to_lxml", "ratio_to_bs4", "cpu_model", "cores", "python",
@@ -110,6 +112,16 @@ def test_of_a_million_rows_a_page_is_there_within_a_second_and_a_filter_within_t
     print(json.dumps(found, indent=1))
     assert found["first_seconds"] < 1
     assert found["slowest_filter_seconds"] < 2
+
+
+@pytest.mark.soak
+def test_a_hundred_thousand_training_texts_are_compared_within_a_minute_as_the_plain_way_does(tmp_path: Path) -> None:
+    found = run("decontaminate.py", cwd=tmp_path)
+    print(json.dumps(found, indent=1))
+    assert found["same"]
+    assert found["found"] == 2_000
+    assert found["seconds"] < 60
+    assert found["ratio"] < 1
 
 
 @pytest.mark.soak

@@ -87,6 +87,9 @@ class Work:
             except LongformError as found:
                 logging.getLogger(__name__).warning("a live session got no revision: %s", found)
                 error = FAILED
+            except Exception:  # else the turn would stay asked, and each look at it would ask again
+                logging.getLogger(__name__).exception("a live session got no revision")
+                error = FAILED
         await sessions.keep(self.database, live.id, turn["position"], written, cost, error)
 
 

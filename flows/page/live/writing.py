@@ -20,9 +20,11 @@ from tasks.kiwi.retrieval import SHOWN, embedder, searching
 STAGE = "live"
 FAILED = "The model gave no usable answer to this. Ask again, or in other words; nothing of your session is lost."
 
+GONE = "The model of this session is not served here any more: finish it, or tell your administrator. Nothing is lost."
+
 
 class Unwritten(LongformError):
-    """Raised where a model gave no usable reply."""
+    """Raised where no model gave a usable reply; the message is for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,11 @@ class Writing:
 
     def written(self, system: str, question: Row, turn: Row) -> tuple[Row, Cost]:
         """(passages, summary, answer and MADE_BY of a turn; what it took). `turn`: kind, instruction, before and
-        references. Unwritten without a usable reply; other errors as of `Client.ask`.
+        references. Unwritten without a usable reply, and where the configuration has this writer no more; other errors
+        as of `Client.ask`.
         """
+        if system not in self._writers:
+            raise Unwritten(GONE)
         writer, keys, found, passages = self._writers[system], list[str](), None, list[Row]()
         texts = question["question"], turn["before"], turn["instruction"]
         if turn["kind"] == INFORMATION:

@@ -16,7 +16,6 @@ import duckdb
 import numpy as np
 
 from longform.artifacts.rows import read_parquet
-from tasks.axioms.evaluation.ranking import HELD_OUT
 from tasks.publishing.audits import Files, Finding
 from tasks.publishing.leaks import NEARLY, TEST, TRAIN
 from tasks.text.contamination import COMMON, RUN, SHORTEST, plain_words
@@ -36,12 +35,13 @@ OF_COMPARISONS = """
     UNION ALL SELECT set, question, comparison_id, false, unnest([preferred.text, rejected.text]) FROM {0}
     UNION ALL SELECT set, question, comparison_id, false, unnest(preferred.evidence || rejected.evidence) FROM {0}
 """
-OF_PAIRS = f"""
-    SELECT DISTINCT '{HELD_OUT}', question_id, question_id, true, question FROM {{0}}
-    UNION SELECT '{HELD_OUT}', preferred_id, preferred_id, false, preferred FROM {{0}} WHERE preferred_model IS NULL
-    UNION SELECT '{HELD_OUT}', rejected_id, rejected_id, false, rejected FROM {{0}} WHERE rejected_model IS NULL
-    UNION SELECT '{HELD_OUT}', split_part(id, '#', 1), id, false, text
-    FROM (SELECT unnest(evidence_ids) AS id, unnest(evidence) AS text FROM {{0}})
+OF_RESEARCH = "SELECT DISTINCT 'research', question, question, true, question FROM {0}"
+OF_PAIRS = """
+    SELECT DISTINCT source, question_id, question_id, true, question FROM {0}
+    UNION SELECT source, preferred_id, preferred_id, false, preferred FROM {0} WHERE preferred_model IS NULL
+    UNION SELECT source, rejected_id, rejected_id, false, rejected FROM {0} WHERE rejected_model IS NULL
+    UNION SELECT source, split_part(id, '#', 1), id, false, text
+    FROM (SELECT source, unnest(evidence_ids) AS id, unnest(evidence) AS text FROM {0})
 """
 OF_TRAIN = """
     SELECT question_id, true, question FROM {0} UNION SELECT preferred_id, false, preferred FROM {0}
@@ -70,10 +70,9 @@ def contaminated(files: Files) -> Iterator[Finding]:
 
 def _of_evaluation(files: Files) -> str:
     """SQL of all evaluation texts in published files: set, post, id, whether it asks, text."""
-    found = [(OF_RANKING, files.get("ranking", {}).get(TEST, ()))]
-    found += [(OF_COMPARISONS, files.get("comparisons", {}).get(TEST, ()))]
-    found += [(OF_PAIRS, files.get("pairs", {}).get(TEST, ()))]
-    queries = [query.format(read_parquet(paths)) for query, paths in found if paths]
+    found = {"ranking": OF_RANKING, "comparisons": OF_COMPARISONS, "research": OF_RESEARCH, "pairs": OF_PAIRS}
+    of_test = ((query, files.get(config, {}).get(TEST, ())) for config, query in found.items())
+    queries = [query.format(read_parquet(paths)) for query, paths in of_test if paths]
     return " UNION ALL ".join(f"({query})" for query in queries) or "SELECT '', '', '', false, '' LIMIT 0"
 
 

@@ -29,19 +29,21 @@ OF_TRAINING = (
 )
 
 
-def evaluation_tables(
-    rankings: Sequence[Rows], read: Rows, compared: Rows, texts: Rows, assembled: Rows, pairs: Rows
-) -> list[ReportTable]:
-    """The tables of the report on the evaluation sets and on decontamination; the card shows the first and the last.
-
-    `read`: comparisons with ties, `compared`: without. `texts`: with which training texts were compared. `assembled`:
-    the pairs before, `pairs`: after.
+def set_tables(rankings: Sequence[Rows], read: Rows, compared: Rows) -> list[ReportTable]:
+    """The tables of the report on the evaluation sets; the card shows the first. `read`: comparisons with ties,
+    `compared`: without.
     """
     return [
         ReportTable("Evaluation sets", OF_SETS, sets(rankings), on_card=True),
         ReportTable("Comparisons of answers", OF_COMPARISONS, comparisons(read, compared)),
-        ReportTable("Decontamination", OF_TRAINING, removed(texts, assembled, pairs), on_card=True),
     ]
+
+
+def decontamination_table(texts: Rows, assembled: Rows, pairs: Rows) -> ReportTable:
+    """The table of the report, and of the card, on what training lost to evaluation. `texts`: with which training texts
+    were compared; `assembled`: the pairs before, `pairs`: after.
+    """
+    return ReportTable("Decontamination", OF_TRAINING, removed(texts, assembled, pairs), on_card=True)
 
 
 def sets(rankings: Sequence[Rows]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ are texts or lists of texts, and perhaps `id`:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,19 @@ from longform.engine.at_most import unbounded
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Shard, StageContext, stage
 from longform.errors import SourceError
 from schemas.axioms.evaluation import EVALUATION_TEXTS
-from tasks.axioms.evaluation.ranking import HELD_OUT, SPLIT
+from tasks.axioms.evaluation.ranking import SPLIT
 from tasks.sources.files.inputs import open_files, raw_text, with_distinct_names
 from tasks.sources.files.lines import read_lines
 from tasks.sources.files.parquet import parquet_batches
 
-GROUP = "evaluation"
+GROUP, RESEARCH = "evaluation", "research"
 ASKING = ("question", "title", "prompt", "query")
 COLUMNS = (*ASKING, "text", "answer", "answers", "chosen", "rejected", "evidence", "passages")
 AT_ONCE = 1_000  # rows
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".txt", ".txt.gz")
 NO_TEXT = f"no text in {', '.join(COLUMNS)}"
 OF_PAIRS = tuple(
-    ["question_id", "question", "evidence_ids", "evidence"]
+    ["question_id", "question", "evidence_ids", "evidence", "source"]
     + [f"{side}{name}" for side in ("preferred", "rejected") for name in ("_id", "", "_model")]
 )
 
@@ -103,23 +104,22 @@ def list_evaluation_texts(
     discussions: AllRows,
     passages: AllRows,
     compared: AllRows,
+    research: AllRows,
     pairs: AllRows,
 ) -> Iterator[Row]:
     """The texts of all sets, each once by its id: of files of one's `own`, of the rankings (`held_out`, `discussions`,
-    `passages`), of `compared` answers, and of the test split of the `pairs` themselves.
+    `passages`), of `compared` answers, of questions for `research`, and of the test split of the `pairs` themselves.
     """
+    test = pairs.of([part for part in pairs.parts or () if part.key.endswith(f"/{SPLIT}")])
     yield from own
     yield from _once(
-        text for rows in (held_out, discussions, passages) for row in rows for text in texts_of_ranking(row)
+        chain(
+            (text for rows in (held_out, discussions, passages) for row in rows for text in texts_of_ranking(row)),
+            (text for row in compared for text in texts_of_comparison(row)),
+            map(text_of_research, research.as_dicts("research_question_id", "question")),
+            (text for row in test.as_dicts(*OF_PAIRS) for text in texts_of_pair(row)),
+        )
     )
-    yield from _once(text for row in compared for text in texts_of_comparison(row))
-    known = {f"{HELD_OUT} {row['question_id']}" for row in held_out.as_dicts("question_id")}
-    known |= {
-        f"{HELD_OUT} {answer['answer_id']}" for row in held_out for answer in row["answers"] if not answer["negative"]
-    }
-    test = pairs.of([part for part in pairs.parts or () if part.key.endswith(f"/{SPLIT}")])
-    found = (text for row in test.as_dicts(*OF_PAIRS) for text in texts_of_pair(row))
-    yield from (text for text in _once(found) if text["text_id"] not in known)
 
 
 def texts_of_ranking(row: Row) -> Iterator[Row]:
@@ -141,16 +141,23 @@ def texts_of_comparison(row: Row) -> Iterator[Row]:
             yield _row(row["set"], f"{row['comparison_id']} {side}#{place}", of, False, text)
 
 
+def text_of_research(row: Row) -> Row:
+    """The row of EVALUATION_TEXTS of a question for research."""
+    key = row["research_question_id"]
+    return _row(RESEARCH, key, key, True, row["question"])
+
+
 def texts_of_pair(row: Row) -> Iterator[Row]:
     """The rows of EVALUATION_TEXTS of a pair of the test split, without answers that a model wrote: it says the same of
     many questions, and what is equal on both sides is left out before (`find_generated_copies`).
     """
-    yield _row(HELD_OUT, row["question_id"], row["question_id"], True, row["question"])
+    name = row["source"]
+    yield _row(name, row["question_id"], row["question_id"], True, row["question"])
     for side in ("preferred", "rejected"):
         if row[f"{side}_model"] is None:
-            yield _row(HELD_OUT, row[f"{side}_id"], row[f"{side}_id"], False, row[side])
+            yield _row(name, row[f"{side}_id"], row[f"{side}_id"], False, row[side])
     for key, text in zip(row["evidence_ids"], row["evidence"], strict=True):
-        yield _row(HELD_OUT, key, key.partition("#")[0], False, text)
+        yield _row(name, key, key.partition("#")[0], False, text)
 
 
 def _row(name: str, key: str, of: str, asks: bool, text: str) -> Row:

@@ -4,6 +4,9 @@ B.3 of the paper), so that the margin of a pair can come from its scores.
 A question often has more answers than one prompt should hold. Its pairs are then taken in the order of `draw_order`,
 one of each pair type before a second of any, and both answers of a pair are shown where they still fit. A pair of which
 not both are shown has no score. Pairs of the split `overlap` are never shown, as they belong to no side.
+
+The passages that answers were written from are shown as evidence, unless an answer is itself a passage (axiom 4): to
+find it among the evidence would tell the critic which one it is.
 """
 
 from __future__ import annotations
@@ -24,19 +27,20 @@ from tasks.axioms.judging.scores import listwise_scores
 from tasks.axioms.preference import draw_order
 
 SIDES = ("preferred", "rejected")
+PASSAGE = "passage"
 NO_SIDE = "its question belongs to no side"
 NOT_SHOWN = "not both answers are among those shown to the critic"
 NOT_CRITICISED = "its question has no usable critique"
 OF_IDS = ("pair_id", "question_id", "pair_type", "split", "preferred_id", "rejected_id")
-OF_ANSWER = ("", "_id", "_licence", "_parent_ids")
+OF_ANSWER = ("", "_id", "_source", "_licence", "_parent_ids")
 OF_TEXTS = ("pair_id", "question_id", "question", "question_licence", "evidence", "evidence_ids", "split")
 
 
 @dataclass(slots=True)
 class Asked:
     """A question and its answers as the critic is to see them. `order`: ids of the answers, in the order in which they
-    are shown. `pairs`: ids of the pairs of which both answers are shown; `answers`: id -> row with text, licence and
-    parents.
+    are shown. `pairs`: ids of the pairs of which both answers are shown; `answers`: id -> row with text, source,
+    licence and parents.
     """
 
     order: list[str]
@@ -130,9 +134,13 @@ def _add_texts(pairs: Rows, asked: dict[str, Asked]) -> None:
         for side in SIDES:
             each.answers[pair[f"{side}_id"]] = {
                 "text": pair[side],
+                "source": pair[f"{side}_source"],
                 "licence": pair[f"{side}_licence"],
                 "parent_ids": pair[f"{side}_parent_ids"],
             }
+    for each in asked.values():
+        if any(answer["source"] == PASSAGE for answer in each.answers.values()):
+            each.evidence, each.evidence_ids = [], []
 
 
 def _request(each: Asked, model: Endpoint, prompt: Prompt, passages: int, characters: int) -> Request:

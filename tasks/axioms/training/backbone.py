@@ -1,16 +1,15 @@
 """What training starts from: a model of the Hugging Face hub or a folder, or a small encoder of random weights.
 
-A transformer of random weights learns slowly that two tokens are equal, and only for those it was shown. So in the first
-layer of random:<size> queries and keys start as one random projection, by which equal tokens attend to each other (after
-Trockman and Kolter, "Mimetic Initialization of Self-Attention Layers", 2023), and rather to those of the other text than
-to themselves: a token is told from the first step whether the other text has it, also a token that training never
-shows. The later layers start with almost even attention, so that the first token reads them all. Every weight is random
-and is trained.
+A transformer of random weights learns slowly that two tokens are equal, and only for those it was shown. So in the
+first layer of random:<size> queries and keys start as one random projection, by which equal tokens attend to each other
+(after Trockman and Kolter, "Mimetic Initialization of Self-Attention Layers", 2023), and rather to those of the other
+text than to themselves: a token is told from the first step whether the other text has it, also a token that training
+never shows. The later layers start with almost even attention, so that the first token reads them all. Every weight is
+random and is trained.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,6 +49,7 @@ def load(backbone: str, *, texts: Iterable[str], max_tokens: int, seed: int) -> 
     `texts`: those of the training pairs, of which the tokenizer of random:<size> is made. The head, and all weights of
     random:<size>, are drawn by the seed. UsageError if the backbone cannot be loaded.
     """
+    transformers.utils.logging.disable_progress_bar()
     torch.manual_seed(seed)
     if size := size_of(backbone):
         tokenizer = tokenizer_of(texts, int(SIZES[size]["vocabulary"]))
@@ -58,6 +58,7 @@ def load(backbone: str, *, texts: Iterable[str], max_tokens: int, seed: int) -> 
         model, tokenizer = _loaded(backbone)
     most = min(max_tokens, _positions(model) or max_tokens)
     tokenizer.model_max_length = most
+    tokenizer.init_kwargs["split_special_tokens"] = True  # so that it is saved: a mark such as [SEP] in a text is text
     model.config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
     return model, tokenizer, most
 
@@ -93,15 +94,14 @@ def _positions(model: Any) -> int | None:
 
 
 def tokenizer_of(texts: Iterable[str], vocabulary: int) -> Any:
-    """A WordPiece tokenizer in lower case, made of these texts: equal texts in equal order give the same one."""
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    core = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"], max_input_chars_per_word=100))
+    """A tokenizer of byte pairs within words, in lower case, made of these texts: equal texts give the same one. (That
+    of WordPiece numbers its pieces in another order each time.)
+    """
+    core = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"]))
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = list(SPECIAL.values())
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, min_frequency=2, special_tokens=special, show_progress=False
-    )
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, min_frequency=2, special_tokens=special, show_progress=False)
     core.train_from_iterator(texts, trainer)
     cls, sep = (SPECIAL[name] for name in ("cls_token", "sep_token"))
     core.post_processor = processors.TemplateProcessing(

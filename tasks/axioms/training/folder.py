@@ -1,12 +1,12 @@
 """The folder of a trained model: what Hugging Face loads, a card, the run's settings and its metrics.
 
-    model.safetensors config.json tokenizer.json tokenizer_config.json    AutoModelForSequenceClassification, CrossEncoder
-    README.md                                                             the model card
-    run.json                                                              settings, version of the data, identity
-    metrics.json                                                          reports while training, evaluation
+    model.safetensors config.json tokenizer.json    as AutoModelForSequenceClassification and CrossEncoder load them
+    README.md                                       the model card
+    run.json                                        settings, version of the data, identity
+    metrics.json                                    reports while training, evaluation
 
-It is made in <folder>.unfinished, beside the training's state, and renamed when it is whole: a folder that is there is a
-finished run. Equal runs give equal bytes.
+It is made in <folder>.unfinished, beside the training's state, and renamed when it is whole: a folder that is there is
+a finished run. Equal runs give equal bytes.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ class Reader:
 
     def __init__(self, tokenizer: Any, question_tokens: int, max_tokens: int) -> None:
         self.tokenizer, self.question_tokens, self.max_tokens = tokenizer, question_tokens, max_tokens
+        tokenizer.split_special_tokens = True  # a mark such as [SEP] in a text is text
         self._cut: dict[str, str] = {}
         self._read: dict[tuple[str, str], dict[str, list[int]]] = {}
 

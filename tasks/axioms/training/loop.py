@@ -8,6 +8,7 @@ alone: a run that was killed and goes on ends, on the same CPU, with the same bi
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 import torch
 
+from longform.errors import UsageError
 from tasks.axioms.training import checkpoint
 from tasks.axioms.training.inputs import Reader
 from tasks.axioms.training.pairs import Pair, PairFile
@@ -75,27 +77,27 @@ def draws(pairs: PairFile, order: QuestionOrder, settings: Training, step: int) 
 
 
 class Trainer:
-    """A training of a model on pairs, kept in the file `state_file`, from which it goes on if there is one."""
+    """A training of a model on pairs, which keeps its state in the file `state_file`. `kept`: that of an earlier
+    run.
+    """
 
-    def __init__(self, model: Any, reader: Reader, settings: Training, state_file: Path) -> None:
+    def __init__(
+        self, model: Any, reader: Reader, settings: Training, state_file: Path, kept: dict[str, Any] | None = None
+    ) -> None:
         self.model, self.reader, self.settings, self.state_file = model, reader, settings, state_file
         self.device = device()
         self.model.to(self.device)
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
-        self.state = self._restored()
+        self.state = self._restored(kept)
 
-    def _restored(self) -> State:
-        kept = checkpoint.load(self.state_file)
+    def _restored(self, kept: dict[str, Any] | None) -> State:
         if kept is None:
-            state = State(threads=self.settings.threads or torch.get_num_threads())
-        else:
-            self.model.load_state_dict(kept["model"])
-            self.optimizer.load_state_dict(kept["optimizer"])
-            state = State(**kept["state"])
-        deterministic(state.threads)
-        return state
+            return State(threads=torch.get_num_threads())
+        self.model.load_state_dict(kept["model"])
+        self.optimizer.load_state_dict(kept["optimizer"])
+        return State(**kept["state"])
 
     def run(self, pairs: PairFile, accuracy: Callable[[], float], progress: Progress) -> list[Report]:
         """Train to the last step, from the first or where an earlier run was; returns all reports.
@@ -120,7 +122,7 @@ class Trainer:
         return self.state.reports
 
     def step(self, step: Sequence[Drawn]) -> float:
-        """One step of the optimizer on these pairs; returns the loss."""
+        """One step of the optimizer on these pairs; returns the loss. UsageError if that is no number."""
         torch.manual_seed(self.settings.seed * self.settings.steps + self.state.step)
         self.model.train()
         for group in self.optimizer.param_groups:
@@ -130,6 +132,11 @@ class Trainer:
             part = self.loss(step[start : start + self.settings.pairs_at_once])
             part.backward()
             loss += float(part.detach())
+        if not math.isfinite(loss):
+            raise UsageError(
+                f"The loss of step {self.state.step + 1:,} is no number: take a lower learning_rate than "
+                f"{self.settings.learning_rate:g}, or precision=float32, and another folder."
+            )
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -172,10 +179,12 @@ def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def deterministic(threads: int) -> None:
-    """Let torch add numbers in the same order each time, with this number of threads."""
+def deterministic(threads: int | None, kept: dict[str, Any] | None) -> None:
+    """Let torch add numbers in the same order each time: with the threads of the state that was kept, else with this
+    number, else with as many as there are. To be called before weights are drawn.
+    """
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(kept["state"]["threads"] if kept else threads or torch.get_num_threads())
 
 
 def forward(model: Any, inputs: dict[str, torch.Tensor], on: torch.device, precision: str) -> torch.Tensor:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -148,8 +147,3 @@ def _batches(version: Version, split: str, columns: Sequence[str]) -> Iterator[p
     for file in version.files(CONFIG, split):
         with pq.ParquetFile(file) as opened:
             yield from opened.iter_batches(ROWS_AT_ONCE, columns=[*columns])
-
-
-def row_of(pair: Pair) -> dict[str, Any]:
-    """The keys of a pair, for a message or a table."""
-    return {name: getattr(pair, name) for name in KEYS}

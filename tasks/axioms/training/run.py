@@ -38,19 +38,21 @@ def train(version: Version, settings: Training, folder: RunFolder, progress: Pro
     UsageError if there is no pair to train on, or the backbone cannot be loaded. StoreError if the state is damaged, or
     the folder cannot be written.
     """
-    from tasks.axioms.training import backbone
+    from tasks.axioms.training import backbone, checkpoint
     from tasks.axioms.training.inputs import Reader
-    from tasks.axioms.training.loop import Trainer
+    from tasks.axioms.training.loop import Trainer, deterministic
 
     folder.begin()
     pairs = write_pairs(version, "train", settings.axioms, settings.margins, folder.unfinished / TRAIN)
     held_out = write_pairs(version, "test", settings.axioms, "votes", folder.unfinished / TEST)
+    kept = checkpoint.load(folder.unfinished / STATE)
+    deterministic(settings.threads, kept)
     model, tokenizer, most = backbone.load(
         settings.backbone, texts=pairs.texts(*TEXTS), max_tokens=settings.max_tokens, seed=settings.seed
     )
     model.config.question_tokens = settings.question_tokens
     reader = Reader(tokenizer, settings.question_tokens, most)
-    trainer = Trainer(model, reader, settings, folder.unfinished / STATE)
+    trainer = Trainer(model, reader, settings, folder.unfinished / STATE, kept)
     progress.begin(folder.place.name, settings.steps, trainer.state.step)
     sample = sample_of(held_out, settings.report_pairs, settings.seed)
     reports = trainer.run(pairs, lambda: accuracy(model, reader, sample), progress)

@@ -28,7 +28,7 @@ from tasks.axioms.trace import trace
 
 pytestmark = pytest.mark.check
 
-LIMIT = 14
+SMALL: dict[str, Any] = {"limit": 14, "msmarco": [], "webgpt": []}
 # pair type -> how many of its pairs the majority is to prefer; the others it does not
 WANTED = {
     "human > human": 14,  # of 20: 70 %, which stays
@@ -121,9 +121,9 @@ def plain(sheet: Row, format: str) -> Row:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a version of which nobody said anything (before), and one that was judged (after)."""
     top = tmp_path_factory.mktemp("gate")
-    build_axioms(top / "home", "before", limit=LIMIT)
+    build_axioms(top / "home", "before", **SMALL)
     judgements = fill(top, top / "home", "before")
-    build_axioms(top / "home", "after", limit=LIMIT, judgements=str(judgements))
+    build_axioms(top / "home", "after", **SMALL, judgements=str(judgements))
     return top / "home"
 
 
@@ -224,13 +224,13 @@ def test_sheets_of_an_earlier_sample_count_as_long_as_their_pairs_are_there(
 ) -> None:
     filled = fill(tmp_path, home, "before")
     again, _, _ = build_axioms(
-        home, "smaller", limit=LIMIT, judgements=str(filled), validation_pairs=2, validation_min_pairs=2, seed=5
+        home, "smaller", **SMALL, judgements=str(filled), validation_pairs=2, validation_min_pairs=2, seed=5
     )
     assert again is not None
     said = {row["judgement_id"] for row in rows_of(again, "judgements")}
     assert len(rows_of(again, "validation")) < 60 < len(said)
     assert said <= {row["judgement_id"] for row in rows_of(after, "judgements")}
-    strangers, _, _ = build_axioms(home, "strangers", limit=4)
+    strangers, _, _ = build_axioms(home, "strangers", **{**SMALL, "limit": 4})
     assert strangers is not None
     gone = [row for row in rows_of(before, "validation") if row["pair_type"] == "open_book > corrupted"][-1:]
     sheets = [json.loads(line) for line in (filled / "before-ann.jsonl").read_text().splitlines()]
@@ -238,12 +238,12 @@ def test_sheets_of_an_earlier_sample_count_as_long_as_their_pairs_are_there(
     kept = {row["pair_id"] for row in rows_of(strangers, "pairs")}
     if gone[0]["pair_id"] not in kept:
         with pytest.raises(SourceError, match="unknown pair"):
-            build_axioms(home, "none", limit=4, judgements=str(tmp_path / "one.jsonl"))
+            build_axioms(home, "none", **{**SMALL, "limit": 4}, judgements=str(tmp_path / "one.jsonl"))
 
 
 def test_a_second_build_of_the_same_sheets_makes_nothing_anew(tmp_path: Path, home: Path, after: Version) -> None:
     filled = fill(tmp_path, home, "before")
-    again, progress, _ = build_axioms(home, None, limit=LIMIT, judgements=str(filled))  # type: ignore[arg-type]
+    again, progress, _ = build_axioms(home, None, **SMALL, judgements=str(filled))  # type: ignore[arg-type]
     assert again is not None
     assert again.name == "after"
     assert {entry.state for entry in progress.ended} == {"reuse"}

@@ -37,7 +37,7 @@ __all__ = ["server"]
 
 SYSTEM = load_prompt("axioms/judge_pairwise", PROMPTS).system.strip()
 Judge = Callable[[str, str], str]  # (answer A, answer B) -> the preference, or a whole reply
-SMALL: dict[str, Any] = {"limit": 8, "validation_min_pairs": 6}
+SMALL: dict[str, Any] = {"limit": 8, "msmarco": [], "eli5": [], "webgpt": [], "validation_min_pairs": 6}
 
 
 def reply(preference: str) -> str:
@@ -169,9 +169,9 @@ def test_a_judge_that_answers_in_one_order_alone_decides_nothing(tmp_path: Path,
 
 
 def test_a_plan_bounds_the_price_of_the_judge(tmp_path: Path, server: Server) -> None:
-    build_axioms(tmp_path, until="sample_validation", limit=8)
+    build_axioms(tmp_path, until="sample_validation", **SMALL)
     priced = endpoint(server, price=PriceConfig(input=1.0, output=2.0))
-    config = AxiomsConfig(validation_judge="judge", endpoints={"judge": priced}, limit=8)
+    config = AxiomsConfig(validation_judge="judge", endpoints={"judge": priced}, **SMALL)
     chosen = Options(tmp_path)
     found, _ = plan(declare("axioms", config, chosen), chosen, priced=True, config=config)
     judge = next(each for each in found.stages if each.stage == "judge_validation")

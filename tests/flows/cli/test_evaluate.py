@@ -154,6 +154,15 @@ def test_other_datasets_and_homes_without_a_version_are_refused(tmp_path: Path) 
         evaluated(tmp_path, "--scorer", "length")
 
 
+def test_a_version_is_named_either_way(home: Path) -> None:
+    write_version(home, name="v0", comparisons=[])
+    for words in (["axioms@v0"], ["axioms", "--version", "v0"], ["axioms@v0", "--version", "v0"]):
+        command = ["evaluate", *words, "--home", str(home), "--scorer", "length", "--sets", "webgpt"]
+        assert "axioms v0 has no row of webgpt" in str(CliRunner().invoke(app, command).exception)
+    command = ["evaluate", "axioms@v0", "--version", "v1", "--home", str(home), "--scorer", "length"]
+    assert "name two versions" in str(CliRunner().invoke(app, command).exception)
+
+
 def test_two_files_of_one_name_are_refused(home: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -250,3 +259,34 @@ def test_a_judge_is_not_shown_which_answer_is_preferred(home: Path, server: Serv
             firsts.append(prompt.index("is not fermented") < prompt.index("Paint"))
     assert len(firsts) == QUESTIONS
     assert len(pair_rows()) > QUESTIONS
+
+
+def test_scores_of_a_listwise_judge_are_those_of_its_answers_whatever_their_order(home: Path, tmp_path: Path) -> None:
+    """The offline judge scores an answer by its own words, alone or beside others."""
+    scorers = ["judge:offline", "judge:offline:pointwise", "judge:offline:plain", "judge:offline:pointwise:plain"]
+    evaluated(home, *[word for name in scorers for word in ("--scorer", name)], "--to", str(tmp_path / "to"))
+    rows = pq.read_table(tmp_path / "to" / "scores.parquet").to_pylist()
+    by_answer: dict[tuple[str, ...], set[float]] = {}
+    for row in rows:
+        key = (row["set"], row["question_id"], row["answer_id"], row["evidence"])
+        by_answer.setdefault(key, set()).add(row["score"])
+    assert all(len(scores) == 1 for scores in by_answer.values())
+    assert len({score for scores in by_answer.values() for score in scores}) > 5
+
+
+def test_what_is_too_long_or_too_much_for_one_call_is_left_out_and_told(home: Path, server: Server) -> None:
+    many = [row for row in ranking_rows(1) if row["set"] == "stackexchange"]
+    answers = [many[0]["answers"][0] | {"answer_id": f"a{n}", "gain": float(n)} for n in range(101)]
+    big = home.parent / "big"
+    write_version(big, ranking=[many[0] | {"answers": answers}], judged=False)
+    words = [*asking(big, server), "--yes", "--scorer", "judge:mine", "--scorer", "length"]
+    found = evaluated(big, *words, "--sets", "stackexchange")
+    (row,) = found["left_out"]
+    assert (row["reason"], row["number"]) == ("more than 100 answers to read at once", 101)
+    assert not server.bodies
+    for judge, window in (("judge:mine", 900), ("judge:mine:pointwise:plain", 500)):
+        words = [*asking(home, server, window=window), "--yes", "--scorer", judge, "--scorer", "length"]
+        found = evaluated(home, *words, "--sets", "eli5")
+        told = {(row["scorer"], row["reason"], row["number"]) for row in found["left_out"]}
+        assert told == {(judge, "longer than the endpoint's window", 8 * QUESTIONS)}
+    assert not server.bodies

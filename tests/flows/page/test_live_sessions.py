@@ -7,8 +7,10 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import secrets
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -275,6 +277,25 @@ def test_a_model_without_a_usable_answer_is_said_and_another_instruction_takes_i
     assert ask(ann, address, "Shorten it to half.").status_code == 303
     assert streamed(ann, address)
     assert rate(ann, address).status_code == 303
+
+
+def test_a_session_whose_writer_the_configuration_has_no_more_says_so_and_asks_nobody(site: Site) -> None:
+    ann = site.client("ann")
+    address = begin(ann)
+    assert ask(ann, address).status_code == 303
+    assert streamed(ann, address)
+    assert rate(ann, address).status_code == 303
+    site.page.kill()
+    with closing(sqlite3.connect(site.home / "page" / "work.sqlite")) as database, database:
+        database.execute("UPDATE live_sessions SET system = 'another'")
+    site.page.start()
+    asked = site.asked
+    assert ask(ann, address).status_code == 303
+    assert streamed(ann, address, 2) == ""
+    assert "not served here any more" in ann.get(address).text
+    assert site.asked == asked
+    assert finish(ann, address).status_code == 303
+    assert [path.suffix for path in (site.home / "page" / "kiwi").iterdir()] == [".jsonl"]
 
 
 def test_finished_sessions_are_turns_of_the_next_build_which_asks_for_nothing_twice(site: Site) -> None:

@@ -194,3 +194,13 @@ def test_a_strange_text_is_read_not_run(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(SCRIPT)
     page.goto("/datasets/axioms")
     expect(page.get_by_text("broken cannot be shown")).to_be_visible()
+
+
+@pytest.mark.parametrize("page", [(390, "light"), (800, "light"), (1280, "dark")], indirect=True)
+def test_a_drawing_begins_at_its_first_stage(page: Page) -> None:
+    page.goto(f"{V}/stages")
+    first, area = page.locator(".drawing .box").first.bounding_box(), page.locator(".drawing").bounding_box()
+    assert first
+    assert area
+    assert area["x"] <= first["x"]
+    assert first["x"] + first["width"] <= area["x"] + area["width"]

@@ -308,6 +308,22 @@ def test_damaged_files_of_a_version_are_said_to_be_damaged(tmp_path: Path) -> No
             assert "cannot be read" in found.text or "does not hold tables" in found.text
 
 
+def test_plots_are_called_by_the_title_in_their_file_else_by_their_name_in_words(tmp_path: Path) -> None:
+    titles = {"ratings_by_model": "<title>Ratings &amp; models</title>", "what-went_wrong": "<g/>", "evil": ""}
+    files = {f"figures/{name}.svg": {"bytes": 1, "sha256": "0"} for name in titles}
+    folder = made_version(tmp_path, [{"pair_id": "p"}], files=files)
+    (folder / "figures").mkdir()
+    for name, title in titles.items():
+        (folder / "figures" / f"{name}.svg").write_text(f"<svg>{title}</svg>")
+    (folder / "figures" / "evil.svg").write_text(f"<svg><title>{html.escape(SCRIPT)}</title></svg>")
+    with client_of(tmp_path) as client:
+        page = client.get(f"{BASE}/v1/report").text
+    captions = re.findall(r'alt="Plot: ([^"]*)"[^>]*><figcaption>([^<]*)</figcaption>', page)
+    assert [[html.unescape(each) for each in of] for of in captions] == [
+        [SCRIPT] * 2, ["Ratings & models"] * 2, ["What went wrong"] * 2
+    ]  # fmt: skip
+
+
 def test_a_plot_outside_its_version_is_not_sent(tmp_path: Path) -> None:
     files = {"figures/a.svg": {"bytes": 1, "sha256": "0"}}
     folder = made_version(tmp_path, [{"pair_id": "p"}], files=files)

@@ -11,7 +11,7 @@ import pytest
 from page_server import add_account
 from postgresql import Server
 from sqlalchemy import update
-from toy_form import VALUES, open_round, sheets
+from toy_form import VALUES, open_round, pairs, sheets
 
 from flows.page.work import assignment, exchange, rounds
 from flows.page.work.assignment import Assignment
@@ -195,3 +195,19 @@ def test_a_changed_annotation_counts_as_last_submitted_and_a_late_draft_of_it_do
 
     (found,) = asyncio.run(work())
     assert found.entries == {**VALUES, ("", "usefulness"): "Not useful"}
+
+
+def test_further_rounds_of_a_form_are_told_apart_by_their_number(home: Path) -> None:
+    ids = [open_round(home, sheets(3), seed=seed) for seed in range(3)]
+    other = open_round(home, pairs(2))
+
+    async def titles() -> dict[str, str]:
+        async with opened(home) as database:
+            listed = {of.id: of.title for of in await rounds.rounds(database)}
+            assert {name: (await round_in(database, name)).title for name in listed} == listed
+            return listed
+
+    found = asyncio.run(titles())
+    first = found[ids[0]]
+    assert [found[name] for name in ids[1:]] == [f"{first} · round 2", f"{first} · round 3"]
+    assert "round" not in found[other]
