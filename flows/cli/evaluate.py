@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from flows.builds.evaluating import Asked, Scored
+    from flows.inspection.evaluating import Asked, Scored
 
 app = typer.Typer()
 
@@ -99,9 +99,9 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score the answers of a published version and tell how well the scores rank and prefer, beside the paper."""
-    from flows.builds import evaluating
     from flows.builds.console import Bars, Lines, console
     from flows.config import configuration
+    from flows.inspection import evaluating
     from longform.llm.retry import Retry
     from longform.settings import home as home_of
 

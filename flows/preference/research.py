@@ -17,6 +17,7 @@ from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.errors import UsageError
 from longform.llm.ask.prompts import Prompt, load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
 from longform.llm.offline import ENDPOINT as OFFLINE_ENDPOINT
 from tasks.axioms.judging.requests import JUDGE_PROMPTS
 from tasks.axioms.research.answers import (
@@ -145,7 +146,10 @@ def answered_research(builder: Builder, config: ResearchSettings, questions: Row
     if len(judges) > MOST_JUDGES:
         raise UsageError(f"research_scorers names {len(judges)} judges: at most {MOST_JUDGES} judge in one build.")
     first, second, third = [*judges, None, None, None][:3]
-    answers = score_research(builder, questions, *runs, scorers=scorers, model=first, second=second, third=third)
+    encoder = next((scorer.encoder for scorer in scorers if scorer.encoder), None)
+    answers = score_research(
+        builder, questions, *runs, scorers=scorers, model=first, second=second, third=third, encoder=encoder
+    )
     found = {"research": answers, "research_steps": list_research_steps(builder, answers, *runs)}
     if config.research_pairs:
         pairs = pair_research(builder, answers, each=config.research_pairs, seed=config.seed)
@@ -182,7 +186,7 @@ def research_runs(builder: Builder, config: ResearchSettings, questions: Rows) -
         "crawl": web and crawl_of(web, tuple(taken_down(builder.store.home)), give_up=True),
         "scrubbed": config.scrub,
     }
-    guided: Any = {"judge": guide.endpoint, "judge_prompt": guide.prompt, "guide": guide}
+    guided: Any = {"judge_prompt": guide.prompt, "encoder": guide.encoder, "guide": guide}
     limits = Limits(
         proposed=2 * config.research_queries,
         queries=config.research_queries,
@@ -191,6 +195,10 @@ def research_runs(builder: Builder, config: ResearchSettings, questions: Rows) -
         updates=config.research_updates,
         rounds=config.research_rounds,
     )
+
+    def judge_of(stage: str) -> Endpoint | None:
+        """The endpoint of the guide, where the stage does not ask it anyway."""
+        return guide.endpoint if guide.endpoint and guide.endpoint.name != model[stage].name else None
 
     def prompts_of(names: tuple[str, ...]) -> dict[str, Prompt]:
         return {name: prompt[name] for name in names}
@@ -201,6 +209,7 @@ def research_runs(builder: Builder, config: ResearchSettings, questions: Rows) -
     def assisted() -> Rows:
         return assist_research(
             builder, questions, pages(), model=model["assist_research"] if assisting else None,
+            judge=judge_of("assist_research"),
             prompts=prompts_of(IN_ASSISTANT), conditions=assisting, limits=limits, **guided, **search,
         )  # fmt: skip
 
@@ -215,6 +224,7 @@ def research_runs(builder: Builder, config: ResearchSettings, questions: Rows) -
         ),
         "repair_research": lambda: repair_research(
             builder, assisted(), model=model["repair_research"] if REPAIR in wanted else None,
+            judge=judge_of("repair_research"),
             prompts=prompts_of(IN_REPAIR), limits=limits, **guided,
         ),
     }  # fmt: skip

@@ -108,7 +108,7 @@ def _read(folder: Path, *, new: bool) -> Trained:
 
 def evaluated(version: Version, folders: Sequence[Path], home: Path, progress: BuildProgress) -> pd.DataFrame:
     """The metrics of these models and of length on all sets of a version, as `longform evaluate` has them."""
-    from flows.builds import evaluating
+    from flows.inspection import evaluating
     from longform.llm.retry import Retry
 
     asked = evaluating.Asked([LENGTH, *(f"encoder:{folder}" for folder in folders)], version)

@@ -106,7 +106,7 @@ TEXTS_OF_PAGES: Queries = [  # that requests contain of the listed pages
 
 def responses_of(store: Store, ids: Collection[str], responses: ResponseStore) -> set[str]:
     """Keys of the model responses that were made from the posts and pages `ids`, or from texts made from these: those
-    that rows of model stages in `store` name, and those in `responses` whose request shows words of these posts.
+    that rows of model stages in `store` name, and those in `responses` whose request shows words of these.
     """
     listed = set(ids)
     with duckdb.connect(config={"memory_limit": "512MB"}) as database:

@@ -129,6 +129,7 @@ class Index:
         self._runs: Hashes = arrays["runs"]
         self._known: Hashes = arrays["known"]
         self._short: Hashes = arrays["short"]
+        self._is_run, self._shift = _sieve(self._runs)
         self._run_texts, self._rank, self._short_texts = (arrays[name] for name in ("run_texts", "rank", "short_texts"))
         self._sizes, self._starts, self._ranks = (arrays[name] for name in ("sizes", "starts", "ranks"))
         self._rare_starts, self._rare_texts = (arrays[name] for name in ("rare_starts", "rare_texts"))
@@ -184,11 +185,13 @@ class Index:
     def _shared(self, words: _Words) -> dict[int, Match]:
         """text -> the evaluation text with which it has the first run in common, and how long that is at least."""
         grams, texts = words.grams(RUN)
+        maybe = self._is_run[(grams >> self._shift).astype(np.int64)]
+        grams, texts, order = grams[maybe], texts[maybe], np.flatnonzero(maybe)
         hit, places = _found(self._runs, grams)
         found = dict[int, Match]()
         owners = self._run_texts[places[hit]].tolist()
         last = (-1, -1, -1)
-        for at, text, owner in zip(np.flatnonzero(hit).tolist(), texts[hit].tolist(), owners, strict=True):
+        for at, text, owner in zip(order[hit].tolist(), texts[hit].tolist(), owners, strict=True):
             if text not in found:
                 found[text], last = Match(owner, OVERLAP, float(RUN)), (at, text, owner)
             elif last == (at - 1, text, owner):
@@ -295,6 +298,16 @@ def _found(known: Hashes, hashes: Hashes) -> tuple[NDArray[np.bool_], Numbers]:
     places = np.searchsorted(known, hashes)
     places[places == known.size] = 0
     return known[places] == hashes, places
+
+
+def _sieve(known: Hashes) -> tuple[NDArray[np.bool_], np.uint64]:
+    """(a table that is false at `hash >> shift` of most hashes that are not known, shift): a look at it is many times
+    as fast as a search among all.
+    """
+    bits = min(26, max(1, int(16 * known.size).bit_length()))
+    table, shift = np.zeros(1 << bits, np.bool_), np.uint64(64 - bits)
+    table[(known >> shift).astype(np.int64)] = True
+    return table, shift
 
 
 def _distinct(hashes: Hashes, texts: Numbers) -> tuple[Numbers, Hashes]:

@@ -34,7 +34,7 @@ def _ranking_lines(row: Record) -> Iterator[Line]:
     """The lines to print of a row of RANKING: its question, and its answers by gain."""
     yield "ranking", row["ranking_id"]
     yield "question", f'{row["question_id"]}   "{_title(row["question"])}"   {_credit(row)}'
-    answers = sorted(row["answers"], key=lambda answer: (-answer["gain"], answer["answer_id"]))
+    answers = sorted(row["answers"], key=lambda answer: (answer["negative"], -answer["gain"], answer["answer_id"]))
     for number, answer in enumerate(answers[:MOST]):
         what = "hard negative" if answer["negative"] else f"gain {answer['gain']:g}"
         yield "" if number else "answers", f"{answer['answer_id']}   {what}   {_credit(answer)}"

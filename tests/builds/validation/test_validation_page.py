@@ -50,7 +50,7 @@ def test_the_commands_of_the_page_lead_from_a_build_to_one_without_what_people_d
     assert second.configs["judgements"].keys() == {"people"}
     assert "left out of training: preferred by people in" in printed["show"]
     assert "leave_out_pair_" in printed["rejects"]
-    assert sum(first.splits.values()) > sum(second.splits.values())
+    assert sum(first.configs["pairs"].values()) > sum(second.configs["pairs"].values())
 
 
 def test_the_stages_and_settings_of_the_page_exist() -> None:

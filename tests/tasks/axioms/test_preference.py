@@ -61,7 +61,8 @@ def test_every_pair_is_a_chat_of_one_message_a_side(version: Version) -> None:
 def test_the_evidence_of_a_pair_follows_the_question_by_the_numbers_that_answers_cite(version: Version) -> None:
     pairs, chats = rows(version, "pairs"), rows(version, "preference")
     grounded = [key for key, row in pairs.items() if row["evidence"]]
-    assert {pairs[key]["pair_type"] for key in grounded} == {"open_book > closed_book", "open_book > corrupted"}
+    others = ("closed_book", "corrupted", "irrelevant_grounding", "passage")
+    assert {pairs[key]["pair_type"] for key in grounded} == {f"open_book > {other}" for other in others}
     for key in grounded:
         (message,) = chats[key]["prompt"]
         place = -1

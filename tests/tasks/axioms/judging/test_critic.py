@@ -24,7 +24,8 @@ from tasks.axioms.judging.report import SCORE_BINS, score_histograms, variants_f
 from tasks.axioms.trace import trace
 
 Row = dict[str, Any]
-SETTINGS: dict[str, Any] = {"margins": "critic", "critic_answers": 8, "test_share": 0.3}
+OTHERS: dict[str, Any] = {"eli5": [], "webgpt": [], "research_questions": []}
+SETTINGS: dict[str, Any] = {"margins": "critic", "critic_answers": 8, "test_share": 0.3, **OTHERS}
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +225,7 @@ def test_equal_settings_give_equal_bytes_and_the_version_is_verified(
 
 
 def test_without_a_critic_the_columns_are_there_and_null(tmp_path: Path) -> None:
-    version, progress, _ = build_axioms(tmp_path)
+    version, progress, _ = build_axioms(tmp_path, **OTHERS)
     assert version is not None
     assert not {"criticise_answers", "score_pairs", "take_critic_margins"} & progress.begun.keys()
     assert not {"preference_critic", "critiques"} & version.configs.keys()
@@ -239,7 +240,7 @@ def test_a_plan_bounds_the_calls_of_the_critic_and_knows_them_once_the_pairs_are
     endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price": {"input": 1.0, "output": 2.0}}
     critic = {"stages": {"criticise_answers": {"model": "judge"}}, "endpoints": {"judge": endpoint}}
     config = AxiomsConfig(**SETTINGS | critic)
-    build_axioms(tmp_path, until="select_questions", test_share=0.3)
+    build_axioms(tmp_path, until="select_questions", test_share=0.3, **OTHERS)
     plans = []
     for place in (tmp_path, home):
         options = Options(place)

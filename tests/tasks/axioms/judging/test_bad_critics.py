@@ -34,6 +34,7 @@ pytestmark = pytest.mark.check
 __all__ = ["server"]
 
 TASK = "axioms/judge_listwise"
+OTHERS: dict[str, Any] = {"eli5": [], "msmarco": [], "webgpt": [], "research_questions": []}
 Critic = Callable[[dict[str, Any], list[str]], dict[str, Any]]  # (a good reply, the answers) -> a bad one
 
 
@@ -66,7 +67,7 @@ def scored(score: Callable[[int, int], int]) -> Critic:
 def build(home: Path, server: Server, **settings: Any) -> Version:
     endpoint = {"base_url": f"http://127.0.0.1:{server.server_address[1]}/v1", "model": "m", "concurrency": 8}
     settings = {"endpoints": {"judge": endpoint}, "stages": {"criticise_answers": {"model": "judge"}}} | settings
-    version, _, _ = build_axioms(home, margins="critic", eli5=[], msmarco_ranking=[], webgpt=[], **settings)
+    version, _, _ = build_axioms(home, margins="critic", **OTHERS | settings)
     assert version is not None
     return version
 
