@@ -2,7 +2,7 @@
 # make test    lint and the tests of functions, stages and small builds (minutes)
 # make check   kills, databases, Prefect's server, Dask, installations, benchmarks, the documented commands (half an hour)
 # make test-ray  the tests of the runner ray, with its extra, which is large
-# make test-train  TRL's trainers on a published version, in an environment of their own (.venv-train, 2.4 GB)
+# make test-train  the preference model, and TRL's trainers on a published version, in an environment of their own (.venv-train, 2.4 GB)
 # make soak    the checks at full size, and properties with examples never drawn before (an hour or two)
 # make format  put the code in its form
 # make server  Prefect's server and its page; PREFECT_API_DATABASE_CONNECTION_URL names its database, else SQLite
@@ -34,7 +34,7 @@ test-ray: .venv/.installed-dev
 	$(BIN)/pytest tests/builds/test_engines.py -k ray
 
 test-train: .venv-train/.installed
-	.venv-train/bin/pytest -m train tests/tasks/axioms/test_trainers.py
+	.venv-train/bin/pytest -m train tests/tasks/axioms/test_trainers.py tests/tasks/axioms/training
 
 soak: .venv/.installed-dev
 	$(BIN)/pytest -m soak -s

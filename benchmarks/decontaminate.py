@@ -1,4 +1,4 @@
-"""How fast training texts are compared with evaluation texts (tasks/text/contamination.py), against the plain way.
+"""Comparing training texts with evaluation texts (tasks/text/copies/contamination.py), against the plain way.
 
     python benchmarks/decontaminate.py [--evaluated 10000] [--texts 100000] [--json]
 
@@ -7,7 +7,7 @@ one in a hundred is such a text with some words changed. Each way runs in a proc
 
     ours     an index of the evaluation texts, searched with 1,000 texts at a time
     plain    a Python set of all 13-grams of the evaluation texts, and an exact join of all texts by word 3-grams
-             (tasks/text/duplicates.py), as the audit does it
+             (tasks/text/copies/duplicates.py), as the audit does it
 
 Seconds are of one processor. `ratio`: those of ours as a share of those of the plain way. `same`: both find the same
 texts.
@@ -94,7 +94,7 @@ def made(evaluated: int, texts: int) -> tuple[list[str], list[str]]:
 
 
 def ours(known: list[str], others: list[str]) -> list[int]:
-    from tasks.text.contamination import Index, Text
+    from tasks.text.copies.contamination import Index, Text
 
     index = Index.of((Text(text, number, 0, False) for number, text in enumerate(known)), SIMILARITY)
     starts = range(0, len(others), AT_ONCE)
@@ -103,8 +103,8 @@ def ours(known: list[str], others: list[str]) -> list[int]:
 
 
 def plain(known: list[str], others: list[str]) -> list[int]:
-    from tasks.text.duplicates import near_duplicates
-    from tasks.text.shingles import shingle_hashes
+    from tasks.text.copies.duplicates import near_duplicates
+    from tasks.text.copies.shingles import shingle_hashes
 
     runs = {run for text in known for run in grams(text)}
     found = {place for place, text in enumerate(others) if any(run in runs for run in grams(text))}

@@ -1,6 +1,6 @@
 """Utilization (axiom 5): how much of two answers is used in an answer that combines them, by shared n-grams."""
 
-from tasks.text.shingles import words
+from tasks.text.copies.shingles import words
 
 
 def utilization(combined: str, first: str, second: str, *, n: int) -> float:

@@ -69,8 +69,8 @@ class SharedQuestions:
 
     def __call__(self, files: Files) -> Iterator[Finding]:
         """See above."""
-        from tasks.text.duplicates import near_duplicates
-        from tasks.text.shingles import shingle_hashes
+        from tasks.text.copies.duplicates import near_duplicates
+        from tasks.text.copies.shingles import shingle_hashes
 
         splits = files.get(self.config, {})
         sides = [side for side in (TRAIN, TEST) if splits.get(side)]

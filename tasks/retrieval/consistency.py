@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.text.shingles import words
+from tasks.text.copies.shingles import words
 
 DECIMALS = 9
 Vectors = NDArray[np.float64]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks.text.shingles import words as every_word
+from tasks.text.copies.shingles import words as every_word
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

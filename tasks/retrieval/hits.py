@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tasks.retrieval.counts import STOP_WORDS
-from tasks.text.shingles import words as every_word
+from tasks.text.copies.shingles import words as every_word
 
 WORD_CHARACTERS = 200  # of a longer word (a key, an address, a line without blanks) the start counts
 CONSTANT = 60  # of reciprocal rank fusion, section 2 of the paper

@@ -14,7 +14,7 @@ import numpy as np
 from tasks.retrieval.bm25 import DECIMALS, K1, B
 from tasks.retrieval.counts import STOP_WORDS, count_known, count_words
 from tasks.retrieval.nearest import Positions, Scores, padded, top_products
-from tasks.text.shingles import words as every_word
+from tasks.text.copies.shingles import words as every_word
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -18,9 +18,9 @@ import numpy as np
 from longform.artifacts.rows import read_parquet
 from tasks.publishing.audits import Files, Finding
 from tasks.publishing.leaks import NEARLY, TEST, TRAIN
-from tasks.text.contamination import COMMON, RUN, SHORTEST, plain_words
-from tasks.text.duplicates import near_duplicates
-from tasks.text.shingles import shingle_hashes
+from tasks.text.copies.contamination import COMMON, RUN, SHORTEST, plain_words
+from tasks.text.copies.duplicates import near_duplicates
+from tasks.text.copies.shingles import shingle_hashes
 
 CONTAMINATED = "contaminated"
 FEWEST = 20_000  # training texts that are joined at a time, at least

@@ -1,4 +1,4 @@
-"""Training pairs that show what an evaluation set holds are left out (tasks/text/contamination.py says what counts).
+"""Training pairs that show what an evaluation set holds are left out: see tasks/text/copies/contamination.py.
 
 A question leaves with all its pairs where a text of its own does: the question, an answer to it, a passage shown with
 it. A hard negative answers another question: where it is one with an evaluation text, the pairs that show it leave.
@@ -17,7 +17,7 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Rows
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, StageContext, stage
 from schemas.axioms import PAIRS
-from tasks.text.contamination import NEAR, OVERLAP, SAME, Index, Match, Text
+from tasks.text.copies.contamination import NEAR, OVERLAP, SAME, Index, Match, Text
 
 TRAIN = "train"
 AT_ONCE = 1_000  # texts

@@ -59,8 +59,8 @@ def find_related_discussions(
     as `same` (Jaccard), count as the same question.
     """
     from tasks.retrieval.nearest import nearest_tfidf, padded
-    from tasks.text.duplicates import near_duplicates
-    from tasks.text.shingles import shingle_hashes
+    from tasks.text.copies.duplicates import near_duplicates
+    from tasks.text.copies.shingles import shingle_hashes
 
     names = ["question_id", "site", "title", "text"]
     names += [f"answers.list.element.{name}" for name in ("answer_id", "votes")]

@@ -30,7 +30,7 @@ class Text:
     @cached_property
     def shingles(self) -> NDArray[np.uint64]:
         """The hashes of its word 3-grams."""
-        from tasks.text.shingles import shingle_hashes
+        from tasks.text.copies.shingles import shingle_hashes
 
         return shingle_hashes(self.text, 3)
 

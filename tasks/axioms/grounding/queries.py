@@ -76,8 +76,8 @@ def assign(
     the word 3-grams of both); without one it is test unless it is in `trained`, of which the share `test_share` is
     test, by a hash of seed and id. Queries that are not in `trained` come first, so that they are all test.
     """
-    from tasks.text.duplicates import near_duplicates
-    from tasks.text.shingles import shingle_hashes
+    from tasks.text.copies.duplicates import near_duplicates
+    from tasks.text.copies.shingles import shingle_hashes
 
     earlier: defaultdict[int, list[int]] = defaultdict(list)
     for first, later in near_duplicates([shingle_hashes(text) for text in texts], similarity):

@@ -36,7 +36,7 @@ def sign_questions(
     These are the questions that are `kept` and, of the others with an answer, at most `others` of a site: the first in
     the order of each part. A Rejected for each other question.
     """
-    from tasks.text.shingles import shingle_hashes
+    from tasks.text.copies.shingles import shingle_hashes
 
     ids = set(kept.table(["question_id"])["question_id"].to_pylist())
     remaining = share(others, threads.parts[0].key if threads.parts else "-/0-00000")
@@ -103,7 +103,7 @@ def find_same(
     `duplicates`: what sites declare duplicates, directly or by others, which need not be in the table.
     `sites`: in which order they count as earlier.
     """
-    from tasks.text.duplicates import near_duplicates
+    from tasks.text.copies.duplicates import near_duplicates
 
     table = signatures.table(["question_id", "created", "shingles"])
     ids = table["question_id"].to_pylist()

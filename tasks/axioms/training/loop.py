@@ -77,9 +77,7 @@ def draws(pairs: PairFile, order: QuestionOrder, settings: Training, step: int) 
 
 
 class Trainer:
-    """A training of a model on pairs, which keeps its state in the file `state_file`. `kept`: that of an earlier
-    run.
-    """
+    """A training of a model on pairs; its state is kept in the file `state_file`. `kept`: that of an earlier run."""
 
     def __init__(
         self, model: Any, reader: Reader, settings: Training, state_file: Path, kept: dict[str, Any] | None = None

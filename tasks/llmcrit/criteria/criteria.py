@@ -15,8 +15,8 @@ from longform.llm.ask.types import Endpoint, Flaw, Request
 from schemas.llmcrit import CRITERIA
 from tasks.answers import answered, made_by
 from tasks.llmcrit.asking import Voices, longest_of_prompt
+from tasks.text.copies.shingles import words
 from tasks.text.markdown.named_items import named_items
-from tasks.text.shingles import words
 
 MOST_CRITERIA = 50  # of an aspect
 NO_LIST: Flaw = ("invalid", "no list of criteria")

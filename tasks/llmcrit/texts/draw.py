@@ -27,8 +27,8 @@ from tasks.sources.paper_body import text_of_role
 from tasks.sources.permalinks import ids_of_address
 from tasks.sources.reddit.reddit_threads import title_tag
 from tasks.text.audits.equality import bare
-from tasks.text.duplicates import near_duplicates
-from tasks.text.shingles import shingle_hashes
+from tasks.text.copies.duplicates import near_duplicates
+from tasks.text.copies.shingles import shingle_hashes
 from tasks.text.units import lines_of_code
 
 Tasks = dict[str, dict[str, Any]]  # task -> its settings of texts

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from longform.artifacts.rows import Row, Rows
 from longform.engine.stage import StageContext, stage
 from schemas.sources.papers import SKETCHES
-from tasks.text.shingles import shingle_hashes
+from tasks.text.copies.shingles import shingle_hashes
 
 SKETCH_SIZE = 256
 LEAST_TRIPLES = 20  # of a text that says anything about what paper it is of

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tasks.text.copies.shingles import words
 from tasks.text.prose import sentences_of
-from tasks.text.shingles import words
 
 QUOTATION = re.compile(r"“.+?”(?!\w)|`[^`\n]+`|\"[^\"\n]{3,}\"")
 _SUGGESTED = re.compile(r"\b(?:such as|like|e\.g\.|add|write|use|name|call|raise|with|to|instead of)[ :,]*\Z", re.I)

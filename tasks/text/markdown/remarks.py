@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tasks.text.copies.shingles import words
 from tasks.text.prose import COMMON
-from tasks.text.shingles import words
 
 LEAST_SHARED = 3  # rarer words that a remark has in common with its criterion
 BY_NAME, BY_WORDS, BY_NOTHING = "name", "words", "none"

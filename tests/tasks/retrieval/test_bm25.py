@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.retrieval.bm25 import Index
 from tasks.retrieval.counts import STOP_WORDS
-from tasks.text.shingles import WORD
+from tasks.text.copies.shingles import WORD
 
 TEXT = st.lists(st.sampled_from(["tea", "pot", "C", "the", "hot", "cup", "ale", "unseen?"]), max_size=7).map(" ".join)
 NOBODY = -1

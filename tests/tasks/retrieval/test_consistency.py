@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tasks.retrieval.consistency import most_central, tfidf
-from tasks.text.shingles import WORD
+from tasks.text.copies.shingles import WORD
 
 TEXTS = st.lists(
     st.text(max_size=30)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.retrieval.counts import STOP_WORDS, count_known, count_words
-from tasks.text.shingles import WORD
+from tasks.text.copies.shingles import WORD
 
 TEXTS = st.lists(st.text(max_size=30) | st.lists(st.sampled_from(["Tea", "pot", "C", "the", "été"])).map(" ".join))
 

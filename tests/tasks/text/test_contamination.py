@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.text.contamination import COMMON, NEAR, OVERLAP, RUN, SAME, Index, Match, Text, plain_words
+from tasks.text.copies.contamination import COMMON, NEAR, OVERLAP, RUN, SAME, Index, Match, Text, plain_words
 
 WORDS = [f"w{number}" for number in range(400)]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.text.duplicates import CELLS, near_duplicates
-from tasks.text.shingles import shingle_hashes
+from tasks.text.copies.duplicates import CELLS, near_duplicates
+from tasks.text.copies.shingles import shingle_hashes
 
 SETS = st.lists(st.frozensets(st.integers(0, 9), max_size=7), max_size=12)
 WORDS = [f"w{i}" for i in range(400)]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64
 
-from tasks.text.shingles import shingle_hashes, words
+from tasks.text.copies.shingles import shingle_hashes, words
 
 
 def hashes(*shingles):

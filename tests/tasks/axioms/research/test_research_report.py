@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 from tasks.axioms.research.report import (
     PRINTED,
@@ -70,6 +69,8 @@ def test_spearman_is_scipys() -> None:
     scores = (3.0, 5.0, 1.0, 4.0, 9.0, 4.0)
     table = {(f"q{n}", KINDS[0]): score for n, score in enumerate(scores)}
     (row,) = scores_against_length(answers(table, words)).to_dict("records")
+    from scipy.stats import spearmanr
+
     expected = spearmanr(list(words.values()), scores)
     assert (row["rho"], row["p"], row["answers"]) == (
         pytest.approx(expected.statistic, abs=5e-4), pytest.approx(expected.pvalue, abs=5e-5), 6,

@@ -38,7 +38,7 @@ from tasks.retrieval.dense import DenseIndex, write_vectors
 from tasks.retrieval.growing import GrowingIndex
 from tasks.retrieval.hits import Hit, Hybrid, fuse, index_words
 from tasks.sources.web.search import search_passages
-from tasks.text.shingles import WORD
+from tasks.text.copies.shingles import WORD
 
 ROOT = paths.ROOT
 TEXT = st.lists(st.sampled_from(["tea", "pot", "C", "the", "hot", "cup", "ale", "ÄLE", "茶", "unseen?"]), max_size=7)

@@ -1,6 +1,6 @@
 """docs/source-settings.md names every setting of every source, as `longform fetch` and `longform read` print them.
 
-`python tests/project/test_docs_settings.py` writes the page anew.
+`python tests/project/docs/test_docs_settings.py` writes the page anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from flows.builds.fetching import Act, module_of, settings_of
 from flows.sources import SOURCES
 
-PAGE = Path(__file__).parents[2] / "docs" / "source-settings.md"
+PAGE = Path(__file__).parents[3] / "docs" / "source-settings.md"
 HEAD = """# Settings of the sources
 
 `--set NAME=VALUE` of `longform fetch SOURCE` and `longform read SOURCE`, which print the same list. A list is written `a,b`, or as JSON where a value has a comma: `["a, b", "c"]`. `none` unsets. What the sources are: [sources.md](sources.md).
@@ -41,7 +41,7 @@ def default(value: object) -> str:
 
 
 def test_the_page_of_settings_is_what_the_sources_take() -> None:
-    assert PAGE.read_text() == page(), f"run `python {Path(__file__).name}` in tests/project, and commit the page"
+    assert PAGE.read_text() == page(), f"run `python {Path(__file__).name}` in tests/project/docs, and commit the page"
 
 
 @pytest.mark.parametrize("source", SOURCES)
