@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from axioms_builds import build_axioms
-from bad_models import BAD, replies
-from endpoint_server import Server, server
+from bad_models import BAD, replies, said, subject
+from endpoint_server import Server, Verdict, server
 
 from flows.cli.shared import takedown_effects as effects
 from longform.artifacts.store import Store
@@ -49,16 +49,28 @@ def test_a_bad_model_is_stopped(prompt: str, kind: str, tmp_path: Path, server: 
     assert not any((tmp_path / "datasets").rglob("*.parquet"))
 
 
-def test_one_answer_for_all_queries_stands_on_no_two_sides(tmp_path: Path, server: Server) -> None:
-    """A few replies that are equal, below the ceilings, would be a text on both sides of the split."""
-    _, made = build(tmp_path, server, *STAGES.values())
+def test_an_answer_of_both_sides_stands_on_one(tmp_path: Path, server: Server) -> None:
+    train, test = "how tight should a bicycle chain be", "how much coffee for one cup"
+    prompts = {"axioms/open_book": train, "axioms/irrelevant_book": test}
+    text = "It depends on how much of it there is, and a little less is most often enough for a start (Passage 1)."
+
+    def fails(body: dict[str, Any]) -> Verdict | None:
+        system, user = (message["content"] for message in body["messages"][:2])
+        asked = prompts.get(server.tasks[system.strip()])
+        return said(f"{text}\n=====") if asked and subject(user) == asked else None
+
+    server.fails = fails
+    version, made = build(tmp_path, server, *STAGES.values())
+    rows = {call.name: call.rows for call in made.calls}
+    assert sum(row["text"] == text for name in STAGES.values() for row in rows[name]) == 2
+    assert rows["find_grounded_copies"].count == 1
     texts: dict[str, set[str]] = {"train": set(), "test": set()}
-    for row in next(call.rows for call in made.calls if call.name == "assemble_pairs"):
-        if row["axiom"] == 4:
-            texts[row["split"]].update((row["preferred"], row["rejected"]))
-    assert texts["train"]
-    assert texts["test"]
+    for row in rows["assemble_pairs"]:
+        texts[row["split"]].update((row["preferred"], row["rejected"]))
     assert not texts["train"] & texts["test"]
+    assert text in texts["train"] | texts["test"]
+    gone = artifact(Store(tmp_path), version, "assemble_pairs").reasons("filtered")
+    assert gone["a text of it stands on the other side"] in (1, 3)  # of F, or of D
 
 
 def test_a_query_and_a_passage_are_taken_down(tmp_path: Path, server: Server) -> None:
