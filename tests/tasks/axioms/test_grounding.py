@@ -395,3 +395,13 @@ def test_a_pair_is_traced_to_its_passages(
 
 def test_the_samples_are_named_by_the_setting() -> None:
     assert [Path(name).name for name in MSMARCO] == ["msmarco", "msmarco_train"]
+
+
+def test_tantivy_finds_nearly_what_bm25_finds(build: Build, tmp_path: Path) -> None:
+    pytest.importorskip("tantivy")
+    other = build_axioms(tmp_path, msmarco_retrieval="tantivy", until="retrieve_candidates")[2]
+    both = list(zip(rows(build, "retrieve_candidates"), rows(other, "retrieve_candidates"), strict=True))
+    for one, two in both:
+        assert (one["question_id"], one["looked_at"]) == (two["question_id"], two["looked_at"])
+    same = sum(one["best"][0]["passage_id"] == two["best"][0]["passage_id"] for one, two in both)
+    assert same >= 0.8 * len(both)
