@@ -66,7 +66,7 @@ def rows_of(made: Build, stage: str) -> dict[str, dict[str, Any]]:
 
 def test_a_takedown_elsewhere_changes_nothing(built: tuple[Path, Version, Build]) -> None:
     home, version, _ = built
-    add(home, [("other.example/1", "2026-11-20", "asked"), ("reddit/t3_abc", "2026-11-20", "asked")])
+    add(home, [("other.example/1", "2026-11-20", "asked"), ("openreview/abc", "2026-11-20", "asked")])
     again, progress, _ = build_axioms(home, "v1", dump=str(SAMPLES))
     assert again is not None
     assert progress.begun == {}
