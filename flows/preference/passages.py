@@ -34,7 +34,7 @@ class PassageSettings(CommunitySettings):
 
     msmarco: str | list[str] = Field(
         MSMARCO,
-        description="axiom 4: MS MARCO's collection, queries and qrels, as files or folders; [] for none",
+        description="axiom 4, evaluation: MS MARCO's collection, queries and qrels, files or folders; [] for none",
     )
     msmarco_terms: Literal["undecided", "non-commercial"] = Field(
         "undecided",
@@ -86,6 +86,7 @@ def passages_of_queries(builder: Builder, config: PassageSettings, marco: list[R
         queries,
         found,
         passages,
+        qrels,
         texts,
         k=config.msmarco_k,
         irrelevant=config.msmarco_irrelevant,

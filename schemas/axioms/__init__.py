@@ -275,6 +275,12 @@ PAIRS = table(
     column("related_question_id", pa.string(), "axiom 1: the question that the rejected answer answers", null=True),
     column("related_similarity", pa.float32(), "axiom 1: cosine similarity of the two questions", null=True),
     column(
+        "utilization",
+        pa.float64(),
+        "axiom 5: shares of the n-grams of the two answers (preferred_parent_ids) that the combined one uses, summed",
+        null=True,
+    ),
+    column(
         "axiom",
         pa.int8(),
         "0 usefulness, 1 relevance, 2 groundedness, 3 truthfulness, 4 relevant grounding, 5 thoroughness",

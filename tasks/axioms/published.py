@@ -36,6 +36,7 @@ ANSWER = pa.schema([
     ("prompt", pa.string()),
     ("endpoint", pa.string()),
     ("model", pa.string()),
+    ("utilization", pa.float64()),
 ])  # fmt: skip
 OF_THREAD = ("site", "tags", "retrieved_at")
 BY_CRITIC = ("preferred_score", "rejected_score", "critic_margin")  # null here; see tasks/axioms/judging/margins.py
@@ -326,6 +327,7 @@ def _answer_by_model(row: Row, key: str, licence: str, parents: list[str]) -> Ro
         "licence": licence,
         "parent_ids": parents,
         "prompt": f"{row['prompt']}@{row['prompt_hash'][:12]}",
+        "utilization": row.get("utilization"),
     }
 
 
@@ -393,5 +395,6 @@ def _batch(pairs: pa.Table, questions: pa.Table, sides: dict[str, pa.Table], sou
     for side, answers in sides.items():
         columns |= {side if name == "text" else f"{side}_{name}": answers[name] for name in ANSWER.names}
     columns["source"] = pa.repeat(source, pairs.num_rows)
+    columns["utilization"] = columns["preferred_utilization"]
     columns |= {name: pa.nulls(pairs.num_rows, pa.float64()) for name in BY_CRITIC}
     return pa.table([columns[name] for name in PAIRS.names], schema=PAIRS).combine_chunks().to_batches()[0]

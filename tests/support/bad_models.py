@@ -85,7 +85,7 @@ def spoil(text: str, prompt: str, task: str, change: Change) -> str:
 
 
 PROSE = (
-    *(f"axioms/{name}" for name in ("open_book", "closed_book", "corrupt", "combine")),
+    *(f"axioms/{name}" for name in ("open_book", "irrelevant_book", "closed_book", "corrupt", "combine")),
     *(f"expertqa/{name}" for name in ("closed_book", "from_passages", "revise")),
     *(f"revision_distance/{name}" for name in ("write", "related_vanilla", "recall", "segment", "related_cot")),
 )

@@ -23,7 +23,7 @@ from longform.engine.thread_tasks import SequentialStages
 from longform.llm.ask.prompts import load_prompt
 
 DATASETS = ("axioms", "expertqa", "revision-distance")
-AXIOMS_PROMPTS = ("open_book", "closed_book", "corrupt", "combine", "judge_negative")
+AXIOMS_PROMPTS = ("open_book", "closed_book", "corrupt", "combine", "judge_negative", "irrelevant_book")
 
 
 def built(dataset: str, config: Any, home: Path, **options: Any) -> Version:

@@ -40,8 +40,8 @@ def select_queries(
     kept = set(lowest(labelled, most, seed))
     labels = _labels(qrels, kept)
     asked = [row for row in queries if row["query_id"] in kept]
-    named = {split for row in queries.as_dicts("splits") for split in row["splits"]}
-    trained = {row["query_id"] for row in asked if set(row["splits"]) <= {TRAIN if TRAIN in named else UNNAMED}}
+    training = _training(queries)
+    trained = {row["query_id"] for row in asked if training >= set(row["splits"])}
     texts = {row["query_id"]: _scrubbed(row["text"], regions) for row in asked}
     order = sorted(texts, key=lambda key: (key in trained, _hash(seed, key), key))
     sides = assign(order, [texts[key][0] for key in order], trained, similarity, test_share, split_seed)
@@ -55,6 +55,19 @@ def select_queries(
             text, marks = texts[key]
             shown = {"text": text, "scrubbed": marks, "split": sides[key], "labelled": labels[key]}
             yield {"question_id": key, **shown, **row}
+
+
+def held_out(qrels: Rows) -> set[str]:
+    """The passages that are labelled for a query of another file than those for training, such as dev and eval."""
+    training = _training(qrels)
+    rows = qrels.as_dicts("passage_id", "relevance", "splits")
+    return {row["passage_id"] for row in rows if row["relevance"] > 0 and not training >= set(row["splits"])}
+
+
+def _training(rows: Rows) -> set[str]:
+    """The splits of files that are for training: train, or, where no file is called that, files that name none."""
+    named = {split for row in rows.as_dicts("splits") for split in row["splits"]}
+    return {TRAIN if TRAIN in named else UNNAMED}
 
 
 def lowest(ids: Collection[str], most: int, seed: int) -> list[str]:

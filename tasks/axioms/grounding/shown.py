@@ -1,6 +1,7 @@
 """The stage that gives each query its passages, P+ and P-, so that the two sides of the split share none.
 
-A passage that a query of test shows is shown with no query of train. One that is labelled for a query of train, and for
+A passage that a query of test shows, or that is labelled for a query of a dev or eval file, is shown with no query of
+train. One that is labelled for a query of train, and for
 none of test, is shown with none of test. What stands on a side of the community sites stays there.
 """
 
@@ -19,6 +20,7 @@ from longform.artifacts.rows import Rejected, Row, Rows, read_parquet
 from longform.engine.stage import AllRows, PerGroup, StageContext, stage
 from schemas.axioms.grounding import GROUNDED
 from tasks.axioms.grounding.choice import Choice, Text, choose
+from tasks.axioms.grounding.queries import held_out
 from tasks.axioms.sealed.sealing import text_hash
 
 TEXTS = pa.schema([
@@ -30,12 +32,13 @@ OTHER_SIDE = {"train": "test", "test": "train"}
 Asked = tuple[Row, Row]  # the query, what was found for it
 
 
-@stage(GROUNDED, revision=1)
+@stage(GROUNDED, revision=2)
 def choose_passages(
     context: StageContext,
     queries: PerGroup,
     retrieved: PerGroup,
     passages: PerGroup,
+    qrels: PerGroup,
     texts: AllRows,
     *,
     k: int,
@@ -45,11 +48,12 @@ def choose_passages(
 ) -> Iterator[Row | Rejected]:
     """Each query with its passages in P+ and P- (see `choose`); a Rejected for a query that has too few.
 
-    `texts`: those of community sites, by hash, with their side. `regions`: as for `scrub`; nothing is scrubbed without
+    `qrels`: all judgements, also of queries that are not asked. `texts`: those of community sites, by hash, with their
+    side. `regions`: as for `scrub`; nothing is scrubbed without
     one. Memory: the ids and hashes of what is shown; texts are in a temporary file.
     """
     with _opened(context, retrieved, queries, passages, texts, regions) as database:
-        sides = _Sides(queries, database)
+        sides = _Sides(queries, qrels, database)
         arguments: dict[str, Any] = {"k": k, "irrelevant": irrelevant, "similarity": similarity}
         chosen: dict[str, Choice | str] = {}
         for split in ("test", "train"):  # test first: what it shows, train does not
@@ -74,7 +78,7 @@ def choose_passages(
 class _Sides:
     """Which passages the queries of a side may show."""
 
-    def __init__(self, queries: Rows, database: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, queries: Rows, qrels: Rows, database: duckdb.DuckDBPyConnection) -> None:
         self._elsewhere: dict[str, set[int]] = {side: set() for side in OTHER_SIDE}
         for side, hash in database.sql("SELECT side, hash FROM elsewhere").fetchall():
             self._elsewhere[side].add(hash)
@@ -83,10 +87,11 @@ class _Sides:
         for row in queries.as_dicts("split", "text", "labelled"):
             self._hashes[row["split"]].add(text_hash(row["text"]))
             labelled.update(row["labelled"] if row["split"] == "train" else ())
-        database.register("labelled", pa.table({"id": pa.array(sorted(labelled), pa.string())}))
-        of_train = database.sql("SELECT DISTINCT hash FROM texts SEMI JOIN labelled USING (id)").fetchall()
-        self._hashes["train"].update(hash for (hash,) in of_train)
-        database.unregister("labelled")
+        for side, ids in (("train", labelled), ("test", held_out(qrels))):
+            database.register("labelled", pa.table({"id": pa.array(sorted(ids), pa.string())}))
+            found = database.sql("SELECT DISTINCT hash FROM texts SEMI JOIN labelled USING (id)").fetchall()
+            self._hashes[side].update(hash for (hash,) in found)
+            database.unregister("labelled")
 
     def may_show(self, query: Row, known: dict[str, Text]) -> Callable[[str], bool]:
         """Whether the query may show a passage. `known`: id -> text. A query of test may show what is labelled for it,

@@ -46,8 +46,8 @@ OF_TABLE_6 = (
     "human, combined > second best; its judge, GPT-4, was asked once a pair."
 )
 OF_TABLE_8 = (
-    "Share of the pairs of which any judgement flags a flaw of the preferred or of the other answer. Below ours stand "
-    "the paper's figures, which are of pairs of answers to research questions."
+    "Share of the pairs of which any judgement flags a flaw of the preferred or of the other answer. The "
+    "paper's figures are of answers to research questions, beside which they stand."
 )
 
 

@@ -14,9 +14,10 @@ from endpoint_server import Server, server
 from model_builds import built, mine
 from paths import ROOT
 
-from flows.axioms import PROMPT_NAMES, AxiomsConfig
+from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, declare, plan
 from flows.config.endpoints import StageConfig
+from flows.config.prompts import PROMPTS
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from tasks.annotation.form import arranged
@@ -26,6 +27,7 @@ from tasks.axioms.research.compared import FORM, sheets
 
 __all__ = ["server"]
 
+PROMPT_NAMES = sorted(path.stem for path in (PROMPTS / "axioms").glob("*.md"))
 SAMPLES = ROOT / "data" / "samples" / "research"
 QUESTIONS = str(SAMPLES / "questions.jsonl")
 CHEAP: dict[str, Any] = {

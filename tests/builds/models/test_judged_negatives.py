@@ -179,7 +179,8 @@ def test_the_offline_model_judges_and_all_that_does_not_depend_on_it_is_reused(t
     assert version is not None
     assert list(progress.begun) == [
         *("judge_negatives", "keep_negatives", "pair_with_related", "assemble_pairs"),
-        *("pair_for_validation", "assemble_validation_pairs"),
+        *("pair_for_validation", "assemble_validation_pairs", "rank_held_out", "list_evaluation_texts"),
+        *("decontaminate", "sample_validation"),
         *("view_as_chats", "draw_one_a_question", "view_as_texts"),
     ]
     verdicts = rows_of(tmp_path, version, "judge_negatives")

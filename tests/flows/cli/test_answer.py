@@ -19,7 +19,6 @@ from http_server import Server as WebServer
 from killed_builds import killed_when, run
 from typer.testing import CliRunner
 
-from flows.axioms import PROMPT_NAMES
 from flows.cli.main import app
 from flows.config.prompts import PROMPTS
 from longform.errors import EndpointError, Incomplete, SourceError, UsageError
@@ -29,6 +28,7 @@ from longform.settings import responses
 
 __all__ = ["server"]
 
+PROMPT_NAMES = sorted(path.stem for path in (PROMPTS / "axioms").glob("*.md"))
 SAMPLES = paths.ROOT / "data" / "samples" / "research"
 QUESTION = "What should a small town weigh before it replaces its street lamps?"
 PAGES = ["--index", str(SAMPLES / "pages.jsonl")]

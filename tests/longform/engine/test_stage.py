@@ -30,6 +30,7 @@ from toy_stages import (
     guess,
     hoard,
     invent,
+    join,
     linger,
     lose,
     multiply,
@@ -160,6 +161,32 @@ def test_a_stage_of_groups_sees_all_shards_of_its_site_and_no_other_site(toy: To
     hashes = [[xxh3(name) for name in values(of(ordered, i))] for i in range(2)]
     assert [part.rows for part in ordered.parts or ()] == [len(ALE), len(TEA)]
     assert hashes == [sorted(hashes[0]), sorted(hashes[1])]
+
+
+def test_parts_of_a_further_table_are_units_of_their_own(toy: Toy) -> None:
+    def joined(run: Any) -> Rows:
+        ale, tea = (read_items(run, [toy.source(site, lines)]) for site, lines in (("ale", ALE), ("tea", TEA)))
+        return join(run, ale, multiply(run, tea, factor=2, log=toy.log), lost="", log=toy.log)
+
+    plan = toy.plan()
+    joined(plan)
+    assert plan.stages[-1].units == 2
+    with building(toy.home) as run:
+        both = joined(run)
+    assert values(both) == numbered(ale=ALE, tea=[2 * value for value in TEA])
+    assert [part.key.split("/")[0] for part in both.parts or ()] == ["ale", "tea"]
+    assert toy.worked_on() == ["ale", "tea", "tea"]
+    plan = toy.plan()
+    joined(plan)
+    assert plan.nothing_to_do
+
+
+@pytest.mark.parametrize("lost", ["ale/1", "tea/2"])
+def test_a_lost_row_of_a_further_table_is_a_bug_of_the_stage_too(lost: str, toy: Toy) -> None:
+    with building(toy.home) as run:
+        ale, tea = (read_items(run, [toy.source(site, lines)]) for site, lines in (("ale", ALE), ("tea", TEA)))
+        with pytest.raises(ConservationError, match=f"join: item_id {lost} is neither"):
+            join(run, ale, tea, lost=lost, log=toy.log)
 
 
 def of(rows: Rows, part: int) -> Rows:

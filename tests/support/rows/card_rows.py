@@ -55,6 +55,7 @@ def pair(number: int, **changes: Any) -> dict[str, Any]:
         **{f"rejected_{name}": value for name, value in MODEL.items()},
         "related_question_id": None,
         "related_similarity": None,
+        "utilization": None,
         "axiom": 2,
         "pair_type": "human > closed_book",
         "margin": 0.25,

@@ -99,6 +99,13 @@ def rank(context: StageContext, items: AllRows) -> Iterator[Row]:
         yield {**item, "value": values.index(item["value"])}
 
 
+@stage(ITEMS, revision=1, also=("others",))
+def join(context: StageContext, items: Rows, others: Rows, *, lost: str, log: str) -> Iterator[Row]:
+    """All items of two tables, but the lost one."""
+    _note(log, others if items.count == 0 else items)
+    yield from (item for rows in (items, others) for item in rows if item["item_id"] != lost)
+
+
 @stage(ITEMS, revision=1)
 def lose(context: StageContext, items: Rows, *, lost: str) -> Iterator[Row]:
     yield from (item for item in items if item["item_id"] != lost)

@@ -17,7 +17,7 @@ from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Request
 from tasks.axioms.judging.requests import JUDGE_PROMPTS
 
-NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative", *JUDGE_PROMPTS)
+NAMES = ("open_book", "closed_book", "corrupt", "combine", "judge_negative", "irrelevant_book", *JUDGE_PROMPTS)
 
 
 Verdict = tuple[int, dict[str, str], bytes]

@@ -13,7 +13,8 @@ from axioms_builds import build_axioms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.axioms import MSMARCO, trace
+from flows.axioms import trace
+from flows.preference.passages import MSMARCO
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.engine.build import Build
@@ -260,6 +261,19 @@ def test_what_stands_on_the_other_side_of_a_community_site_is_not_shown(tmp_path
     assert row["relevant"][0]["passage_id"] == "msmarco/p1"
 
 
+def test_what_is_labelled_for_a_dev_query_that_is_not_asked_is_not_shown_in_train(tmp_path: Path) -> None:
+    passages = {1: "Tie a knot of a rope by a loop.", 2: "A knot of a rope that you tie twice holds twice.", **FILL}
+    write(tmp_path / "set", passages, {5: "tie a knot of a rope"}, {5: 1})
+    (tmp_path / "set" / "queries.dev.tsv").write_text("6\tknot that holds\n")
+    (tmp_path / "set" / "qrels.dev.tsv").write_text("6\t0\t2\t1\n")
+    for cap, asked in ((2, {"msmarco/q5", "msmarco/q6"}), (1, {"msmarco/q5"})):
+        settings = {"test_share": 0.0, "msmarco_queries": cap, "seed": 3, "until": "choose_passages"}
+        build = build_axioms(tmp_path, msmarco=str(tmp_path / "set"), **settings)[2]
+        assert {row["question_id"] for row in rows(build, "select_queries")} == asked  # by this seed
+        row = next(row for row in rows(build, "choose_passages") if row["question_id"] == "msmarco/q5")
+        assert "msmarco/p2" not in {each["passage_id"] for each in (*row["relevant"], *row["irrelevant"])}
+
+
 def test_without_files_axiom_4_is_off(tmp_path: Path) -> None:
     version, _, build = build_axioms(tmp_path, msmarco=[], eli5=[], webgpt=[])
     assert version is not None
@@ -381,3 +395,13 @@ def test_a_pair_is_traced_to_its_passages(
 
 def test_the_samples_are_named_by_the_setting() -> None:
     assert [Path(name).name for name in MSMARCO] == ["msmarco", "msmarco_train"]
+
+
+def test_tantivy_finds_nearly_what_bm25_finds(build: Build, tmp_path: Path) -> None:
+    pytest.importorskip("tantivy")
+    other = build_axioms(tmp_path, msmarco_retrieval="tantivy", until="retrieve_candidates")[2]
+    both = list(zip(rows(build, "retrieve_candidates"), rows(other, "retrieve_candidates"), strict=True))
+    for one, two in both:
+        assert (one["question_id"], one["looked_at"]) == (two["question_id"], two["looked_at"])
+    same = sum(one["best"][0]["passage_id"] == two["best"][0]["passage_id"] for one, two in both)
+    assert same >= 0.8 * len(both)

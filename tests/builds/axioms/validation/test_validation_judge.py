@@ -37,7 +37,14 @@ __all__ = ["server"]
 
 SYSTEM = load_prompt("axioms/judge_pairwise", PROMPTS).system.strip()
 Judge = Callable[[str, str], str]  # (answer A, answer B) -> the preference, or a whole reply
-SMALL: dict[str, Any] = {"limit": 8, "msmarco": [], "eli5": [], "webgpt": [], "validation_min_pairs": 6}
+SMALL: dict[str, Any] = {
+    "limit": 8,
+    "msmarco": [],
+    "eli5": [],
+    "webgpt": [],
+    "research_questions": [],
+    "validation_min_pairs": 6,
+}
 
 
 def reply(preference: str) -> str:

@@ -65,11 +65,12 @@ def test_mean_reciprocal_ranks_are_those_of_all_orders(rows: list[tuple[int | No
 
 
 def test_spearman_is_scipys() -> None:
+    from scipy.stats import spearmanr
+
     words = {f"q{n}": length for n, length in enumerate((40, 80, 20, 160, 100, 60))}
     scores = (3.0, 5.0, 1.0, 4.0, 9.0, 4.0)
     table = {(f"q{n}", KINDS[0]): score for n, score in enumerate(scores)}
     (row,) = scores_against_length(answers(table, words)).to_dict("records")
-    from scipy.stats import spearmanr
 
     expected = spearmanr(list(words.values()), scores)
     assert (row["rho"], row["p"], row["answers"]) == (
