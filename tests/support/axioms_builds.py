@@ -11,6 +11,8 @@ from longform.artifacts.versions import Version
 from longform.engine.build import Build, StageRun, Tasks
 from longform.engine.thread_tasks import SequentialStages
 
+UNSEEN: dict[str, Any] = {"research_questions": [], "eli5": [], "webgpt": []}
+
 
 class Silent:
     """Progress that records which stages started, with their numbers of units, and which ended."""
@@ -32,11 +34,12 @@ class Silent:
 def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Version | None, Silent, Build]:
     """Build the axioms dataset in this process: (the published version, its progress, the build). Besides settings:
     the options `until`, `force`, `accept` and `retry_errors`, further `options`, `runner`, `tasks` and `progress`.
+    Parts that most tests do not look at (UNSEEN) are left out unless they are named.
     """
     progress: Silent = settings.pop("progress", None) or Silent()
     more = settings.pop("options", {})
     more |= {name: settings.pop(name) for name in ("accept", "retry_errors") if name in settings}
-    settings.setdefault("research_questions", [])
+    settings = UNSEEN | settings
     options = Options(home, version, settings.pop("until", None), settings.pop("force", None), **more)
     runner = settings.pop("runner", None)
     tasks: Tasks = settings.pop("tasks", None) or SequentialStages()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from axioms_builds import Silent
+from axioms_builds import UNSEEN, Silent
 from endpoint_server import Server
 
 from flows.axioms import AxiomsConfig
@@ -43,7 +43,7 @@ def mine(server: Server, dataset: str, names: Sequence[str], **more: Any) -> dic
 def config_of(server: Server, dataset: str, **more: Any) -> AxiomsConfig | ExpertqaConfig | RevisionDistanceConfig:
     """The configuration by which a dataset, from its samples, asks the server."""
     if dataset == "axioms":
-        return AxiomsConfig(**mine(server, dataset, AXIOMS_PROMPTS, **{"research_questions": [], **more}))
+        return AxiomsConfig(**mine(server, dataset, AXIOMS_PROMPTS, **{**UNSEEN, **more}))
     if dataset == "expertqa":
         cheap = {"autoais": "lexical", "factscore": "none", **more}
         return ExpertqaConfig(**mine(server, dataset, EXPERTQA_PROMPTS, **cheap))

@@ -26,6 +26,7 @@ from longform.errors import SourceError
 from tasks.axioms.evaluation.audit import contaminated
 
 SAMPLES = paths.ROOT / "data" / "samples"
+SETS = {name: str(SAMPLES / name) for name in ("eli5", "webgpt")}
 SETTINGS: dict[str, Any] = {"test_share": 0.3, "research_questions": [], "validation_pairs": 0}
 Row = dict[str, Any]
 DAY = "2026-11-21"
@@ -42,7 +43,7 @@ def version(home: Path) -> Version:
 
 
 def built(home: Path, name: str = "v1", **settings: Any) -> tuple[Version, Build]:
-    found, _, build = build_axioms(home, name, **SETTINGS, **settings)
+    found, _, build = build_axioms(home, name, **{**SETTINGS, **SETS, **settings})
     assert found is not None
     return found, build
 
