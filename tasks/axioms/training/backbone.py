@@ -122,7 +122,7 @@ def random_encoder(size: str, tokenizer: Any, max_tokens: int) -> Any:
         vocab_size=len(tokenizer),
         max_position_embeddings=max_tokens,
         intermediate_size=4 * width,
-        hidden_dropout_prob=0.1,
+        hidden_dropout_prob=0.0,  # its noise would be larger than what the first steps have to find
         attention_probs_dropout_prob=0.0,
         initializer_range=width**-0.5,
         num_labels=1,

@@ -146,7 +146,9 @@ def test_labels_inside_a_fence_are_text() -> None:
 @pytest.mark.parametrize("task", RULES)
 def test_a_rule_is_found_by_the_labels_that_it_reads(task: str) -> None:
     message = "\n".join(f"{label}:\n{fenced('text')}" for label in RULES[task].reads)
-    assert task_of([("user", message)]) == task
+    found = task_of([("user", message)])
+    assert found is not None
+    assert RULES[found] == RULES[task]  # two prompts may have one rule
 
 
 def test_a_schema_gets_the_tags_of_the_offline_model_as_json(standin: Server) -> None:
