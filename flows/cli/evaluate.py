@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from flows.inspection.evaluating import Asked, Scored
+    from tasks.publishing.card import Figure
 
 app = typer.Typer()
 
 DATASET = "axioms"
 FILES = ("scores.parquet", "metrics.parquet", "report.html")
+FIGURES = "figures"
 SETTINGS = ("model", "mode", "unbatched", "prompts", "budget", "failed_runs", "ceilings", "stages", "endpoints")
 OWN = ("seed", "text_characters")
 REFERENCE = ("length", "BM25", "GPT-4 listwise", "PM 0-5 Llama-7b")  # rows of the paper that the console shows
@@ -77,7 +79,9 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="a pilot: at most N questions of each set")
     ] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="FOLDER", help=f"write {', '.join(FILES)} there")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help=f"write {', '.join(FILES)}, {FIGURES} there")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="go on without asking, whatever it costs")] = False,
     plan_only: Annotated[
         bool, typer.Option("--plan", help="show what would be asked, and the price; send nothing")
@@ -157,10 +161,10 @@ def _refuse_settings(settings: Iterable[str]) -> None:
 
 
 def _refuse_unwritable(to: Path | None) -> None:
-    """Raise UsageError if `--to` is no folder, holds one of the files already, or cannot be written to."""
+    """Raise UsageError if `--to` is no folder, holds one of the files or figures already, or cannot be written to."""
     if to is None:
         return
-    if there := [name for name in FILES if (to / name).exists()]:
+    if there := [name for name in (*FILES, FIGURES) if (to / name).exists()]:
         raise UsageError(f"{to / there[0]} is there already: name another folder, or move it away.")
     parent = next((each for each in (to, *to.absolute().parents) if each.exists()), to)
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
@@ -168,7 +172,7 @@ def _refuse_unwritable(to: Path | None) -> None:
 
 
 def _write(to: Path, asked: Asked, scored: Scored) -> None:
-    """Write the scores, the metrics and the report to a folder, which is made if missing."""
+    """Write the scores, the metrics, the figures and the report to a folder, which is made if missing."""
     from io import BytesIO
 
     import pyarrow as pa
@@ -176,6 +180,7 @@ def _write(to: Path, asked: Asked, scored: Scored) -> None:
 
     from longform.files import write_bytes
     from schemas.axioms.scoring import METRICS_FILE, SCORES_FILE
+    from tasks.axioms.scoring.figures import evaluation_figures
 
     to.mkdir(parents=True, exist_ok=True)
     for name, frame, schema in (
@@ -188,11 +193,14 @@ def _write(to: Path, asked: Asked, scored: Scored) -> None:
         made = BytesIO()
         pq.write_table(pa.table(columns, schema), made, compression="zstd")
         write_bytes(to / name, made.getvalue())
-    write_bytes(to / FILES[2], _report(asked, scored).encode())
+    drawn = evaluation_figures(scored.scores, scored.kinds, scored.scorers)
+    for each in drawn:
+        write_bytes(to / FIGURES / f"{each.name}.svg", each.svg.encode())
+    write_bytes(to / FILES[2], _report(asked, scored, drawn).encode())
 
 
-def _report(asked: Asked, scored: Scored) -> str:
-    """The text of report.html."""
+def _report(asked: Asked, scored: Scored, figures: Sequence[Figure]) -> str:
+    """The text of report.html, with these figures."""
     from flows.axioms import ABOUT
     from tasks.axioms.scoring.tables import left_out_table, tables
     from tasks.publishing.report import Page, tables_page
@@ -205,7 +213,7 @@ def _report(asked: Asked, scored: Scored) -> str:
     )
     facts = [f"{DATASET} {asked.version.name}", f"{scored.groups:,} groups of answers", *scored.gates]
     found = [*tables(scored.metrics), *left_out_table(scored.left_out)]
-    return tables_page(page, facts, found, warning=OFFLINE_NOTE if scored.offline else "")
+    return tables_page(page, facts, found, figures, warning=OFFLINE_NOTE if scored.offline else "")
 
 
 def _document(asked: Asked, scored: Scored) -> dict[str, Any]:

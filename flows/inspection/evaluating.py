@@ -33,6 +33,7 @@ from longform.settings import budget
 from tasks.axioms.judging.requests import JUDGE_PROMPTS
 from tasks.axioms.scoring.evaluate import evaluate
 from tasks.axioms.scoring.files import read_scores
+from tasks.axioms.scoring.kinds import kinds_of
 from tasks.axioms.scoring.reading import CONFIGS, SETS, items_of, read_groups, sets_in, sources_of
 from tasks.axioms.scoring.scorers import Scorer, scorer_of
 from tasks.axioms.scoring.stages import count_words, score_answers, score_by_bm25, score_rows
@@ -78,13 +79,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What an evaluation made. `scores`: SCORE_COLUMNS; `metrics`: as from `evaluate`; `left_out`: scorer, set, reason,
-    number of answers; `absent`: the sets that the version does not have, with the config that would hold them.
-    `groups`: how many were scored; `offline`: the offline model is a judge; `gates`: what was found of the replies of
-    real judges.
+    """What an evaluation made. `scores`: SCORE_COLUMNS; `kinds`: as from `kinds_of`; `scorers`: whose scores they are;
+    `metrics`: as from `evaluate`; `left_out`: scorer, set, reason, number of answers; `absent`: the sets that the
+    version does not have, with the config that would hold them. `groups`: how many were scored; `offline`: the offline
+    model is a judge; `gates`: what was found of the replies of real judges.
     """
 
     scores: pd.DataFrame
+    kinds: pd.DataFrame
+    scorers: Sequence[Scorer]
     metrics: pd.DataFrame
     left_out: list[Row]
     absent: dict[str, str]
@@ -223,7 +226,8 @@ def measured(asked: Asked, config: EvaluationConfig, build: Build, groups: Rows,
     metrics = evaluate(found, **_items(files, groups))
     offline = any(scorer.endpoint is not None and scorer.endpoint.offline for scorer in scorers)
     gates = [gate.sentence for gate in build.gates]
-    return Scored(found[list(SCORE_COLUMNS)], metrics, left_out, absent, groups.count, offline, gates)
+    known = found[list(SCORE_COLUMNS)]
+    return Scored(known, kinds_of(files), scorers, metrics, left_out, absent, groups.count, offline, gates)
 
 
 def _items(files: dict[str, list[Path]], groups: Rows) -> dict[str, pd.DataFrame]:

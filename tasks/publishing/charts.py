@@ -7,10 +7,11 @@ Places are computed here, since matplotlib's own layout differs from run to run 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
@@ -25,10 +26,16 @@ COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One panel: counts of each series, one for each group or bin. `counts`: series -> counts, in the same order."""
+    """One panel: counts of each series, one for each group or bin. `counts`: series -> counts, in the same order.
+
+    Of histograms also `means`: series -> where its mean is, the middle of bin n being at n; and `bins`, if the panel
+    has bins of its own.
+    """
 
     title: str
     counts: Mapping[str, Sequence[int]]
+    means: Mapping[str, float] = field(default_factory=dict)
+    bins: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,8 @@ def stacked_bars(groups: Sequence[str], panels: Sequence[Counts]) -> Plot:
 
 
 def histograms(bins: Sequence[str], panels: Sequence[Counts], what: str) -> Plot:
-    """A panel of bars for each of `panels`: of each bin and series its share of the series, in percent. `what`: the
-    words below the bins.
+    """A panel of bars for each of `panels`: of each bin and series its share of the series, in percent; means
+    are dashed lines. `what`: the words below the bins.
     """
     rows = -(-len(panels) // COLUMNS)
     step = ABOVE_INCHES + PANEL_INCHES + BELOW_INCHES
@@ -77,9 +84,13 @@ def histograms(bins: Sequence[str], panels: Sequence[Counts], what: str) -> Plot
         width = 0.8 / len(panel.counts)
         for number, (series, counts) in enumerate(panel.counts.items()):
             shares = [100 * count / max(sum(counts), 1) for count in counts]
-            at = [bin_ - 0.4 + (number + 0.5) * width for bin_ in range(len(bins))]
+            at = [bin_ - 0.4 + (number + 0.5) * width for bin_ in range(len(shares))]
             axes.bar(at, shares, width, color=colours[series], label=series)
-        axes.set_xticks(range(len(bins)), bins, fontsize=7)
+        for series, mean in panel.means.items():
+            axes.axvline(mean, color="white", linewidth=3)  # else a line is lost in bars of its colour
+            axes.axvline(mean, color=colours[series], linestyle="--", linewidth=1.4)
+        labels = panel.bins or bins
+        axes.set_xticks(range(len(labels)), labels, fontsize=7)
         axes.set_xlabel(what, fontsize=8)
         axes.set_ylabel("%", fontsize=8)
     _legend(figure)
@@ -174,8 +185,12 @@ def _names_inches(groups: Sequence[str]) -> float:
 
 
 def _legend(figure: Plot) -> None:
-    """Name the series at the top right of the figure; nothing if there is only one."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
+    """Name the series of all panels at the top right of the figure; nothing if there is only one."""
+    named: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    handles, labels = list(named.values()), list(named)
     if len(labels) > 1:
         across, up = figure.get_size_inches()
         at = ((across - RIGHT_INCHES) / across, 1 - 0.05 / up)

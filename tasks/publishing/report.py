@@ -267,9 +267,20 @@ class Page:
     paper: Paper
 
 
-def tables_page(page: Page, facts: Sequence[str], tables: Sequence[ReportTable], *, warning: str = "") -> str:
-    """The text of a page with `facts` below its title, a warning if there is one, and `tables`."""
-    return _rendered(version=page, facts=facts, offline=warning, tables=[_shown(table) for table in tables])
+def tables_page(
+    page: Page,
+    facts: Sequence[str],
+    tables: Sequence[ReportTable],
+    figures: Sequence[Figure] = (),
+    *,
+    warning: str = "",
+) -> str:
+    """The text of a page with `facts` below its title, a warning if there is one, `tables` and the plots.
+
+    LongformError for a plot with an element or attribute that is not allowed in the page.
+    """
+    shown = [_shown(table) for table in tables]
+    return _rendered(version=page, facts=facts, offline=warning, tables=shown, **_plots(figures))
 
 
 def report(
@@ -283,11 +294,8 @@ def report(
 
     LongformError for a plot with an element or attribute that is not allowed in the page.
     """
-    from markupsafe import Markup
-
     return _rendered(
         version=version,
-        plot_style=Markup(PLOT_STYLE if figures else ""),
         facts=[
             f"{version.dataset} {version.version}",
             *([dated] if (dated := dating(version)) else []),
@@ -297,10 +305,7 @@ def report(
         offline=offline_note(version),
         tiles=_tiles(version),
         tables=[_shown(table) for table in (*tables, splits_table(version), stages_table(version))],
-        plots=[
-            {"title": plot.title, "note": plot.note, "svg": Markup(inline(plot.svg, f"plot-{number}"))}
-            for number, plot in enumerate(figures, start=1)
-        ],
+        **_plots(figures),
         gates=version.gates,
         examples=[
             {
@@ -312,6 +317,17 @@ def report(
             for number, example in enumerate(examples)
         ],
     )
+
+
+def _plots(figures: Sequence[Figure]) -> dict[str, Any]:
+    """`plots` and `plot_style` as the template needs them."""
+    from markupsafe import Markup
+
+    plots = [
+        {"title": plot.title, "note": plot.note, "svg": Markup(inline(plot.svg, f"plot-{number}"))}
+        for number, plot in enumerate(figures, start=1)
+    ]
+    return {"plots": plots, "plot_style": Markup(PLOT_STYLE if figures else "")}
 
 
 def _rendered(**values: Any) -> str:

@@ -1,11 +1,10 @@
-"""What the margins of a critic look like in a version's report: pairs by type, the critic itself, its margins, and the
-scores of judges that were asked in several ways.
+"""What the margins of a critic look like in a version's report: pairs by type, the critic itself, and its
+margins.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -34,7 +33,6 @@ OF_CRITIC = (
 )
 MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 MARGIN_BINS = ("< .05", "< .1", "< .15", "< .2", "< .3", "< .4", "< .5", "< .6", "< .8", "≥ .8")
-SCORE_BINS = tuple(f"{low + 1}–{low + 10}" for low in range(0, 100, 10))
 
 
 def critic_tables(pairs: Rows, critiques: Rows, *, least: int) -> list[ReportTable]:
@@ -141,40 +139,6 @@ def critic_figures(pairs: Rows) -> list[Figure]:
     drawn = [Counts(kind, {"margin": counts}) for kind, counts in panels.items()]
     note = "Share of the rows of preference_critic of a type by margin: the difference of the critic's scores / 100."
     return [_figure("critic_margins", "Margins by the critic", note, MARGIN_BINS, drawn, "margin")]
-
-
-# judges that were asked in several ways (figure 5 of the paper)
-
-
-def score_histograms(scores: Iterable[tuple[str, float]]) -> dict[str, list[int]]:
-    """variant -> how many of its scores fall into each of SCORE_BINS: 1 to 10, 11 to 20, ..., 91 to 100, in the order
-    in which the variants first come. `scores`: (variant, score) of each answer. A score between two bins (10.5, a
-    mean) counts in the upper one. ValueError for a score outside 1 to 100.
-    """
-    found: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(SCORE_BINS))
-    for variant, score in scores:
-        if not 1 <= score <= 100:
-            raise ValueError(f"A judge's score is {score}: it must be from 1 to 100.")
-        place = next(number for number in range(len(SCORE_BINS)) if score <= 10 * (number + 1))
-        found[variant][place] += 1
-    return dict(found)
-
-
-def variants_figure(scores: Iterable[tuple[str, float]]) -> Figure | None:
-    """Figure 5 of the paper: a histogram of the scores of each way of asking a judge; None without a score. `scores`:
-    (variant, score), where a variant is e.g. `listwise` or `listwise plain`: those that differ by `plain` (no critique)
-    alone share a panel.
-    """
-    counts = score_histograms(scores)
-    panels: dict[str, dict[str, list[int]]] = {}
-    for variant, of_bins in counts.items():
-        shape = variant.removesuffix(" plain")
-        panels.setdefault(shape, {})["without critique" if shape != variant else "critique first"] = of_bins
-    if not panels:
-        return None
-    drawn = [Counts(shape, of_shape) for shape, of_shape in panels.items()]
-    note = "Share of a judge's scores from 1 to 100, by how it was asked (figure 5 of the paper, on another scale)."
-    return _figure("judge_variants", "Ways to ask a judge", note, SCORE_BINS, drawn, "score")
 
 
 def _figure(name: str, title: str, note: str, bins: tuple[str, ...], panels: list[Counts], what: str) -> Figure:

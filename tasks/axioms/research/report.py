@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from longform.artifacts.rows import Rows
 from tasks.axioms.people.form import FLAWS
+from tasks.axioms.scoring.figures import score_histograms
 from tasks.metrics.ranking import pair_wins, reciprocal_rank, spearman
 from tasks.publishing.card import Figure, ReportTable
-from tasks.publishing.charts import Counts, Points, histograms, scatters
+from tasks.publishing.charts import Points, scatters
 from tasks.publishing.plots import svg_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
 PRINTED = Path(__file__).parents[1] / "printed.toml"
-BINS = 10
 SIGNIFICANT = 0.05
 MOST_EXAMPLES = 20
 OF_ANSWER = ("research_answer_id", "research_question_id", "question", "kind", "condition", "words", "scores")
@@ -254,6 +254,7 @@ def research_figures(research: Mapping[str, Rows]) -> list[Figure]:
         score_histograms(
             f"research-scores-{number}",
             f"Scores of answers to research questions by {name}",
+            "Share of the answers of a kind by score, the mean as a dashed line.",
             {kind: list(own.score) for kind, own in scored[scored.scorer == name].groupby("kind", sort=True)},
         )
         for number, name in enumerate(names, start=1)
@@ -273,51 +274,6 @@ def research_figures(research: Mapping[str, Rows]) -> list[Figure]:
         partial(scatters, panels, "words", "score"),
     )  # fmt: skip
     return [*found, length]
-
-
-def score_histograms(name: str, title: str, scores: Mapping[str, Sequence[float]]) -> Figure:
-    """Figures 1, 4 and 16a: a panel for each kind of answer with the distribution of its scores, all on one scale, the
-    mean in its title. `scores`: kind -> its scores, not all empty.
-    """
-    labels, place = bins_of([score for own in scores.values() for score in own])
-    panels = [
-        Counts(f"{kind}: mean {sum(own) / len(own):.1f} of {len(own):,}", {"scores": _counted(own, len(labels), place)})
-        for kind, own in scores.items()
-        if own
-    ]
-    note = "Share of the answers of a kind by score."
-    return _figure(name, title, note, partial(histograms, labels, panels, "score"))
-
-
-def margin_histograms(
-    name: str, constant: Mapping[str, Sequence[float]], variable: Mapping[str, Sequence[float]]
-) -> Figure:
-    """Figure 3: the scores of two models, trained with a constant margin and with one of each pair, each on its own
-    scale. Both are kind of text (people's, generated) -> scores, not all empty.
-    """
-    panels, shared = [], [f"{share}" for share in range(1, BINS + 1)]
-    for title, scores in (("constant margin", constant), ("variable margin", variable)):
-        _, place = bins_of([score for own in scores.values() for score in own])
-        panels.append(Counts(title, {kind: _counted(own, BINS, place) for kind, own in scores.items()}))
-    note = "Share of the texts by score, in tenths from the lowest to the highest score of the model."
-    return _figure(
-        name, "Scores with constant and variable margins", note, partial(histograms, shared, panels, "tenth")
-    )
-
-
-def bins_of(scores: Sequence[float]) -> tuple[list[str], Callable[[float], int]]:
-    """(labels of BINS equal bins from the lowest to the highest score, score -> the place of its bin)."""
-    low, high = min(scores), max(scores)
-    width = (high - low) / BINS or 1.0
-    labels = [f"{low + width * number:.3g}" for number in range(BINS)]
-    return labels, lambda score: min(max(int((score - low) / width), 0), BINS - 1)
-
-
-def _counted(scores: Iterable[float], bins: int, place: Callable[[float], int]) -> list[int]:
-    found = [0] * bins
-    for score in scores:
-        found[place(score)] += 1
-    return found
 
 
 def _figure(name: str, title: str, note: str, draw: Callable[[], Plot]) -> Figure:

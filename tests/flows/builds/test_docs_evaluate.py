@@ -46,6 +46,7 @@ def write_scores(folder: Path) -> None:
 
 def test_the_judged_sets_are_written(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "judged").iterdir()) == [
+        "figures",
         "metrics.parquet",
         "report.html",
         "scores.parquet",

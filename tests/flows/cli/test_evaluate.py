@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
 import pytest
@@ -85,17 +86,18 @@ def test_tables_show_the_papers_rows_of_the_same_sets(home: Path) -> None:
 def test_what_is_written_is_read_as_scores_again_and_gives_the_same_figures(home: Path, tmp_path: Path) -> None:
     first = evaluated(home, "--scorer", "judge:offline", "--to", str(tmp_path / "one"))
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "figures",
         "metrics.parquet",
         "report.html",
         "scores.parquet",
     ]
-    written = (tmp_path / "one" / "scores.parquet").read_bytes()
     again = evaluated(home, "--scorer", str(tmp_path / "one" / "scores.parquet"), "--to", str(tmp_path / "two"))
     assert again["left_out"] == []
     for one, other in zip(first["metrics"], again["metrics"], strict=True):
         assert {**one, "scorer": ""} == {**other, "scorer": ""}
     evaluated(home, "--scorer", "judge:offline", "--to", str(tmp_path / "three"))
-    assert (tmp_path / "three" / "scores.parquet").read_bytes() == written
+    for name in ("scores.parquet", "figures/scores-1.svg", "report.html"):
+        assert (tmp_path / "three" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
     metrics = pq.read_table(tmp_path / "one" / "metrics.parquet").to_pylist()
     assert [row["value"] for row in metrics] == [row["value"] for row in first["metrics"]]
     page = (tmp_path / "one" / "report.html").read_text()
@@ -103,6 +105,48 @@ def test_what_is_written_is_read_as_scores_again_and_gives_the_same_figures(home
     assert "Offline model." in page
     with pytest.raises(UsageError, match=r"scores\.parquet is there already"):
         evaluated(home, "--scorer", "length", "--to", str(tmp_path / "one"))
+
+
+def test_the_figures_are_in_the_report_and_beside_it(home: Path, tmp_path: Path) -> None:
+    files = []
+    for name, sign in (("constant", 1), ("critic", -1)):
+        rows = [("set,question_id,answer_id,score")]
+        for row in pair_rows():
+            for side in ("preferred", "rejected"):
+                rows.append(f"pairs,{row['question_id']},{row[f'{side}_id']},{sign * len(row[side])}")
+        files.append(tmp_path / f"{name}.csv")
+        files[-1].write_text("\n".join([*dict.fromkeys(rows), ""]))
+    judges = ("judge:offline", "judge:offline:plain", "judge:offline:pointwise")
+    scorers = ("length", *map(str, files), *judges)
+    words = [word for scorer in scorers for word in ("--scorer", scorer)]
+    evaluated(home, *words, "--to", str(tmp_path / "to"))
+    drawn = {path.stem: texts(path) for path in (tmp_path / "to" / "figures").iterdir()}
+    assert set(drawn) == {*(f"scores-{n}" for n in range(1, 7)), "side-by-side", "judge-variants"}
+    kinds = {text.partition(": mean")[0] for text in drawn["scores-1"] if ": mean" in text}
+    of_pairs = ("human", "hard negative", "open_book", "closed_book", "combined")
+    assert kinds == {"stackexchange: human", *(f"pairs: {kind}" for kind in of_pairs)}
+    assert [text for text in drawn["side-by-side"] if text[1:2] == ":"] == ["1: constant.csv", "2: critic.csv"]
+    assert {"listwise", "pointwise", "critique first", "without critique"} <= set(drawn["judge-variants"])
+    page = (tmp_path / "to" / "report.html").read_text()
+    assert page.count("<svg") == len(drawn)
+    people = {(row["question_id"], row["preferred_id"]): row["preferred"] for row in pair_rows() if row["axiom"] < 2}
+    people |= {
+        (row["question_id"], row["rejected_id"]): row["rejected"] for row in pair_rows() if row["axiom"] in (0, 5)
+    }
+    mean = sum(map(len, people.values())) / len(people)
+    assert f"1 is constant.csv (human: mean {mean:.1f} of {len(people)}; generated: mean" in page
+    assert f"2 is critic.csv (human: mean {-mean:.1f} of {len(people)}; generated: mean" in page
+    for scorer in ("length", "constant.csv", "critic.csv", *judges):
+        assert f"Scores by kind of answer: {scorer}</h2>" in page
+    (tmp_path / "again" / "figures").mkdir(parents=True)
+    with pytest.raises(UsageError, match="figures is there already"):
+        evaluated(home, "--scorer", "length", "--to", str(tmp_path / "again"))
+    evaluated(home, "--scorer", "length", "--sets", "eli5,webgpt", "--to", str(tmp_path / "none"))
+    assert not (tmp_path / "none" / "figures").exists()
+
+
+def texts(svg: Path) -> list[str]:
+    return [node.text or "" for node in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_a_constant_scorer_is_as_good_as_chance_and_missing_answers_are_told(home: Path, tmp_path: Path) -> None:

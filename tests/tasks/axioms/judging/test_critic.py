@@ -20,7 +20,6 @@ from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from tasks.axioms.judging.critic import NO_SIDE, NOT_SHOWN, _add_texts, _chosen
 from tasks.axioms.judging.margins import DISAGREES, NOT_SCORED, TOO_NEAR
-from tasks.axioms.judging.report import SCORE_BINS, score_histograms, variants_figure
 from tasks.axioms.trace import trace
 
 Row = dict[str, Any]
@@ -279,25 +278,3 @@ def test_the_trace_of_a_scored_pair_shows_what_the_critic_said(
 def test_a_wrong_setting_is_named(settings: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         AxiomsConfig(**settings)
-
-
-# judges that were asked in several ways
-
-
-def test_scores_of_each_variant_fall_into_ten_bins() -> None:
-    scores = [("listwise", 1.0), ("listwise", 10.0), ("pointwise plain", 11.0), ("listwise", 100.0), ("listwise", 90.5)]
-    found = score_histograms(scores)
-    assert SCORE_BINS[0] == "1–10"
-    assert SCORE_BINS[-1] == "91–100"
-    assert found == {"listwise": [2, 0, 0, 0, 0, 0, 0, 0, 0, 2], "pointwise plain": [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]}
-    with pytest.raises(ValueError, match="from 1 to 100"):
-        score_histograms([("listwise", 0.0)])
-
-
-def test_the_variants_have_a_plot_with_a_panel_for_each_shape() -> None:
-    shapes = ("pointwise", "pairwise", "listwise")
-    scores = [(shape + variant, 7.0 * n + 1) for n in range(14) for shape in shapes for variant in ("", " plain")]
-    figure = variants_figure(scores)
-    assert figure is not None
-    assert all(word in figure.svg for word in (*shapes, "critique first", "without critique"))
-    assert variants_figure([]) is None

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 from tasks.axioms.research.report import (
     PRINTED,
     agreement_with_people,
-    bins_of,
     flaws_by_kind,
     majorities,
-    margin_histograms,
     mean_reciprocal_ranks,
-    score_histograms,
     scores_against_length,
 )
 from tasks.publishing.printed import printed
@@ -127,15 +124,3 @@ def test_printed_tables_are_those_of_the_paper() -> None:
     # seven answers a question: the reciprocal ranks of a scorer sum to 1 + 1/2 + ... + 1/7
     for name in ranks.columns.drop("kind"):
         assert float(ranks[name].sum()) == pytest.approx(2.593, abs=0.03), name
-
-
-def test_histograms_have_a_panel_for_each_kind_on_one_scale() -> None:
-    labels, place = bins_of([0.0, 10.0])
-    assert (len(labels), [place(value) for value in (0.0, 0.99, 1.0, 9.99, 10.0)]) == (10, [0, 0, 1, 9, 9])
-    assert bins_of([3.0])[1](3.0) == 0
-    figure = score_histograms("x", "Scores", {"people": [1.0, 2.0], "model": [9.0], "nobody": []})
-    assert "people: mean 1.5 of 2" in figure.svg
-    assert "nobody" not in figure.svg
-    margins = margin_histograms("m", {"people": [0.0, 1.0], "model": [2.0]}, {"people": [5.0], "model": [6.0, 7.0]})
-    assert "constant margin" in margins.svg
-    assert "variable margin" in margins.svg

@@ -44,7 +44,7 @@ def test_the_commands_run_and_leave_what_the_page_promises(tmp_path: Path) -> No
         quick = re.sub(r"--steps \d+|(?<=--runs runs.toml)", f" {QUICK}", line) if "train" in line else line
         quick += " --backbone random:tiny" if "--runs" in line else ""
         done = subprocess.run(
-            quick, shell=True, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=300
+            quick, shell=True, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=900
         )
         assert done.returncode == 0, f"{quick}\n{done.stdout}{done.stderr}"
         assert done.stdout.strip()
