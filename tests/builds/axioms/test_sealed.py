@@ -143,7 +143,8 @@ def build(home: Path, folder: Path, *sites: str) -> Version:
 def rows_of(version: Version) -> pd.DataFrame:
     splits = ("train", "test", "overlap")
     paths = [path for split in splits for path in sorted((version.folder / split).glob("*.parquet"))]
-    return pd.concat([pd.read_parquet(path) for path in paths])
+    rows = pd.concat([pd.read_parquet(path) for path in paths])
+    return rows[rows.source == "stackexchange"]
 
 
 @pytest.fixture(scope="module")
