@@ -83,10 +83,13 @@ def load_raw(place: str) -> CrossEncoder:
 
 
 class CrossEncoder:
-    """A cross-encoder that is loaded. `place`: its folder or name; `model`: the one of sentence-transformers."""
+    """A cross-encoder that is loaded. `place`: its folder or name; `model`: the one of sentence-transformers.
+
+    Threads take turns: how a tokenizer cuts and pads is set in the tokenizer itself by each call.
+    """
 
     def __init__(self, place: str, model: Any) -> None:
-        self._place, self._model = place, model
+        self._place, self._model, self._turn = place, model, threading.Lock()
         self._as_they_are = import_module("torch").nn.Identity()
 
     def raw(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -95,7 +98,8 @@ class CrossEncoder:
         """
         if not pairs:
             return np.empty(0)
-        predicted = self._model.predict(list(pairs), activation_fn=self._as_they_are, show_progress_bar=False)
+        with self._turn:
+            predicted = self._model.predict(list(pairs), activation_fn=self._as_they_are, show_progress_bar=False)
         given = np.asarray(predicted, np.float64)
         if given.ndim != 1 and given.shape[1:] != (1,):
             raise UsageError(
@@ -111,12 +115,17 @@ class CrossEncoder:
 
     def beginning(self, text: str, tokens: int) -> str:
         """The beginning of a text that has at most so many of the model's tokens; the text itself if it has no more."""
-        tokenizer = self._model.tokenizer
-        if not getattr(tokenizer, "is_fast", False):
-            ids = tokenizer(text, add_special_tokens=False, verbose=False).input_ids
-            return text if len(ids) <= tokens else str(tokenizer.decode(ids[:tokens]))
-        places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-        return text if len(places) <= tokens else text[: places[tokens - 1][1]]
+        with self._turn:
+            return _beginning(self._model.tokenizer, text, tokens)
+
+
+def _beginning(tokenizer: Any, text: str, tokens: int) -> str:
+    """As CrossEncoder.beginning."""
+    if not getattr(tokenizer, "is_fast", False):
+        ids = tokenizer(text, add_special_tokens=False, verbose=False).input_ids
+        return text if len(ids) <= tokens else str(tokenizer.decode(ids[:tokens]))
+    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    return text if len(places) <= tokens else text[: places[tokens - 1][1]]
 
 
 @cache

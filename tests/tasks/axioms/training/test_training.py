@@ -251,6 +251,22 @@ def test_the_folder_is_read_by_hugging_face_and_scores_as_in_training(trained: t
     )
 
 
+def test_threads_that_score_and_cut_at_the_same_time_do_not_disturb_each_other(
+    trained: tuple[RunFolder, Quiet],
+) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tasks.retrieval.cross_encoder import load_raw
+
+    model = load_raw(str(trained[0].model))
+    pairs = [(word, " ".join([word] * number)) for number, word in enumerate(WORDS, start=1)]
+    alone, long = model.raw(pairs).tolist(), " ".join(WORDS * 40)
+    with ThreadPoolExecutor(4) as pool:
+        cut = [pool.submit(lambda: [model.beginning(long, 3) for _ in range(400)]) for _ in range(3)]
+        assert all(model.raw(pairs).tolist() == alone for _ in range(40))
+        assert {text for each in cut for text in each.result()} == {model.beginning(long, 3)}
+
+
 def family(name: str, folder: Path) -> str:
     """A folder with a model of random weights of a family of Hugging Face, and a tokenizer of WORDS."""
     import transformers
