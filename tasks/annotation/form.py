@@ -51,7 +51,8 @@ class Field:
     the first role in ROLES that sees it.
 
     `kind`: `choice` is one of the choices, `choices` any of them, `text` one text, `texts` any number of texts,
-    `number` a number, `pairwise` A, B or neither. `blank`: in JSON an empty text is an answer, unlike null.
+    `number` a number, `pairwise` A, B or neither, or one of `choices` where there are some. `blank`: in JSON an empty
+    text is an answer, unlike null.
     """
 
     name: str
@@ -68,8 +69,8 @@ class Field:
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The choices; A, B and neither for a pairwise field; () for texts and numbers."""
-        return ("A", "B", NEITHER) if self.kind == "pairwise" else self.choices
+        """The choices; of a pairwise field without choices A, B and neither; () for texts and numbers."""
+        return self.choices or (("A", "B", NEITHER) if self.kind == "pairwise" else ())
 
 
 @dataclass(frozen=True, slots=True)

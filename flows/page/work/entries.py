@@ -113,7 +113,7 @@ def _value(asked: Field, posted: list[str], of: str) -> tuple[Any, str]:
 def _message(asked: Field) -> str:
     if asked.kind == "number" and asked.scale:
         return f"Give a whole number from {asked.scale[0]} to {asked.scale[1]}."
-    return KIND[asked.kind]
+    return f"Choose {' or '.join(asked.choices)}." if asked.kind == "pairwise" and asked.choices else KIND[asked.kind]
 
 
 def _check_together(form: Form, place: int | None, item: str, found: Read) -> None:

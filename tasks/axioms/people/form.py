@@ -32,7 +32,7 @@ GUIDANCE = (
     "10, and mark every flaw that you see."
 )
 FIELDS = (
-    Field("preference", "Which answer is better?", "pairwise", required=True),
+    Field("preference", "Which answer is better?", "pairwise", ("A", "B"), {NEITHER: NEITHER}, required=True),
     Field("strength", "How much better?", "choice", STRENGTHS, required=True),
     *(
         Field(f"score_{side}", f"Score of text {side.upper()}, 1 to 10", "number", scale=(1, 10), required=True)

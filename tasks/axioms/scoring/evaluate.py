@@ -32,6 +32,7 @@ DIFFERENCE = "score difference"
 PERCENT = (MRR, NDCG, ACCURACY, WITH_EVIDENCE)
 TESTED = ("webgpt", "people")  # sets of which a question is one pair
 ID = ["set", "question_id"]
+NO_AXIOM = -1  # of pairs that are for validation alone
 
 Measured = dict[str, Any]
 
@@ -122,7 +123,10 @@ def paired(scores: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         of = base.assign(metric=metric, value=values)
         of = of[of["set"].isin(TESTED)] if metric == DIFFERENCE else of
         of = of if metric in (ACCURACY, DIFFERENCE) else of[read]
-        parts += [of.assign(subset=ALL), of[of["axiom"].notna()].assign(subset=lambda rows: _axiom(rows["axiom"]))]
+        parts += [
+            of.assign(subset=ALL),
+            of[of["axiom"].fillna(NO_AXIOM) != NO_AXIOM].assign(subset=lambda rows: _axiom(rows["axiom"])),
+        ]
         parts.append(of[of["pair_type"].notna()].assign(subset=lambda rows: rows["pair_type"]))
         parts.append(of[of["parent"].notna()].assign(subset=lambda rows: COMBINED + rows["parent"]))
     return pd.concat(parts, ignore_index=True)

@@ -58,10 +58,11 @@ class FileOfScores:
 
 @lru_cache(maxsize=4)
 def read_scores(path: Path, sha256: str) -> FileOfScores:
-    """The scores in a file; cached by its content. UsageError if it cannot be read, lacks a column, has several rows
-    for an answer, or a row without an id.
+    """The scores in a file; cached by its content. UsageError if it cannot be read, has no row, lacks a column, has
+    several rows for an answer, or a row without an id.
     """
     scores: dict[Key, float | None] = {}
+    number = 0
     for number, row in enumerate(_rows(path), start=1):
         if missing := [name for name in COLUMNS if name not in row]:
             raise UsageError(
@@ -80,6 +81,8 @@ def read_scores(path: Path, sha256: str) -> FileOfScores:
             scores[key] = None if row["score"] in (None, "") else float(row["score"])
         except (TypeError, ValueError):
             raise UsageError(f'Row {number:,} of {path} has the score "{row["score"]}": a score is a number.') from None
+    if not number:
+        raise UsageError(f"{path} has no row: a file of scores has a row for each answer, with {', '.join(COLUMNS)}.")
     return FileOfScores({key: score for key, score in scores.items() if score is not None})
 
 

@@ -141,6 +141,15 @@ def test_a_query_has_its_labelled_passage_and_the_best_others(version: Version) 
     assert any(one["negative"] for row in found.values() for one in row["answers"])
 
 
+def test_a_comparison_of_an_answer_with_itself_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "comparisons.jsonl"
+    record = json.loads((SAMPLES / "webgpt" / "comparisons.jsonl").read_text().splitlines()[0])
+    same = record | {"answer_1": record["answer_0"].upper()}
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in (record, same)))
+    found, _ = built(tmp_path, webgpt=str(file), eli5=[], msmarco=[])
+    assert [row["rejected"]["text"] for row in rows(found, "comparisons")] == [record["answer_1"]]
+
+
 def test_a_comparison_has_the_preferred_answer_first_and_ties_are_left_out(version: Version) -> None:
     records = []
     for line in (SAMPLES / "webgpt" / "comparisons.jsonl").read_text().splitlines()[:4]:

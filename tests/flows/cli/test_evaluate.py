@@ -167,7 +167,7 @@ def test_a_constant_scorer_is_as_good_as_chance_and_missing_answers_are_told(hom
     }
     empty = tmp_path / "empty.csv"
     empty.write_text("question_id,answer_id,score\nnobody,asked,1\n")
-    with pytest.raises(SourceError, match=r"No answer has a score: .* no score in the file"):
+    with pytest.raises(SourceError, match=r"No answer has a score: empty.csv: \d+ of eli5 no score in the file"):
         evaluated(home, "--scorer", str(empty))
 
 

@@ -105,6 +105,11 @@ def test_hostile_texts_come_back_as_they_were_handed_out(tmp_path: Path, format:
     assert (len(found), wrong) == (len(ROWS), [])
 
 
+def test_a_sheet_offers_no_tie() -> None:
+    (task,) = tasks(ROWS[:1])
+    assert sheet(FORM, task)["ratings"]["preference"] == ["A", "B"]
+
+
 def test_a_person_counts_once_a_pair_and_unknown_pairs_and_changed_texts_not_at_all(tmp_path: Path) -> None:
     first, second, *_ = ROWS
     sheets = [

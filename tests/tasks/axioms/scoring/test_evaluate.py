@@ -156,6 +156,13 @@ def test_accuracy_is_by_axiom_type_and_parent_with_and_without_evidence() -> Non
     assert metrics["p"].isna().all()
 
 
+def test_pairs_of_no_axiom_are_in_no_part_by_axiom() -> None:
+    rows: list[dict[str, object]] = [{"set": "people", "axiom": -1}, {"set": "people", "axiom": 3, "question_id": "q2"}]
+    found = {(question, answer): score for question in ("q", "q2") for answer, score in (("a", 2.0), ("b", 1.0))}
+    metrics = evaluate(scores(found, of_set="people"), pairs=pairs(rows))
+    assert set(metrics["subset"]) == {"all", "axiom 3", "x > y"}
+
+
 def test_the_interval_of_pairs_draws_questions_and_not_pairs() -> None:
     """Ten questions of 20 equal pairs each are as uncertain as ten coin tosses."""
     rows = [{"question_id": f"q{n}", "preferred_id": f"a{m}", "rejected_id": "b"} for n in range(10) for m in range(20)]

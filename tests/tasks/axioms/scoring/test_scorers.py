@@ -162,6 +162,13 @@ def test_a_wrong_file_is_refused_with_its_row(rows: list[dict[str, object]], sen
             scores_of(file_of(tmp_path, rows, name))
 
 
+@pytest.mark.parametrize(("name", "content"), [("s.csv", ""), ("s.csv", "a,b,c\n"), ("s.jsonl", "\n")])
+def test_a_file_without_any_row_is_refused(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError, match=r"has no row: .* question_id, answer_id, score"):
+        scores_of(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["scores.jsonl", "scores.parquet", "scores.txt"])
 def test_a_file_that_cannot_be_read_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"\x00\xff{")
