@@ -34,6 +34,7 @@ MODES: dict[str, tuple[str, list[Condition]]] = {
     "plan": ("plan_research", ["plan_search"]),
     "repair": ("repair_research", ["assistant_guided", "repair"]),
 }  # mode -> (the stage that makes its answer, the conditions that it needs)
+MADE_FROM = {"repair": ["assist_research"]}  # mode -> the stages whose answer stands where nothing was repaired
 NEXT = {
     "no page was found": "give other pages with --index or --search, or ask --mode closed",
     "no page holds evidence": "give other pages with --index or --search, or ask --mode closed",
@@ -64,9 +65,10 @@ def check_question(question: str) -> str:
     return text
 
 
-def method(builder: Builder, asked: Asked, config: AxiomsConfig) -> Rows:
-    """Call the stages that answer the question; the answer is the row of the last one."""
-    return research_runs(builder, config, _questions(builder, asked))[MODES[asked.mode][0]]()
+def method(builder: Builder, asked: Asked, config: AxiomsConfig) -> list[Rows]:
+    """Call the stages that answer the question; the answer is the row of the last one that has any."""
+    runs = research_runs(builder, config, _questions(builder, asked))
+    return [runs[name]() for name in [*MADE_FROM.get(asked.mode, []), MODES[asked.mode][0]]]
 
 
 def _questions(builder: Builder, asked: Asked) -> Rows:
@@ -105,13 +107,14 @@ def answer(
 ) -> Row:
     """The row of RESEARCH_RUNS that answers the question, reusing what is there; waits until it is made.
 
-    SourceError, with what was left out on the way, if there is no answer. BusyError if another question is being
+    Where nothing was repaired that is the guided answer. SourceError, with what was left out on the way, if there is
+    no answer. BusyError if another question is being
     answered in this home.
     """
     with asking(KIND, config, home, tasks=tasks, progress=progress, max_cost=max_cost, retry=retry) as build:
-        rows = method(build, asked, config)
+        made = method(build, asked, config)
         build.finish()
-    found = [row for row in rows if row["condition"] == asked.conditions[-1]]
+    found = [row for rows in reversed(made) for row in rows if row["condition"] in asked.conditions]
     if not found:
         raise _no_answer(asked, build)
     if rejected := rejected_by(found[0], OF_RESEARCH, "research_answer_id"):
@@ -125,4 +128,6 @@ def _no_answer(asked: Asked, build: Build) -> SourceError:
     last = lost[-1] if lost else {"reason": "nothing was left out", "detail": None}
     detail = f" ({last['detail']})" if last["detail"] else ""
     step = NEXT.get(str(last["reason"]), "look at `longform responses`, or ask another --model")
+    if "(private address)" in detail:
+        step += "; pages in your own network need private_hosts = true in research_web of --config, without --search"
     return SourceError(f"There is no answer: {last['reason']}{detail}; {step}.")

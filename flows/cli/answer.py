@@ -32,6 +32,7 @@ app = typer.Typer()
 
 SECTIONS = {"query": "queries", "result": "pages", "page": "", "passage": "passages", "update": "updates"}
 SECTIONS |= {"review": "problems", "repair": "repairs", "answer": "answer"}
+GUIDED = "assistant_guided"
 SHOWN = 400  # characters of a step, before the console cuts it to its line
 
 
@@ -112,7 +113,7 @@ def answer(
         _write(to, found)
     if as_json:
         return print_json(found)
-    _print(console(), found)
+    _print(console(), found, mode)
     if to:
         print(to)
 
@@ -144,8 +145,8 @@ def _sources(found: Row) -> list[tuple[int, str, str]]:
     return [(each["number"], each["title"], each["url"]) for each in found["evidence"]]
 
 
-def _print(out: Console, found: Row) -> None:
-    """Print how the answer was made, the answer, and its sources."""
+def _print(out: Console, found: Row, mode: str) -> None:
+    """Print how the answer was made, the answer, its sources, and whether it is less than `mode` asks for."""
     from rich.text import Text
 
     from flows.builds.console import visible
@@ -164,7 +165,11 @@ def _print(out: Console, found: Row) -> None:
     scored = "" if found["score"] is None else f" · score {found['score']:.4g} by {found['scorer']}"
     kept = [step for step in found["steps"] if step["kind"] == "update"]
     told = f" · {sum(step['kept'] for step in kept)} of {len(kept)} updates kept" if kept else ""
+    if kept and found["condition"] == GUIDED and found["score"] is None:
+        scored = " · the scorer gave no score that can be used, so that nothing could be kept"
     out.print(f"{found['condition']} · {found['model']}{told}{scored}", soft_wrap=True)
+    if mode == "repair" and found["condition"] == GUIDED:
+        out.print("nothing was repaired: this is the guided answer, as it was", soft_wrap=True)
 
 
 def _steps(steps: list[Row]) -> RenderableType:

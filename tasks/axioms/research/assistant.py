@@ -33,6 +33,7 @@ from tasks.axioms.research.unfit import AUDITED, speaks_to_a_model, stands_in, u
 
 NO_QUERY, NO_PAGE, NO_PASSAGE = "no query was proposed", "no page was found", "no page holds evidence"
 NOT_HIGHER, NOT_AS_HIGH, NO_SCORE = "the score does not rise", "the score falls", "no score"
+ORDERS = "its page speaks to a model"
 UNUSED, REPEATED = "ranked lower", "found before"
 UPDATE_KEEPS, REPAIR_KEEPS = 0.5, 0.25  # least share of an answer's words that stands afterwards
 QUERY_CHARACTERS = 300
@@ -249,8 +250,9 @@ def _passages(
         given = [" ".join(each.split()) for each in reply.value.passage if each.strip()][: limits.passages]
         if not given:
             steps.append(Step("page", "", False, "nothing on the question", None, hit.url, hit.title))
+        orders = any(map(speaks_to_a_model, reply.value.passage))
         for passage in given:
-            if why := _no_evidence(passage, text):
+            if why := _no_evidence(passage, text) or (ORDERS if orders else None):
                 steps.append(_step_of(Passage(passage, hit), False, why))
             else:
                 found.append(Passage(passage, hit))

@@ -19,6 +19,7 @@ from tasks.text.audits.wrapping import wrapped
 from tasks.text.prose import COMMON, words
 
 UNCHANGED = "unchanged"
+UNCITED = "cites no passage"
 AUDITED = ("declines", "degenerate", "in another language", "wrapped")  # what an audit finds in a published answer, too
 MOST_TIMES = 4  # how many times as long as before an answer may become, beside what it was shown
 QUOTED = 0.5  # share of a passage's words that must stand in its page
@@ -63,7 +64,7 @@ def unfit_revision(
 ) -> str | None:
     """Why `text` may not take the place of the answer `before`; None if it may. `passages`: those shown, numbered from
     1. `keeps`: the least share of the words of `before`, very common ones aside, that must stand; `references`: all
-    passages that `before` cites must be cited, else only some.
+    passages that `before` cites must be cited, and at least one of `passages`, else only some.
     """
     if why := unfit_text(question, text, passages):
         return why
@@ -75,7 +76,9 @@ def unfit_revision(
     if kept_share(before, text) < keeps:
         return "loses what the answer said"
     longest = MOST_TIMES * (len(before) + sum(map(len, passages)))
-    return "longer than what it was made from" if len(text) > longest else None
+    if len(text) > longest:
+        return "longer than what it was made from"
+    return UNCITED if references and passages and not kept else None
 
 
 def kept_share(before: str, text: str) -> float:

@@ -209,6 +209,27 @@ def test_updates_of_a_model_that_fails_are_not_kept_and_the_draft_stays(
     assert all(each["reason"] for each in steps(found, "update"))
 
 
+def test_where_nothing_is_repaired_the_guided_answer_stands_and_that_is_told(tmp_path: Path, server: Server) -> None:
+    options = real(server, tmp_path)
+    system = load_prompt("axioms/research_review", PROMPTS).system.strip()
+    none = said("<problem></problem>\n=====")
+    server.fails = lambda body: none if body["messages"][0]["content"].strip() == system else None
+    shown = invoke(tmp_path / "h", *options, "--yes", "--mode", "repair").stdout
+    assert shown.splitlines()[-1] == "nothing was repaired: this is the guided answer, as it was"
+    kept = answer(tmp_path / "h", *options, "--yes", "--mode", "repair")
+    assert kept == answer(tmp_path / "h", *options, "--yes")
+
+
+def test_a_judge_that_gives_no_score_is_told_with_the_answer(tmp_path: Path, server: Server) -> None:
+    options = real(server, tmp_path)
+    system = load_prompt("axioms/judge_pointwise", PROMPTS).system.strip()
+    much = said("<strength>a</strength><weakness>b</weakness><missing_information></missing_information>"
+                "<explanation>c</explanation><score>400</score>\n=====")  # fmt: skip
+    server.fails = lambda body: much if body["messages"][0]["content"].strip() == system else None
+    shown = invoke(tmp_path / "h", *options, "--yes").stdout
+    assert "0 of 5 updates kept · the scorer gave no score that can be used" in shown.splitlines()[-1]
+
+
 def test_a_model_that_declines_everything_gives_no_answer_and_says_so(tmp_path: Path, server: Server) -> None:
     options = real(server, tmp_path)
     server.fails = lambda body: said(REFUSALS["refusal-en"])
@@ -301,6 +322,9 @@ def test_a_server_that_refuses_is_named_and_one_that_finds_nothing_too(tmp_path:
     web.on("/search", results(web))
     with pytest.raises(SourceError, match="no page was found"):
         invoke(tmp_path / "b", *searching(web, tmp_path))
+    web.on("/search", results(web, "/lamps"))
+    with pytest.raises(SourceError, match=r"private address.*need private_hosts = true in research_web"):
+        invoke(tmp_path / "c", "--search", web.url)
 
 
 def test_one_query_that_fails_does_not_end_the_answer(tmp_path: Path, web: WebServer) -> None:
