@@ -201,7 +201,7 @@ def test_every_column_is_shown_with_type_nullability_and_meaning() -> None:
     cells = re.findall(r"<tr>\n<td>(.*?)</td>\n<td>(.*?)</td>\n<td>(.*?)</td>\n<td>(.*?)</td>\n</tr>", page)
     shown = {html.unescape(name): [html.unescape(cell) for cell in rest] for name, *rest in cells}
     assert list(shown) == PAIRS.names
-    assert shown["question_id"] == ["string", "never null", "<site>/<upstream id>"]
+    assert shown["question_id"] == ["string", "never null", "<site>/<upstream id>; msmarco/q<qid>"]
     assert shown["evidence"][0] == "list of string"
     assert shown["retrieved_at"][:2] == ["timestamp (ms, UTC)", "may be null"]
     for name in PAIRS.names:
