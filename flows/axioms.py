@@ -129,6 +129,7 @@ PROMPT_NAMES = (
     *("judge_negative", "judge_pairwise", "judge_listwise"),
 )
 TRACED_BY_IDS = ("research", "research_steps", "research_pairs", "research_judgements")  # all else by `trace`
+OF_SAMPLES = ("msmarco", "eli5", "webgpt", "research_questions")
 FORMS = {"research": sheets_of_research}  # beside `sheets`, which needs no name
 
 
@@ -148,6 +149,17 @@ class AxiomsConfig(ResearchSettings, EvaluationSettings, ValidationSettings, Pas
     critic_min_difference: int = Field(
         5, ge=1, le=99, description="points by which the critic's scores of a pair must differ for a margin"
     )
+
+    @model_validator(mode="after")
+    def samples_stand_beside_samples(self) -> Self:
+        """The settings; where `dump` is not our sample, other settings that still name samples (OF_SAMPLES) name
+        nothing, so that no row of ours comes into a version of one's own.
+        """
+        if self.dump != type(self).model_fields["dump"].default:
+            for name in OF_SAMPLES:
+                if getattr(self, name) == type(self).model_fields[name].default:
+                    setattr(self, name, [])
+        return self
 
     @model_validator(mode="after")
     def judge_has_one_setting(self) -> Self:
