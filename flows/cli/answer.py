@@ -14,8 +14,11 @@ from flows.cli.shared.arguments import (
     Home,
     Json,
     MaxCost,
+    PlanOnly,
     PromptsFolder,
+    RetryErrors,
     Settings,
+    Yes,
     amount,
     print_json,
     with_prompts,
@@ -64,18 +67,14 @@ def answer(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="write the answer: .json with all steps, else Markdown")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="go on without asking, whatever it costs")] = False,
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="show what would be asked, and the price; send nothing")
-    ] = False,
+    yes: Yes = False,
+    plan_only: PlanOnly = False,
     config: ConfigFile = None,
     settings: Settings = None,
     prompts: PromptsFolder = None,
     home: Home = None,
     max_cost: MaxCost = None,
-    retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
-    ] = False,
+    retry_errors: RetryErrors = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from pages of your own or the web, step by step, and show what each step brought."""

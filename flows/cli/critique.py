@@ -16,8 +16,11 @@ from flows.cli.shared.arguments import (
     Home,
     Json,
     MaxCost,
+    PlanOnly,
     PromptsFolder,
+    RetryErrors,
     Settings,
+    Yes,
     amount,
     print_json,
     with_prompts,
@@ -72,18 +75,14 @@ def critique(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE.jsonl", help="write a line for each feedback")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="go on without asking, whatever it costs")] = False,
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="show what would be asked, and the price; send nothing")
-    ] = False,
+    yes: Yes = False,
+    plan_only: PlanOnly = False,
     config: ConfigFile = None,
     settings: Settings = None,
     prompts: PromptsFolder = None,
     home: Home = None,
     max_cost: MaxCost = None,
-    retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
-    ] = False,
+    retry_errors: RetryErrors = False,
     as_json: Json = False,
 ) -> None:
     """Give feedback on texts of your own, remark by remark with the criterion that each belongs to."""

@@ -17,8 +17,11 @@ from flows.cli.shared.arguments import (
     Home,
     Json,
     MaxCost,
+    PlanOnly,
     PromptsFolder,
+    RetryErrors,
     Settings,
+    Yes,
     amount,
     print_json,
     version_at,
@@ -82,10 +85,8 @@ def evaluate(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help=f"write {', '.join(FILES)}, {FIGURES} there")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="go on without asking, whatever it costs")] = False,
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="show what would be asked, and the price; send nothing")
-    ] = False,
+    yes: Yes = False,
+    plan_only: PlanOnly = False,
     accept: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,9 +98,7 @@ def evaluate(
     prompts: PromptsFolder = None,
     home: Home = None,
     max_cost: MaxCost = None,
-    retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
-    ] = False,
+    retry_errors: RetryErrors = False,
     as_json: Json = False,
 ) -> None:
     """Score the answers of a published version and tell how well the scores rank and prefer, beside the paper."""

@@ -23,6 +23,7 @@ from flows.cli.shared.arguments import (
     Json,
     MaxCost,
     PromptsFolder,
+    RetryErrors,
     Settings,
     amount,
     print_json,
@@ -79,9 +80,7 @@ def revise(
     prompts: PromptsFolder = None,
     home: Home = None,
     max_cost: MaxCost = None,
-    retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")
-    ] = False,
+    retry_errors: RetryErrors = False,
     as_json: Json = False,
 ) -> None:
     """Measure one text: the edits that a reader would still make, each as a diff, and their number."""

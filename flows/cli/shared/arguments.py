@@ -72,6 +72,9 @@ def with_one_value(words: list[str]) -> list[str]:
 
 
 MaxCost = Annotated[float | None, flag("max_cost")]
+Yes = Annotated[bool, typer.Option("--yes", help="go on without asking, whatever it costs")]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="show what would be asked, and the price; send nothing")]
+RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="ask again where the stored reply is of no use")]
 PromptsFolder = Annotated[
     str | None, typer.Option("--prompts", metavar="DIR", help="folder whose files take the place of those in prompts/")
 ]
