@@ -221,7 +221,7 @@ def measured(asked: Asked, config: EvaluationConfig, build: Build, groups: Rows,
     scorers = scorers_of(asked, config, build)
     left_out = list(_left_out(build.store, groups, scores)) + list(_unknown(groups, scorers))
     if not len(found):
-        reasons = ", ".join(_told(row) for row in left_out) or "there is nothing to score"
+        reasons = ", ".join(_left_out_reason(row) for row in left_out) or "there is nothing to score"
         raise SourceError(f"No answer has a score: {reasons}.")
     metrics = evaluate(found, **_items(files, groups))
     offline = any(scorer.endpoint is not None and scorer.endpoint.offline for scorer in scorers)
@@ -230,7 +230,7 @@ def measured(asked: Asked, config: EvaluationConfig, build: Build, groups: Rows,
     return Scored(known, kinds_of(files), scorers, metrics, left_out, absent, groups.count, offline, gates)
 
 
-def _told(row: Row) -> str:
+def _left_out_reason(row: Row) -> str:
     """How many of a set have no score, by which scorer and why: "mine.csv: 3 of eli5 no score in the file"."""
     place = f" of {row['set']}" if row["set"] else ""
     return f"{row['scorer']}: {row['number']:,}{place} {row['reason']}"

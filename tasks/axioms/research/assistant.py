@@ -206,7 +206,7 @@ def _results(
 ) -> Generator[Effect, Any, list[tuple[Hit, str]]]:
     """(hit, text) of the pages to take evidence from, best first."""
     hits = yield from _hits(queries, limits, steps)
-    ranked = yield from _ranked([hit for _, hit in hits], _told, guided)
+    ranked = yield from _ranked([hit for _, hit in hits], _text_to_rank, guided)
     for place, (hit, score) in enumerate(ranked):
         used = place < limits.pages
         steps.append(
@@ -215,7 +215,7 @@ def _results(
     return (yield from _pages([hit for hit, _ in ranked[: limits.pages]], steps))
 
 
-def _told(hit: Hit) -> str:
+def _text_to_rank(hit: Hit) -> str:
     """What a search shows of a page."""
     return f"{hit.title}\n{hit.snippet}".strip()
 
