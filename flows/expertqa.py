@@ -155,7 +155,7 @@ class ExpertqaConfig(ModelSettings):
     overlap: int = Field(200, ge=0, description="tokens a passage shares with the next")
     tokenizer: str = Field("spacy-en", description="that counts these: spacy-en, or one of tiktoken, e.g. cl100k_base")
     splitter: Literal["sentences", "lists"] = Field(
-        "sentences", description="of answers into claims: as the paper, or one that also knows lists and tables"
+        "lists", description="of new answers into claims: one that knows lists, tables and quotes, or the paper's"
     )
     least_characters: int = Field(6, ge=1, description="a shorter claim is dropped")
     small_talk: bool = Field(True, description="drop what a chatbot says about itself")

@@ -16,6 +16,7 @@ SMALL = {
     "make_dump.py": ["OUT", "--megabytes", "0.2"],
     "axioms.py": ["--megabytes", "1"],
     "claims.py": ["--texts", "50", "--random", "500"],
+    "claims_gauge.py": [],
     "decontaminate.py": ["--evaluated", "100", "--texts", "600"],
     "dump.py": ["--megabytes", "1", "--bs4-megabytes", "0.5"],
     "feedback.py": ["--feedback", "100"],
@@ -41,6 +42,7 @@ KEYS = {
         "texts", "spacy_texts_per_second", "ours_warm_per_second", "ours_cold_per_second", "ratio_warm", "ratio_cold",
         "same_texts", "same_random_texts", "planted", "over_long",
     },
+    "claims_gauge.py": {"pairs", "source", "abbreviations", "mid_sentence"},
     "decontaminate.py": {"evaluated", "texts", "seconds", "texts_per_second", "peak_mb", "ratio", "found", "same"},
     "dump.py": {
         "megabytes", "ours_mb_per_second", "ours_mb_per_cpu_second", "ours_peak_mb", "lxml_mb_per_second",
