@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -24,10 +24,13 @@ from flows.registry import model_stages
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
+from longform.net.web import Manners
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
 from tasks.expertqa.answers.audits import AUDITS
+from tasks.expertqa.answers.cited_pages import link_cited_pages, read_cited_pages
 from tasks.expertqa.answers.claims import split_claims
 from tasks.expertqa.answers.evidence import (
     GS,
@@ -66,6 +69,7 @@ from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit, taken_down
+from tasks.sources.web.web import Crawl
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "expertqa"
@@ -136,6 +140,11 @@ class ExpertqaConfig(ModelSettings):
         None,
         description='a search engine instead of pages, e.g. { kind = "searxng", url = "http://127.0.0.1:8080" }; '
         "it also takes key_env, parameters, private_hosts",
+    )
+    cited_pages: Literal["fetch", "pages"] | None = Field(
+        None,
+        description="pages that answers cite by address, as evidence: fetched, or looked for in pages; unset: fetched "
+        "with web, or with a model that is not offline where there are no pages",
     )
     retrieved_at: str | None = Field(None, description="when corpus and pages were fetched, where no record says it")
     answer_parameters: dict[str, Any] = Field(
@@ -225,7 +234,8 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
     autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
-    search, search_backends = search_settings(config, taken_down(builder.store.home))
+    listed = tuple(taken_down(builder.store.home))
+    search, search_backends = search_settings(config, listed)
 
     bank = read_questions(builder, opened(builder, open_banks, config.questions), licence=config.licence)
     questions = admit(builder, admit_questions, bank)
@@ -269,11 +279,13 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     )
     samples = sample_answers(builder, asked, answers, split, most_claims=config.most_claims, seed=config.seed)
     taken = take_claims(builder, split, samples)
-    claims = link_evidence(
+    linked = link_evidence(
         builder,
         taken,
         find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **search_backends),
     )
+    cited = read_cited_pages(builder, linked, pages, search=search, crawl=crawl_of_cited(config, listed, model))
+    claims = link_cited_pages(builder, linked, cited)
 
     opening = partial(open_labels, accounts=config.accounts)
     filled_in = read_labels(builder, opened(builder, opening, config.labels), claims, answers)
@@ -338,7 +350,18 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         [Table("random", random), Table("domain", domain), Table("claims", published)],
         sources,
         tables=lambda: tables(
-            asked, answers, samples, published, attributions, labels, second, entailed, predictions, random, domain
+            asked,
+            answers,
+            samples,
+            cited,
+            published,
+            attributions,
+            labels,
+            second,
+            entailed,
+            predictions,
+            random,
+            domain,
         ),
         figures=lambda: figures(asked, published, labels, second),
         audits=AUDITS,
@@ -370,6 +393,20 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
     }
     check_search(search, **search_backends)
     return search, search_backends
+
+
+def crawl_of_cited(config: ExpertqaConfig, takedowns: tuple[str, ...], models: Mapping[str, Endpoint]) -> Crawl | None:
+    """How pages that answers cite are fetched, each host at most once a second (`web` may say otherwise), one that does
+    not answer counting as dead; None if they are looked for among the given pages. `models`: stage -> endpoint.
+    """
+    real = config.web or not (models["write_closed_book"].offline or setting_files(config, "pages"))
+    if config.cited_pages == "pages" or (config.cited_pages is None and not real):
+        return None
+    return (
+        crawl_of(config.web, takedowns, give_up=True)
+        if config.web
+        else Crawl(takedowns=takedowns, manners=Manners(give_up=True))
+    )
 
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:

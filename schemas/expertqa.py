@@ -106,7 +106,9 @@ DOCUMENTS = table(
 
 PASSAGE = pa.struct(
     [
-        column("corpus", pa.string(), "sphere (a local corpus) or gs (a web search)"),
+        column(
+            "corpus", pa.string(), "sphere (a local corpus), gs (a web search) or cited (a page that the answer cites)"
+        ),
         column("passage_id", pa.string(), "id of the passage in its corpus or web page"),
         column("url", pa.string(), "address of the document"),
         column("title", pa.string(), "title of the document", null=True),
@@ -135,6 +137,28 @@ def found(name: str, key: str, doc: str) -> pa.Schema:
 FOUND_FOR_QUESTIONS = found("found_for_questions", "question_id", "parent: questions.question_id")
 FOUND_FOR_CLAIMS = found("found_for_claims", "claim_id", "parent: claims.claim_id")
 FOUND_FOR_FACTS = found("found_for_facts", "fact_id", "parent: facts.fact_id")
+
+CITED_PAGE = pa.struct(
+    [
+        column("url", pa.string(), "address as the claim cites it"),
+        column("state", pa.string(), "read, dead, unreadable, taken down, or not among the pages"),
+        column("reason", pa.string(), "why it is not read", null=True),
+        column("month", pa.string(), "year and month of the snapshot or of the failure, UTC; null: unknown", null=True),
+        column("title", pa.string(), "title of the page", null=True),
+        column("windows", pa.list_(PASSAGE), "the windows of the page that fit the claim best, best first"),
+    ]
+)
+
+CITED_PAGES = table(
+    "cited_pages",
+    column("claim_id", pa.string(), "parent: claims.claim_id"),
+    column("answer_id", pa.string(), "of that claim"),
+    column("question_id", pa.string(), "of that claim"),
+    column("system", pa.string(), "of that claim"),
+    column("pages", pa.list_(CITED_PAGE), "pages that it cites by address alone, in their order; may be empty"),
+    key="claim_id",
+    cut="question_id",
+)
 
 SAMPLES = table(
     "samples",

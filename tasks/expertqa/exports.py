@@ -30,7 +30,7 @@ SPLIT_STAGES = {"random": "split_randomly", "domain": "split_by_field"}
 OF_ANSWERS = {
     "answers": "collect_answers",
     "split": "split_claims",
-    "claims": "link_evidence",
+    "claims": "link_cited_pages",
     "labels": "collect_labels",
     "revised": "revise_answers",
 }

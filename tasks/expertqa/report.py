@@ -44,6 +44,7 @@ def tables(
     questions: Rows,
     answers: Rows,
     samples: Rows,
+    cited: Rows,
     claims: Rows,
     attributions: Rows,
     labels: Rows,
@@ -54,7 +55,8 @@ def tables(
     domain: Rows,
 ) -> list[ReportTable]:
     """The report's tables, in this order: the paper's tables 2, 4 to 9 and 14, then figures 4, 5 and 8 to 10 as
-    tables. `claims` are the published ones, `random` and `domain` the published splits.
+    tables. `cited`: the pages that claims cite. `claims` are the published ones, `random` and `domain` the published
+    splits.
     """
     asked, judged = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS)
     sampled, given = samples.to_pandas(["answer_id", "system"]), _labels(labels)
@@ -71,6 +73,12 @@ def tables(
             "Sampled answers are shown to experts; released ones all were. The abstention rate is of the generated "
             "answers: released ones were chosen among those that do not abstain.",
             made.table_4_abstentions(answers.to_pandas(["system", "kind", "abstention"]), sampled),
+        ),
+        ReportTable(
+            "Cited pages by system and month",
+            "Pages that answers cite by address alone, each once an answer; month of the snapshot, or of the failure. "
+            "Dead: it could not be had; unreadable: without text that can be read.",
+            made.cited_pages(cited.to_pandas(["answer_id", "system", "pages"])),
         ),
         *estimates(judged, claims, attributions, entailed.to_pandas(["claim_id", "model", "attributable"])),
         ReportTable(

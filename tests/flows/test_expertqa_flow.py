@@ -120,12 +120,12 @@ def test_in_which_part_of_a_bank_a_question_stands_changes_no_row(tmp_path: Path
     numbers = range(QUESTIONS_A_PART + 4)
     forward = build_until_revised(tmp_path / "forward", bank(tmp_path / "bank.jsonl", numbers))
     backward = build_until_revised(tmp_path / "backward", bank(tmp_path / "bank.jsonl", reversed(numbers)))
-    (entry,) = [entry for entry in forward.done if entry.stage == "link_evidence"]
+    (entry,) = [entry for entry in forward.done if entry.stage == "link_cited_pages"]
     assert [part.key.split(".") for part in entry.artifact.parts] == [
         ["expertqa/part000"],
         ["expertqa/part000", "00001"],
     ]
-    for stage in ("take_questions", "collect_answers", "link_evidence", "judge_facts", "revise_answers"):
+    for stage in ("take_questions", "collect_answers", "link_cited_pages", "judge_facts", "revise_answers"):
         tables = [rows_of(run, stage).drop(columns="position", errors="ignore") for run in (forward, backward)]
         one, other = (sorted(table.astype(str).to_numpy().tolist()) for table in tables)
         assert one == other, stage
@@ -142,7 +142,7 @@ def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(tmp_pa
         "find_for_questions",
         "write_closed_book",
         "split_claims",
-        "link_evidence",
+        "link_cited_pages",
         "judge_facts",
         "revise_answers",
     )
@@ -310,7 +310,7 @@ def test_a_plan_says_which_stages_search_the_web(tmp_path: Path) -> None:
     options = Options(tmp_path / "home", "v1")
     found, _ = plan(declare("expertqa", config, options), options)
     *_, line = plan_foot(found.stages)
-    assert line.startswith("find_for_questions, find_for_claims, find_for_facts: up to one web search a row")
+    assert line.startswith("find_for_questions, find_for_claims, read_cited_pages, find_for_facts: up to one")
     without = ExpertqaConfig(questions=str(tmp_path / "questions.jsonl"))
     found, _ = plan(declare("expertqa", without, options), options)
     assert not any("web" in line for line in plan_foot(found.stages))

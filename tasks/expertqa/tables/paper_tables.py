@@ -10,6 +10,7 @@ division by zero. Intervals (95 %) are by bootstrap over answers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,25 @@ def _bounds(name: str, parts: Any, wholes: Any) -> dict[str, float]:
     """
     low, high = ratio_interval(parts, wholes)
     return {f"{name} from": 100 * low, f"{name} to": 100 * high}
+
+
+# ---------------------------------------------------------------- cited pages
+
+STATES = ("read", "dead", "unreadable", "taken down", "not among the pages")
+
+
+def cited_pages(claims: pd.DataFrame) -> pd.DataFrame:
+    """The number of cited pages for each system and month, and of them by state, with the reasons of those not read.
+
+    `claims`: answer_id, system and pages (structs of CITED_PAGE). A page counts once for each answer that cites it.
+    """
+    rows = claims.explode("pages").dropna(subset=["pages"])
+    pages = pd.DataFrame(list(rows.pages), columns=["url", "state", "reason", "month"])
+    pages[["answer_id", "system"]] = rows[["answer_id", "system"]].to_numpy()
+    pages = pages.drop_duplicates(["answer_id", "url"])
+    pages["month"] = pages.month.fillna("unknown")
+    found = pd.crosstab([pages.system, pages.month], pages.state).reindex(columns=list(STATES), fill_value=0)
+    found.insert(0, "cited", found.sum(axis=1))
+    unread = pages[pages.state != "read"].groupby(["system", "month"]).reason
+    reasons = unread.agg(lambda own: ", ".join(f"{name} {count}" for name, count in Counter(sorted(own)).most_common()))
+    return found.assign(reasons=reasons).fillna({"reasons": ""}).reset_index().rename_axis(columns=None)
