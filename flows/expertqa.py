@@ -60,6 +60,8 @@ from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.published import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.report import figures, tables
+from tasks.expertqa.sides.dealing import deal_sides
+from tasks.expertqa.sides.released import open_released_sides, read_released_sides
 from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace as trace
@@ -117,6 +119,11 @@ class ExpertqaConfig(ModelSettings):
     questions: str | list[str] = Field(
         list(QUESTIONS),
         description="the bank of questions: released .jsonl, own .jsonl or .csv, or a list; from where you type",
+    )
+    released_splits: str | list[str] = Field(
+        [],
+        description="the authors' split files, under their names (rand_lfqa_train.json, domain_val.jsonl …), or the "
+        "folder: their questions keep these sides; such files among `questions` count as well",
     )
     licence: str | None = Field(None, description="of the questions, e.g. MIT for the released ones")
     systems: list[System] = Field(
@@ -232,6 +239,11 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     asked = take_questions(builder, questions, limit=config.limit)
     corpus, pages = corpora(builder, config)
 
+    released_sides = read_released_sides(
+        builder,
+        open_released_sides(listed(config.released_splits), listed(config.questions), digest=builder.digests),
+    )
+
     released = read_released(builder, asked)
     needed = [READ[name] for name in config.systems if name in READ]
     found = find_for_questions(builder, asked, corpus, pages, search=search, corpora=needed, **search_backends)
@@ -311,8 +323,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         model=model["revise_answers"] if config.revise_with_model else None,
         prompt=prompt["revise"] if config.revise_with_model else None,
     )
-    random = split_randomly(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
-    domain = split_by_field(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
+    sides = deal_sides(builder, questions, released_sides, seed=config.seed, shares=SHARES)
+    random = split_randomly(builder, revised, asked, answers, sides)
+    domain = split_by_field(builder, revised, asked, answers, sides)
     published = publish_claims(
         builder,
         claims,

@@ -13,7 +13,7 @@ from longform.artifacts.rows import Row, Rows
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
-from tasks.expertqa.estimates.predictions import why_no_qafacteval
+from tasks.expertqa.estimates.predictions import scored_rows, why_no_qafacteval
 from tasks.expertqa.tables import label_counts as counted
 from tasks.expertqa.tables import paper_tables as made
 from tasks.expertqa.tables import second_labelling as second
@@ -23,7 +23,7 @@ from tasks.metrics.entailment import lexical_entailment
 from tasks.publishing.card import Figure, ReportTable
 
 CLAIMS = [
-    *("claim_id", "answer_id", "system", "field", "question_types", "random_split", *LABELLED),
+    *("claim_id", "answer_id", "system", "field", "question_types", "random_split", "random_split_from", *LABELLED),
     *("autoais", "autoais_backend", "fact_score", "fact_score_model"),
 ]
 QUESTIONS = ["question_id", "field", "question_types"]
@@ -275,8 +275,9 @@ def _labels(rows: Rows) -> list[Row]:
 
 
 def _tests(split: Rows) -> int:
-    """The number of questions in the test part of a published split."""
-    return len({row["question_id"] for row in split.as_dicts("question_id", "split") if row["split"] == "test"})
+    """The number of test questions of a published split on which models are scored."""
+    rows = split.as_dicts("question_id", "split", "split_from")
+    return len({row["question_id"] for row in scored_rows(rows)})
 
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:

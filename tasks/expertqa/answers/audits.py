@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.answers.abstentions import abstention
+from tasks.expertqa.sides.audits import ON_TWO_SIDES
 from tasks.publishing.audits import Audits, Kinds, rejected_by
 from tasks.publishing.generated import audits_of_texts, generated, is_generated
 
@@ -28,6 +29,7 @@ OF_ANSWERS = audits_of_texts(_answers, generated(), abstains=abstention)
 OF_REVISIONS = audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention)
 WRITERS = ("write_closed_book", "write_from_passages", "answer_post_hoc")
 AUDITS = Audits(
+    version=ON_TWO_SIDES,
     rows={"claims": OF_ANSWERS, "random": OF_REVISIONS, "domain": OF_REVISIONS},
     kinds=(Kinds("system", WRITERS, "collect_answers", asked="systems", among="response IS NOT NULL"),),
     applied={"claims": "collect_answers"},

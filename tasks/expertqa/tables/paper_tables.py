@@ -20,6 +20,7 @@ import pandas as pd
 from tasks.expertqa.estimates.autoais import SYSTEMS
 from tasks.expertqa.estimates.factscore import CORRECT, FACTUAL_ABOVE
 from tasks.expertqa.estimates.predictions import CONFIGS
+from tasks.expertqa.splits import RELEASED
 from tasks.expertqa.vocabulary import type_texts
 from tasks.metrics.intervals import ratio_interval
 from tasks.metrics.rouge import KINDS
@@ -136,10 +137,13 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
     models.
 
     `entailed`: claim_id, model, attributable; of a model's several predictions for a claim the last counts. For each
-    model first all claims, then those of the random split's test questions, beside which the printed figures stand.
+    model first all claims, then those of the random split's test questions (the released ones, if there are any),
+    beside which the printed figures stand.
     """
     last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
-    chosen = {TOTAL: claims, "test": claims[claims.random_split == "test"]}
+    test = claims[claims.random_split == "test"]
+    released = test[test.random_split_from == RELEASED]
+    chosen = {TOTAL: claims, "test": released if len(released) else test}
     frames = [
         _selected(own.drop(columns="autoais").merge(rows, on="claim_id", how="left"), JUDGED, "claims", _against_people)
         .assign(model=model, questions=questions)

@@ -382,6 +382,7 @@ def long_form(number: int, split: str) -> Row:
         **{"answer": f"Because {number}.", "field": "Law", "specific_field": None, "question_types": ["I"]},
         **{"system": "gpt4", "original_answer": "So.", "revised_by": "person", "annotator_id": "a", "licence": "MIT"},
         **{"model": None, "response": None, "answer_id": "a_1", "revised_id": f"v_{number}", "split": split},
+        "split_from": "hash",
     }
 
 
