@@ -62,6 +62,7 @@ from tasks.expertqa.published import name_sources, publish_claims, split_by_fiel
 from tasks.expertqa.report import figures, tables
 from tasks.expertqa.sides.dealing import deal_sides
 from tasks.expertqa.sides.released import open_released_sides, read_released_sides
+from tasks.expertqa.tables.version import parity_of as PARITY  # noqa: F401, N812
 from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace as trace
@@ -79,6 +80,8 @@ SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc
 POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
 SHARES = [0.8, 0.1, 0.1]
 ANSWERING = ("write_closed_book", "write_from_passages")
+JUDGING = ("estimate_attribution", "break_claims", "judge_facts")
+AS_IN_PAPER = ("closed_book", "judge_fact")  # of PROMPT_NAMES those that have another wording in the preset parity
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
 OFFLINE = RULES
@@ -152,6 +155,11 @@ class ExpertqaConfig(ModelSettings):
     backend: Literal["bm25", "tantivy", "dense", "hybrid"] = Field("bm25", description="how passages are ranked")
     embedding: str | None = Field(
         None, description="of dense and hybrid: an endpoint's name, or a sentence-transformers model"
+    )
+    preset: Literal["own", "parity"] = Field(
+        "own",
+        description="parity: as the paper, whatever settings below say: its authors' rules in the tables, sentences as "
+        "claims, prompts with its wishes, judges at temperature 0 where an endpoint does not say otherwise",
     )
     seed: int = Field(0, description="of every draw: sampling of answers, splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each file: a pilot")
@@ -230,6 +238,11 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
+    splitter = config.splitter
+    if config.preset == "parity":
+        model |= {stage: sampling(model[stage], {"temperature": 0.0}) for stage in JUDGING}
+        prompt |= {name: load_prompt(f"expertqa/{name}_as_in_paper", *folders) for name in AS_IN_PAPER}
+        splitter = "sentences"
     autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
     search, search_backends = search_settings(config, taken_down(builder.store.home))
@@ -275,7 +288,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     split = split_claims(
         builder,
         answers,
-        splitter=config.splitter,
+        splitter=splitter,
         least_characters=config.least_characters,
         small_talk=config.small_talk,
     )
@@ -351,7 +364,18 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         [Table("random", random), Table("domain", domain), Table("claims", published)],
         sources,
         tables=lambda: tables(
-            asked, answers, samples, published, attributions, labels, second, entailed, predictions, random, domain
+            asked,
+            answers,
+            samples,
+            published,
+            attributions,
+            labels,
+            second,
+            entailed,
+            predictions,
+            random,
+            domain,
+            preset=config.preset,
         ),
         figures=lambda: figures(asked, published, labels, second),
         audits=AUDITS,

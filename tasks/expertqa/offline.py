@@ -350,5 +350,7 @@ RULES = {
     "expertqa/entails": Rule(_entails, {"Claim", "Evidence"}),
     "expertqa/break_claim": Rule(_break_claim, {"Claim"}),
     "expertqa/judge_fact": Rule(_judge_fact, {"Statement", "Passage"}, {"Passage"}),
+    "expertqa/closed_book_as_in_paper": Rule(_closed_book, {"Field", "Question"}),
+    "expertqa/judge_fact_as_in_paper": Rule(_judge_fact, {"Statement", "Passage"}, {"Passage"}),
     "expertqa/revise": Rule(_revise, {"Question", "Answer", "Claim", "Evidence"}),
 }
