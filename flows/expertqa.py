@@ -337,8 +337,8 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         prompt=prompt["revise"] if config.revise_with_model else None,
     )
     sides = deal_sides(builder, questions, released_sides, seed=config.seed, shares=SHARES)
-    random = split_randomly(builder, revised, asked, answers, sides)
-    domain = split_by_field(builder, revised, asked, answers, sides)
+    random = split_randomly(builder, revised, asked, answers, claims, sides)
+    domain = split_by_field(builder, revised, asked, answers, claims, sides)
     published = publish_claims(
         builder,
         claims,

@@ -268,11 +268,22 @@ REVISED = table(
     cut="question_id",
 )
 
+NUMBERED_SOURCE = pa.struct(
+    [
+        column("number", pa.int32(), "number of its marks; null for evidence that was found later", null=True),
+        column("url", pa.string(), "address of the source", null=True),
+        column("title", pa.string(), "title of the page", null=True),
+        column("text", pa.string(), "the passage; null where only an address is known", null=True),
+    ]
+)
+
 LONG_FORM = (
     column("row_id", pa.string(), "hash of the revised answer's id and of random or domain"),
     column("question_id", pa.string(), "expertqa/<hash>"),
     column("question", pa.string(), "as the expert wrote it"),
-    column("answer", pa.string(), "the revised answer"),
+    column("answer", pa.string(), "the revised answer without citation marks and references: the text to train on"),
+    column("cited_answer", pa.string(), "the revised answer with its marks, as the reviser left it"),
+    column("sources", pa.list_(NUMBERED_SOURCE), "what the marks of cited_answer mean, by number; may be empty"),
     column("field", pa.string(), "field of study of the question"),
     column("specific_field", pa.string(), "narrower field of study, as in the source", null=True),
     column("question_types", pa.list_(pa.string()), "numerals of the question types, I to VII"),

@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 
 from longform.artifacts.parts import key_hash
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import read_parquet
+from longform.artifacts.rows import grouped, read_parquet
 from longform.engine.stage import AllRows, AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
 from tasks.expertqa.answers.audits import OF_REVISIONS
+from tasks.expertqa.answers.citations import cited_numbers
+from tasks.expertqa.answers.plain import plain, sources_of
 from tasks.expertqa.estimates.autoais import RELEASED, released_claim
 from tasks.expertqa.estimates.factscore import fact_score, judgements_of
 from tasks.publishing.audits import audited
@@ -29,6 +31,8 @@ BATCH_ROWS = 500
 KINDS = ("corpus", "web", "cited")
 QUESTION = ("question_id", "question", "field", "specific_field", "question_types", "licence")
 ANSWER = ("answer_id", "question_id", "text", "model", "response")
+CITING = (*ANSWER, "cited")
+EVIDENCE = ("claim_id", "answer_id", "question_id", "evidence")
 CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "start", "end", "evidence", "original")
 ATTRIBUTION = ("claim_id", "question_id", "attributable", "backend")
 FACT = ("fact_id", "claim_id", "question_id", "position", "text", "model")
@@ -48,53 +52,62 @@ CLAIM_LABELS = (
 
 @stage(RANDOM_SPLIT, revision=3, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_randomly(
-    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, sides: PerGroup
+    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
     """Long-form questions with their revised answers, each on its question's side of the random split. A Rejected for
-    each revision that an audit finds.
+    each revision that an audit finds, or of which nothing but marks is there. Counts marks without a source.
     """
-    rows = _long_form(context, "random", revised, questions, answers, sides)
+    rows = _long_form(context, "random", revised, questions, answers, claims, sides)
     yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
 @stage(DOMAIN_SPLIT, revision=3, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
-    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, sides: PerGroup
+    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
-    """Long-form questions with their revised answers, each on its question's side of the split by field. A Rejected for
-    each revision that an audit finds.
+    """Long-form questions with their revised answers, each on its question's side of the split by field. Rejecteds and
+    counts as of `split_randomly`.
     """
-    rows = _long_form(context, "domain", revised, questions, answers, sides)
+    rows = _long_form(context, "domain", revised, questions, answers, claims, sides)
     yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
 def _long_form(
-    context: StageContext, config: str, revised: Rows, questions: Rows, answers: Rows, sides: Rows
-) -> Iterator[Row]:
-    """The rows of LONG_FORM of all revised answers, question by question, within one by system. `config`: random or
-    domain.
+    context: StageContext, config: str, revised: Rows, questions: Rows, answers: Rows, claims: Rows, sides: Rows
+) -> Iterator[Row | Rejected]:
+    """The rows of LONG_FORM of all revised answers, question by question, within one by system; a Rejected for each of
+    which nothing but marks is there. `config`: random or domain.
     """
     side = ("question_id", config, f"{config}_from")
-    inputs = ((revised, ()), (questions, QUESTION), (answers, ANSWER), (sides, side))
-    for _, (texts, [question], own, [dealt]) in joined(context, *inputs):
+    inputs = ((revised, ()), (questions, QUESTION), (answers, CITING), (claims, EVIDENCE), (sides, side))
+    for _, (texts, [question], own, evidence, [dealt]) in joined(context, *inputs):
+        claims_of = grouped(evidence, "answer_id")
         by_id = {answer["answer_id"]: answer for answer in own}
         placed = {"split_from": dealt[f"{config}_from"], "split": dealt[config]}
         for row in sorted(texts, key=lambda row: (row["system"], row["revised_id"])):
-            yield long_form_row(config, row, question, by_id[row["answer_id"]], placed)
+            answer = by_id[row["answer_id"]]
+            sources = sources_of(row["text"], answer["cited"], claims_of.get(answer["answer_id"], ()))
+            numbers = {source["number"] for source in sources}
+            context.count("marks without a source", sum(number not in numbers for number in cited_numbers(row["text"])))
+            made = long_form_row(config, row, question, answer, {**placed, "sources": sources})
+            yield (
+                made if made["answer"] else Rejected(row["revised_id"], "defect", "nothing but marks", raw=row["text"])
+            )
 
 
 def long_form_row(config: str, revised: Row, question: Row, answer: Row, placed: Row) -> Row:
     """A row of LONG_FORM. `model` and `response` are those of the revision if a model made it, else those of the
     answer.
 
-    `config`: random or domain. `revised`, `question`, `answer`: rows of REVISED, QUESTIONS and ANSWERS. `placed`: its
-    `split` and `split_from`.
+    `config`: random or domain. `revised`, `question`, `answer`: rows of REVISED, QUESTIONS and ANSWERS. `placed`: the
+    columns `split`, `split_from` and `sources`.
     """
     by_model = revised["revised_by"] == "model"
     return {
         "row_id": f"l_{fingerprint([config, revised['revised_id']])}",
         "question_id": revised["question_id"],
-        "answer": revised["text"],
+        "answer": plain(revised["text"]),
+        "cited_answer": revised["text"],
         **{name: question[name] for name in ("question", "field", "specific_field", "question_types", "licence")},
         "system": revised["system"],
         "original_answer": answer["text"],

@@ -56,7 +56,7 @@ def sides(home: Home, asked: Rows) -> Rows:
     return home.run(deal_sides, asked, home.table(RELEASED_SIDES, []), seed=1, shares=SHARES)
 
 
-def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows, Rows]:
+def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows, Rows, Rows]:
     """n questions in two parts, every third of the same text as the one before; two systems' answers to each."""
     keys = [f"q{number}" for number in range(n)]
     texts = [f"Why  is tea {number - (number % 3 == 2)} so?".upper() if number % 3 == 2 else f"why is tea {number} so?"
@@ -71,6 +71,7 @@ def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows, Rows]:
         home.table(REVISED, better[:half], better[half:]),
         bank,
         home.table(ANSWERS, given[half:], given[:half]),
+        home.table(CLAIMS, []),
         sides(home, bank),
     )
 
@@ -78,8 +79,8 @@ def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows, Rows]:
 @pytest.mark.parametrize("work", [split_randomly, split_by_field])
 def test_every_revised_answer_is_on_one_side_with_all_answers_to_its_question(work: Any, tmp_path: Path) -> None:
     home = Home(tmp_path)
-    better, asked, given, dealt = tables(home)
-    made = home.run(work, better, asked, given, dealt)
+    better, asked, given, claims, dealt = tables(home)
+    made = home.run(work, better, asked, given, claims, dealt)
     frame = pd.DataFrame(list(made))
     assert set(frame.revised_id) == {row["revised_id"] for row in better}
     assert frame.row_id.is_unique
@@ -113,12 +114,33 @@ def test_rows_hold_question_answer_and_who_wrote_what(tmp_path: Path) -> None:
     assert by_person["licence"] == "CC0-1.0"
 
 
+def test_answers_have_no_marks_and_their_sources_stand_beside(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    bank = home.table(QUESTIONS, [question("q")])
+    cited = [
+        {"number": 1, "url": "https://a.example/1", "passage_id": None, "title": "A", "text": None},
+        {"number": 2, "url": "https://a.example/2", "passage_id": None, "title": None, "text": None},
+    ]
+    text = "Tea is hot [2] [1]. It is old [7].\n\nReferences:\n[1] https://a.example/1"
+    better = [revised("a1", "q", text=text), revised("a2", "q", text="[1] [2]", system="bing_chat")]
+    given = [answer("a1", "q", cited=cited), answer("a2", "q", system="bing_chat", cited=cited)]
+    claims = [claim("a1", 0, "q", evidence=[evidence(number=1, url="https://a.example/1", text="Tea.")])]
+    tables = (home.table(REVISED, better), bank, home.table(ANSWERS, given), home.table(CLAIMS, claims))
+    made = home.run(split_randomly, *tables, sides(home, bank))
+    (row,) = made
+    assert row["answer"] == "Tea is hot. It is old."
+    assert row["cited_answer"] == text
+    assert [(one["number"], one["title"], one["text"]) for one in row["sources"]] == [(1, "A", "Tea."), (2, None, None)]
+    assert [reason for part in made.parts or () for _, reason, _ in part.rejected] == ["nothing but marks"]
+    assert [dict(part.counts) for part in made.parts or () if part.counts] == [{"marks without a source": 1}]
+
+
 def test_rows_in_another_order_or_other_parts_make_the_same_bytes(tmp_path: Path) -> None:
     homes = Home(tmp_path / "a"), Home(tmp_path / "b")
     first = [list(rows) for rows in tables(homes[0])]
     for rows in first:
         random.Random(3).shuffle(rows)
-    schemas = (REVISED, QUESTIONS, ANSWERS, SIDES)
+    schemas = (REVISED, QUESTIONS, ANSWERS, CLAIMS, SIDES)
     again = [homes[1].table(schema, rows) for schema, rows in zip(schemas, first, strict=True)]
     for work in (split_randomly, split_by_field):
         made = homes[0].run(work, *tables(homes[0]))
@@ -129,7 +151,7 @@ def test_rows_in_another_order_or_other_parts_make_the_same_bytes(tmp_path: Path
 def test_nothing_revised_makes_no_row(tmp_path: Path) -> None:
     home = Home(tmp_path)
     bank = home.table(QUESTIONS, [question("q")])
-    empty = (home.table(REVISED, []), bank, home.table(ANSWERS, []), sides(home, bank))
+    empty = (home.table(REVISED, []), bank, home.table(ANSWERS, []), home.table(CLAIMS, []), sides(home, bank))
     assert not list(home.run(split_by_field, *empty))
 
 
@@ -138,7 +160,9 @@ def test_many_rows_are_cut_into_parts_at_ranges_of_hashes(tmp_path: Path) -> Non
     keys = [f"q{number}" for number in range(17_000)]
     better = home.table(REVISED, [revised(f"a_{key}", key) for key in keys])
     asked, given = home.table(QUESTIONS, [question(key) for key in keys]), [answer(f"a_{key}", key) for key in keys]
-    made = home.run(split_randomly, better, asked, home.table(ANSWERS, given), sides(home, asked))
+    made = home.run(
+        split_randomly, better, asked, home.table(ANSWERS, given), home.table(CLAIMS, []), sides(home, asked)
+    )
     assert {part.key.rsplit("/", 1)[0] for part in made.parts or ()} == {"expertqa/1-00000", "expertqa/1-00001"}
     counts = Counter(part.key.rsplit("/", 1)[1] for part in made.parts or () for _ in range(part.rows))
     assert counts.keys() == set(SPLITS)
