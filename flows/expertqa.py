@@ -27,7 +27,6 @@ from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
-from tasks.expertqa.answers.audits import AUDITS
 from tasks.expertqa.answers.claims import split_claims
 from tasks.expertqa.answers.evidence import (
     GS,
@@ -42,6 +41,7 @@ from tasks.expertqa.answers.evidence import (
 from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released
 from tasks.expertqa.answers.revised import revise_answers
 from tasks.expertqa.answers.sampling import sample_answers, take_claims
+from tasks.expertqa.audits import AUDITS
 from tasks.expertqa.bank import open_banks, read_questions, take_questions
 from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
 from tasks.expertqa.estimates.autoais import estimate_attribution, opened_backend

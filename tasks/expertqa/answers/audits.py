@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.plain import marks_in
-from tasks.expertqa.sides.audits import ON_TWO_SIDES
-from tasks.publishing.audits import Audit, Audits, Kinds, rejected_by
+from tasks.publishing.audits import Audit, rejected_by
 from tasks.publishing.generated import audits_of_texts, generated, is_generated
 
 LONGEST = 300  # characters of what a finding says
@@ -39,13 +38,6 @@ OF_ANSWERS = audits_of_texts(_answers, generated(), abstains=abstention)
 OF_REVISIONS = (
     *audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention),
     Audit("marks", MARKED, _marked),
-)
-WRITERS = ("write_closed_book", "write_from_passages", "answer_post_hoc")
-AUDITS = Audits(
-    version=ON_TWO_SIDES,
-    rows={"claims": OF_ANSWERS, "random": OF_REVISIONS, "domain": OF_REVISIONS},
-    kinds=(Kinds("system", WRITERS, "collect_answers", asked="systems", among="response IS NOT NULL"),),
-    applied={"claims": "collect_answers"},
 )
 
 
