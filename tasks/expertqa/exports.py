@@ -282,7 +282,7 @@ def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
                     {"role": "user", "content": row["question"]},
                     {"role": "assistant", "content": row["answer"]},
                 ],
-                "metadata": {name: row[name] for name in names},
+                "metadata": {name: row[name] for name in names if name in row},
             }
 
 

@@ -31,8 +31,8 @@ def replying(server: Server, task: str, reply: Reply, share: float = 1.0) -> Non
     """This share of the replies to one prompt are of another kind."""
 
     def fails(body: dict[str, Any]) -> Verdict | None:
-        messages = tuple((message["role"], message["content"]) for message in body["messages"])
-        prompt = messages[-1][1]
+        messages = tuple((message["role"], message["content"]) for message in body["messages"][:2])  # without repairs
+        prompt = messages[1][1]
         if server.tasks.get(messages[0][1].strip(), "") != f"expertqa/{task}" or not drawn(prompt, share):
             return None
         good = respond(Request(messages, task=f"expertqa/{task}"))[0].partition("\n=====")[0]
