@@ -29,7 +29,6 @@ from longform.net.web import Manners
 from longform.settings import qafacteval_models
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
-from tasks.expertqa.answers.audits import AUDITS
 from tasks.expertqa.answers.cited_pages import link_cited_pages, read_cited_pages
 from tasks.expertqa.answers.claims import split_claims
 from tasks.expertqa.answers.evidence import (
@@ -45,6 +44,7 @@ from tasks.expertqa.answers.evidence import (
 from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released
 from tasks.expertqa.answers.revised import revise_answers
 from tasks.expertqa.answers.sampling import sample_answers, take_claims
+from tasks.expertqa.audits import AUDITS
 from tasks.expertqa.bank import open_banks, read_questions, take_questions
 from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
 from tasks.expertqa.estimates.autoais import estimate_attribution, opened_backend
@@ -63,6 +63,9 @@ from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.published import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.report import figures, tables
+from tasks.expertqa.sides.dealing import deal_sides
+from tasks.expertqa.sides.released import open_released_sides, read_released_sides
+from tasks.expertqa.tables.version import parity_of as PARITY  # noqa: F401, N812
 from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace as trace
@@ -81,6 +84,8 @@ SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc
 POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
 SHARES = [0.8, 0.1, 0.1]
 ANSWERING = ("write_closed_book", "write_from_passages")
+JUDGING = ("estimate_attribution", "break_claims", "judge_facts")
+AS_IN_PAPER = ("closed_book", "judge_fact")  # of PROMPT_NAMES those that have another wording in the preset parity
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
 OFFLINE = RULES
@@ -122,6 +127,11 @@ class ExpertqaConfig(ModelSettings):
         list(QUESTIONS),
         description="the bank of questions: released .jsonl, own .jsonl or .csv, or a list; from where you type",
     )
+    released_splits: str | list[str] = Field(
+        [],
+        description="the authors' split files, under their names (rand_lfqa_train.json, domain_val.jsonl …), or the "
+        "folder: their questions keep these sides; such files among `questions` count as well",
+    )
     licence: str | None = Field(None, description="of the questions, e.g. MIT for the released ones")
     systems: list[System] = Field(
         list(SYSTEMS), description="that answer the questions which come without answers; [] asks none"
@@ -154,6 +164,11 @@ class ExpertqaConfig(ModelSettings):
     backend: Literal["bm25", "tantivy", "dense", "hybrid"] = Field("bm25", description="how passages are ranked")
     embedding: str | None = Field(
         None, description="of dense and hybrid: an endpoint's name, or a sentence-transformers model"
+    )
+    preset: Literal["own", "parity"] = Field(
+        "own",
+        description="parity: as the paper, whatever settings below say: its authors' rules in the tables, sentences as "
+        "claims, prompts with its wishes, judges at temperature 0 where an endpoint does not say otherwise",
     )
     seed: int = Field(0, description="of every draw: sampling of answers, splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each file: a pilot")
@@ -232,6 +247,11 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
+    splitter = config.splitter
+    if config.preset == "parity":
+        model |= {stage: sampling(model[stage], {"temperature": 0.0}) for stage in JUDGING}
+        prompt |= {name: load_prompt(f"expertqa/{name}_as_in_paper", *folders) for name in AS_IN_PAPER}
+        splitter = "sentences"
     autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
     listed = tuple(taken_down(builder.store.home))
@@ -241,6 +261,11 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     questions = admit(builder, admit_questions, bank)
     asked = take_questions(builder, questions, limit=config.limit)
     corpus, pages = corpora(builder, config)
+
+    released_sides = read_released_sides(
+        builder,
+        open_released_sides(listed(config.released_splits), listed(config.questions), digest=builder.digests),
+    )
 
     released = read_released(builder, asked)
     needed = [READ[name] for name in config.systems if name in READ]
@@ -273,7 +298,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     split = split_claims(
         builder,
         answers,
-        splitter=config.splitter,
+        splitter=splitter,
         least_characters=config.least_characters,
         small_talk=config.small_talk,
     )
@@ -323,8 +348,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         model=model["revise_answers"] if config.revise_with_model else None,
         prompt=prompt["revise"] if config.revise_with_model else None,
     )
-    random = split_randomly(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
-    domain = split_by_field(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
+    sides = deal_sides(builder, questions, released_sides, seed=config.seed, shares=SHARES)
+    random = split_randomly(builder, revised, asked, answers, claims, sides)
+    domain = split_by_field(builder, revised, asked, answers, claims, sides)
     published = publish_claims(
         builder,
         claims,
@@ -362,6 +388,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
             predictions,
             random,
             domain,
+            preset=config.preset,
         ),
         figures=lambda: figures(asked, published, labels, second),
         audits=AUDITS,

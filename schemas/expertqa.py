@@ -27,6 +27,27 @@ QUESTIONS = table(
     key="question_id",
 )
 
+RELEASED_SIDES = table(
+    "released_sides",
+    column("side_id", pa.string(), "hash of config, split and question"),
+    column("config", pa.string(), "random or domain"),
+    column("split", pa.string(), "train, validation or test"),
+    column("question", pa.string(), "the question in lower case, with single blanks"),
+    key="side_id",
+)
+
+SIDES = table(
+    "sides",
+    column("question_id", pa.string(), "parent: questions.question_id"),
+    column("random", pa.string(), "side in the random split: train, validation, test or overlap"),
+    column("domain", pa.string(), "side in the split by field, likewise"),
+    column("random_from", pa.string(), "what decided `random`: released, near-duplicate or hash"),
+    column("domain_from", pa.string(), "what decided `domain`, likewise"),
+    column("like", pa.list_(pa.string()), "ids of the bank's other questions that are near-duplicates"),
+    key="question_id",
+    cut="question_id",
+)
+
 CITED = pa.struct(
     [
         column("number", pa.int32(), "number by which the answer cites it, from 1"),
@@ -271,11 +292,22 @@ REVISED = table(
     cut="question_id",
 )
 
+NUMBERED_SOURCE = pa.struct(
+    [
+        column("number", pa.int32(), "number of its marks; null for evidence that was found later", null=True),
+        column("url", pa.string(), "address of the source", null=True),
+        column("title", pa.string(), "title of the page", null=True),
+        column("text", pa.string(), "the passage; null where only an address is known", null=True),
+    ]
+)
+
 LONG_FORM = (
     column("row_id", pa.string(), "hash of the revised answer's id and of random or domain"),
     column("question_id", pa.string(), "expertqa/<hash>"),
     column("question", pa.string(), "as the expert wrote it"),
-    column("answer", pa.string(), "the revised answer"),
+    column("answer", pa.string(), "the revised answer without citation marks and references: the text to train on"),
+    column("cited_answer", pa.string(), "the revised answer with its marks, as the reviser left it"),
+    column("sources", pa.list_(NUMBERED_SOURCE), "what the marks of cited_answer mean, by number; may be empty"),
     column("field", pa.string(), "field of study of the question"),
     column("specific_field", pa.string(), "narrower field of study, as in the source", null=True),
     column("question_types", pa.list_(pa.string()), "numerals of the question types, I to VII"),
@@ -288,7 +320,13 @@ LONG_FORM = (
     column("response", pa.string(), "key of that model's response", null=True),
     column("answer_id", pa.string(), "id of the original answer"),
     column("revised_id", pa.string(), "parent: revised.revised_id"),
-    column("split", pa.string(), "train, validation or test"),
+    column(
+        "split_from",
+        pa.string(),
+        "what decided the split: released (by the paper's authors), near-duplicate (of a question there), hash",
+        null=True,
+    ),
+    column("split", pa.string(), "train, validation or test; overlap: between two of them, for none"),
 )
 
 RANDOM_SPLIT = table("random", *LONG_FORM, key="row_id", cut="question_id")
@@ -332,6 +370,8 @@ PUBLISHED_CLAIMS = table(
     column("response", pa.string(), "key of that model's response", null=True),
     column("random_split", pa.string(), "its question's random split; null without a revised answer", null=True),
     column("domain_split", pa.string(), "its question's split by field; null without a revised answer", null=True),
+    column("random_split_from", pa.string(), "what decided that: released, near-duplicate or hash", null=True),
+    column("domain_split_from", pa.string(), "likewise", null=True),
     column("split", pa.string(), "always full (`all` is a reserved name in `datasets`)"),
     key="claim_id",
     cut="question_id",

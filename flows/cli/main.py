@@ -29,6 +29,7 @@ from flows.cli import (
     train,
     versions,
 )
+from flows.cli.papers import parity
 from flows.cli.shared.arguments import (
     ConfigFile,
     Dataset,
@@ -68,6 +69,7 @@ for commands in (
     serve,
     annotating,
     prefect_setup,
+    parity,
 ):
     app.add_typer(commands.app)
 
