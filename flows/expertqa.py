@@ -254,8 +254,8 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         splitter = "sentences"
     autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
-    listed = tuple(taken_down(builder.store.home))
-    search, search_backends = search_settings(config, listed)
+    takedowns = tuple(taken_down(builder.store.home))
+    search, search_backends = search_settings(config, takedowns)
 
     bank = read_questions(builder, opened(builder, open_banks, config.questions), licence=config.licence)
     questions = admit(builder, admit_questions, bank)
@@ -309,7 +309,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         taken,
         find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **search_backends),
     )
-    cited = read_cited_pages(builder, linked, pages, search=search, crawl=crawl_of_cited(config, listed, model))
+    cited = read_cited_pages(builder, linked, pages, search=search, crawl=crawl_of_cited(config, takedowns, model))
     claims = link_cited_pages(builder, linked, cited)
 
     opening = partial(open_labels, accounts=config.accounts)
