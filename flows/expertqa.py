@@ -27,6 +27,7 @@ from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from longform.net.web import Manners
 from longform.settings import qafacteval_models
+from tasks.expertqa.annotators import publish_labels
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
 from tasks.expertqa.answers.cited_pages import link_cited_pages, read_cited_pages
@@ -373,7 +374,12 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     set_publication(
         builder,
         ABOUT,
-        [Table("random", random), Table("domain", domain), Table("claims", published)],
+        [
+            Table("random", random),
+            Table("domain", domain),
+            Table("claims", published),
+            Table("labels", publish_labels(builder, labels)),
+        ],
         sources,
         tables=lambda: tables(
             asked,

@@ -20,6 +20,7 @@ from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import grouped, read_parquet
 from longform.engine.stage import AllRows, AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
+from tasks.expertqa.annotators import decided
 from tasks.expertqa.answers.audits import OF_REVISIONS
 from tasks.expertqa.answers.citations import cited_numbers
 from tasks.expertqa.answers.plain import plain, sources_of
@@ -37,15 +38,6 @@ CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "
 ATTRIBUTION = ("claim_id", "question_id", "attributable", "backend")
 FACT = ("fact_id", "claim_id", "question_id", "position", "text", "model")
 JUDGEMENT = ("fact_id", "question_id", "is_true", "model")
-CLAIM_LABELS = (
-    "support",
-    "reason_missing_support",
-    "informativeness",
-    "worthiness",
-    "correctness",
-    "reliability",
-    "revised_claim",
-)
 
 # ---------------------------------------------------------------- long-form questions
 
@@ -185,10 +177,11 @@ def publish_claims(
     """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore; question by
     question, within one by system, answer and position.
 
-    The labels are those of the answer's first annotator by `label_id`. Atomic claims are all of `facts`, also those
-    without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the released file
-    instead, none for claims that were not released. `random`, `domain`: the published splits; null for a question that
-    is in none. Counts atomic claims without a verdict, and released scores that are no number from 0 to 1.
+    Labels are those that most annotators gave (see tasks/expertqa/annotators.py). Atomic claims are all of `facts`,
+    also those without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the
+    released file instead, none for claims that were not released. `random`, `domain`: the published splits; null for a
+    question that is in none. Counts atomic claims without a verdict, and released scores that are no number from 0 to
+    1.
     """
     split_of = {
         f"{config}_{name}": {row["question_id"]: row[name] for row in rows.as_dicts("question_id", name)}
@@ -199,7 +192,7 @@ def publish_claims(
     for question_id, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT)):
         own, [question], own_answers, own_labels, entailed, atomic_claims, verdicts = found
         answer_by_id = {answer["answer_id"]: answer for answer in own_answers}
-        first_label = {label["answer_id"]: label for label in reversed(own_labels)}
+        labels_by_answer = grouped(own_labels, "answer_id")
         attribution = {row["claim_id"]: row for row in entailed}
         atomic = judgements_of(atomic_claims, verdicts)
         context.count(
@@ -214,7 +207,7 @@ def publish_claims(
             context.count("released scores that are no number from 0 to 1", int(unusable))
             yield {
                 **claim_columns(claim, question, answer),
-                **label_columns(key, first_label.get(claim["answer_id"])),
+                **decided(key, labels_by_answer[claim["answer_id"]]),
                 **estimate_columns(attribution.get(key), atomic.get(key, [])),
                 **score,
                 **split,
@@ -235,19 +228,6 @@ def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
         "evidence": [one["text"] or one["url"] or one["given"] or "" for one in claim["evidence"]],
         "evidence_urls": [one["url"] or "" for one in claim["evidence"]],
         **{name: answer[name] for name in ("model", "response")},
-    }
-
-
-def label_columns(claim_id: str, label: Row | None) -> Row:
-    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS: null where it has no label, `revised_evidence`
-    empty. `label`: the row of the claim's answer, None if nobody labelled that.
-    """
-    claim: Row = next((row for row in (label or {}).get("claims", ()) if row["claim_id"] == claim_id), {})
-    return {
-        "usefulness": label and label["usefulness"],
-        "annotator_id": label and label["annotator_id"],
-        **{name: claim.get(name) for name in CLAIM_LABELS},
-        "revised_evidence": claim.get("revised_evidence") or [],
     }
 
 

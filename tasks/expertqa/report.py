@@ -11,12 +11,14 @@ import pyarrow.parquet as pq
 
 from longform.artifacts.rows import Row, Rows
 from longform.settings import qafacteval_models
+from tasks.expertqa.annotators import agreement_of_annotators, usefulness_of
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
 from tasks.expertqa.estimates.predictions import scored_rows, why_no_qafacteval
 from tasks.expertqa.tables import label_counts as counted
 from tasks.expertqa.tables import paper_tables as made
 from tasks.expertqa.tables import second_labelling as second
+from tasks.expertqa.tables.calibration import calibration, compared, trust
 from tasks.expertqa.tables.figures import plots
 from tasks.expertqa.tables.reasons import Facts, facts_of, with_reasons
 from tasks.expertqa.tables.rules import CLAIMS, MARKS, OWN, PARITY, flagged
@@ -107,6 +109,13 @@ def tables(
             with_reasons(made.table_14_predictions(predicted, tests), "table_14", facts),
         ),
         second_labelling(given, _labels(second_labels), dict(zip(asked.question_id, asked.field, strict=True))),
+        ReportTable(
+            "Agreement of the annotators",
+            "Of answers (usefulness) and claims that two or more annotators labelled. Alpha: Krippendorff's, nominal: "
+            "1 for full agreement, 0 for chance; its 95 % interval by bootstrap. The tables count the label of the "
+            "majority; without one the claim counts as not labelled. All labels are in the config `labels`.",
+            agreement_of_annotators(labels),
+        ),
         *map(labels_table, counted.figure_5_by_system(used, judged)),
         ReportTable(
             "Question types by field (figure 8)",
@@ -147,10 +156,11 @@ def estimates(
     """
     backends, judges = (set(judged[name].dropna()) for name in ("autoais_backend", "fact_score_model"))
     by = _said_by(backends)
+    found = compared(judged, attributions.to_pandas(["claim_id", "backend", "attributable", "score"]))
     return [
         ReportTable(
             "AutoAIS (table 5)",
-            attribution_note(judged) + BY_PRESET[preset].get("table_5", ""),
+            f"{attribution_note(judged)} {trust(found)}" + BY_PRESET[preset].get("table_5", ""),
             with_reasons(made.table_5_autoais(judged, preset), "table_5", facts),
         ),
         ReportTable(
@@ -159,6 +169,13 @@ def estimates(
             "labelled, but without a score. Interval of F1 (95 %) by bootstrap over answers."
             + BY_PRESET[preset].get("table_6", ""),
             with_reasons(made.table_6_autoais_against_people(judged, preset), "table_6_zero_shot", facts),
+        ),
+        ReportTable(
+            "Calibration of AutoAIS",
+            "Of claims that are scored and that people labelled complete, partial, incomplete or missing: what share "
+            "of them people call complete, by the judge's score. Brier: mean squared difference of score and label; "
+            "ECE: mean difference of score and share, weighted by claims; both 0 at best.",
+            calibration(found),
         ),
         ReportTable(
             "Imported entailment models against people (table 6)",
@@ -303,11 +320,11 @@ def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFr
     """A frame with a row for each answer in `rows` (frames of answers or of their claims) or `labels` (rows of
     LABELS): answer_id, system, usefulness. Answers in `labels` come first.
 
-    Usefulness is that of the answer's first row in `labels`, missing without one.
+    Usefulness is that of the majority of the answer's rows in `labels`, missing without one.
     """
     columns = ["answer_id", "system", "usefulness"]
-    labelled = pd.DataFrame([{name: row[name] for name in columns} for row in labels], columns=columns)
-    every = [labelled, *(own[["answer_id", "system"]] for own in rows)]
+    said = [(answer, *found) for answer, found in usefulness_of(labels).items()]
+    every = [pd.DataFrame(said, columns=columns), *(own[["answer_id", "system"]] for own in rows)]
     return pd.concat(every, ignore_index=True).drop_duplicates("answer_id", ignore_index=True)
 
 

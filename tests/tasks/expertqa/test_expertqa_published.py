@@ -208,6 +208,7 @@ def published(home: Home, released: dict[str, Any] | None = None) -> Rows:
     said = claim_label("a1#0", support="Partial", worthiness="Yes", revised_claim="", revised_evidence=["x"])
     labels = [
         label("a1", "e2", "q1", [claim_label("a1#0", support="Complete")], usefulness="Useful"),
+        label("a1", "e3", "q1", [claim_label("a1#0", support="Partial", worthiness="No")], usefulness="Useful"),
         label("a1", "e1", "q1", [said], usefulness="Partially useful"),
     ]
     first = [fact("a1#0", n, "expertqa/q1") for n in (10, 0, 1, 2, 3, 4)]
@@ -246,7 +247,7 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "question_types": ["I", "V"],
         "system": "gpt4",
         "answer": "It is a1.",
-        "usefulness": "Partially useful",  # of e1, the first by label_id
+        "usefulness": "Useful",  # of two among three
         "position": 0,
         "claim": "Claim 0 of a1.",
         "start": 0,
@@ -256,12 +257,14 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "support": "Partial",
         "reason_missing_support": None,
         "informativeness": None,
-        "worthiness": "Yes",
+        "worthiness": None,  # one says Yes, one No
         "correctness": None,
         "reliability": None,
         "revised_claim": "",
         "revised_evidence": ["x"],
-        "annotator_id": "e1",
+        "annotator_id": "e1",  # whose revised claim it is
+        "annotators": 3,
+        "undecided": ["worthiness"],
         "autoais": True,
         "autoais_backend": "lexical-1",
         "atomic_claims": ["fact 0", "fact 1", "fact 2", "fact 3", "fact 4", "fact 10"],
