@@ -76,7 +76,7 @@ def test_real_questions_stay_where_they_were_as_their_bank_grows() -> None:
         "what is the TREATMENT of choice for a carcinoma of the eyelid",
         "What is the best treatment of choice for a carcinoma of the eyelid?",
         "For a carcinoma of the eyelid, what is the treatment of choice?",
-        "Please: what is the treatment of choice for a carcinoma of the eyelid?",
+        "Please tell me: what is the treatment of choice for a carcinoma of the eyelid? Thanks.",
     ],
 )
 @pytest.mark.parametrize("side", SPLITS)
