@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import NamedTuple
@@ -18,12 +18,13 @@ from typing import NamedTuple
 from longform.artifacts.parts import key_hash
 from longform.errors import UsageError
 from tasks.text.copies.duplicates import near_duplicates
-from tasks.text.copies.shingles import shingle_hashes
+from tasks.text.copies.shingles import shingle_hashes, words
 
 SPLITS = ("train", "validation", "test")
 OVERLAP = "overlap"
 RELEASED, NEAR, BY_HASH = "released", "near-duplicate", "hash"
-ALIKE = {1: 0.8, 3: 0.7}  # words of an n-gram -> least Jaccard similarity of near-duplicates
+ALIKE = {1: 0.75, 3: 0.7}  # words of an n-gram -> least Jaccard similarity of near-duplicates
+AROUND, LEAST = 4, 3  # words
 SAFEST_FIRST = ("test", "validation", "train")
 
 
@@ -66,8 +67,8 @@ def deal(
 def near_questions(texts: Sequence[str]) -> dict[str, set[str]]:
     """Text -> the other texts that are near-duplicates of it; texts without any are left out.
 
-    Near-duplicates share four of five words, in any order, or 70 % of their word 3-grams (Jaccard, ALIKE); case and
-    punctuation do not count.
+    Near-duplicates share three of four words, in any order, or 70 % of their word 3-grams (Jaccard, ALIKE), or one is
+    the other with at most AROUND words before and after it; case and punctuation do not count.
     """
     plain = [unicodedata.normalize("NFKC", text) for text in texts]
     pairs = {
@@ -76,10 +77,25 @@ def near_questions(texts: Sequence[str]) -> dict[str, set[str]]:
         for pair in near_duplicates([shingle_hashes(text, n) for text in plain], least)
     }
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for one, other in sorted(pairs):
+    for one, other in sorted(pairs | set(_framed([words(text) for text in plain]))):
         found[texts[one]].add(texts[other])
         found[texts[other]].add(texts[one])
     return dict(found)
+
+
+def _framed(texts: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
+    """(i, j) of all texts, given as their words, of which i has at least LEAST words and is j without up to AROUND
+    words at its ends.
+    """
+    known: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, own in enumerate(texts):
+        known[tuple(own)].append(place)
+    for place, own in enumerate(texts):
+        for before in range(AROUND + 1):
+            for after in range(before == 0, AROUND + 1 - before):
+                inside = tuple(own[before : len(own) - after])
+                if len(inside) >= LEAST:
+                    yield from ((other, place) for other in known.get(inside, ()))
 
 
 def folded(text: str) -> str:

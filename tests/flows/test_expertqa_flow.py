@@ -363,6 +363,28 @@ def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path:
         assert set(temperatures(parameters={"temperature": 0.2})) == {0.2}
 
 
+def test_the_preset_asks_judges_at_temperature_0_and_takes_its_own_prompts(tmp_path: Path) -> None:
+    endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price": {"input": 1.0, "output": 1.0}}
+    settings: dict[str, Any] = {"model": "one", "endpoints": {"one": endpoint}, "autoais": "model", "splitter": "lists"}
+    options = Options(tmp_path / "home", "v1")
+    calls = {
+        preset: {
+            call.name: call.arguments
+            for call in declare("expertqa", ExpertqaConfig(preset=preset, **settings), options).calls
+        }
+        for preset in ("own", "parity")
+    }
+    judges = ("estimate_attribution", "break_claims", "judge_facts")
+    temperatures = {
+        preset: [dict(of[stage]["model"].parameters).get("temperature") for stage in (*judges, "write_closed_book")]
+        for preset, of in calls.items()
+    }
+    assert temperatures == {"own": [None, None, None, 1.0], "parity": [0.0, 0.0, 0.0, 1.0]}
+    assert [of["split_claims"]["splitter"] for of in calls.values()] == ["lists", "sentences"]
+    prompts = [calls["parity"][stage]["prompt"].name for stage in ("write_closed_book", "judge_facts", "break_claims")]
+    assert prompts == ["expertqa/closed_book_as_in_paper", "expertqa/judge_fact_as_in_paper", "expertqa/break_claim"]
+
+
 def _reply(text: str) -> dict[str, Any]:
     usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}

@@ -73,7 +73,8 @@ def flaw_of(claim: str, reply: AtomicClaims) -> Flaw | None:
         return "refusal", DECLINES
     if found := other_language(claim, " ".join(texts)):
         return "invalid", f"atomic claims in another language than the claim: {found}"
-    if found := next(filter(None, map(wrapped, reply.atomic_claim)), None):
+    fenced = "a code fence" if any(text.lstrip().startswith(("```", "~~~")) for text in reply.atomic_claim) else None
+    if found := fenced or next(filter(None, map(wrapped, reply.atomic_claim)), None):
         return "invalid", f"an atomic claim is wrapped: {found}"
     if not any(lexical_entailment(claim, text) for text in texts):
         return "invalid", "atomic claims without a word of the claim"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import paths
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from expertqa_tables import Home, filled, question
 from hypothesis import given
@@ -21,6 +23,7 @@ from longform.artifacts.rows import Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
 from schemas.expertqa import QUESTIONS, RELEASED_SIDES
+from tasks.expertqa.sides.audits import ON_TWO_SIDES
 from tasks.expertqa.sides.dealing import deal_sides
 from tasks.expertqa.sides.released import open_released_sides, read_released_sides, side_named
 from tasks.expertqa.splits import deal, folded, near_questions
@@ -76,7 +79,7 @@ def test_real_questions_stay_where_they_were_as_their_bank_grows() -> None:
         "what is the TREATMENT of choice for a carcinoma of the eyelid",
         "What is the best treatment of choice for a carcinoma of the eyelid?",
         "For a carcinoma of the eyelid, what is the treatment of choice?",
-        "Please: what is the treatment of choice for a carcinoma of the eyelid?",
+        "Please tell me: what is the treatment of choice for a carcinoma of the eyelid? Thanks.",
     ],
 )
 @pytest.mark.parametrize("side", SPLITS)
@@ -207,3 +210,28 @@ def test_a_question_of_a_later_file_never_decides_one_of_an_earlier_file(tmp_pat
     assert all(
         after[key]["random"] == row["random"] and after[key]["domain"] == row["domain"] for key, row in before.items()
     )
+
+
+# ---------------------------------------------------------------- audits
+
+
+def found(tmp_path: Path, *rows: tuple[str, str, str]) -> dict[str, list[tuple[str | None, str | None]]]:
+    """Audit -> (split, key) of what it finds in rows of (question, split, what decided it)."""
+    files: dict[str, list[Path]] = {}
+    for place, (text, split, decided) in enumerate(rows):
+        row = {"question_id": f"q{place}", "question": text, "split": split, "split_from": decided}
+        path = tmp_path / f"{place}.parquet"
+        pq.write_table(pa.Table.from_pylist([row]), path)
+        files.setdefault(split, []).append(path)
+    return {audit.name: [(one.split, one.key) for one in audit.finds({"random": files})] for audit in ON_TWO_SIDES}
+
+
+def test_new_questions_across_sides_are_found_and_released_ones_reported(tmp_path: Path) -> None:
+    text, like = "Why is tin so soft and so grey?", "Why is tin so soft and grey?"
+    new, released = (audit.name for audit in ON_TWO_SIDES)
+    assert [audit.ceiling for audit in ON_TWO_SIDES] == [0.0, 1.0]
+    rows = [(text, "train", "released"), (like, "test", "released"), ("Who?", "test", "hash")]
+    assert found(tmp_path, *rows) == {new: [], released: [("train", "q0"), ("test", "q1")]}
+    rows[1] = (like, "test", "hash")
+    assert found(tmp_path, *rows) == {new: [("train", "q0"), ("test", "q1")], released: []}
+    assert found(tmp_path, (text, "train", "hash"), (like, "overlap", "near-duplicate")) == {new: [], released: []}
