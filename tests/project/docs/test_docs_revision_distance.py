@@ -10,7 +10,7 @@ import pytest
 from pages import built, commands, page, typed
 
 import longform
-from flows.cli.revise import MAX_BYTES
+from flows.cli.revision.revise import MAX_BYTES
 from flows.registry import stages_of
 from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.versions import versions
