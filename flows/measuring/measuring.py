@@ -4,7 +4,7 @@ costs, and what each draft and each system is worth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import model_validator
 
 from flows.builds.unpublished import ROWS_AT_ONCE, Kind, asking, plan_of, reading
-from flows.config.endpoints import check_keys, check_prices, endpoint_of, sampling
+from flows.config.endpoints import CeilingsConfig, check_keys, check_prices, endpoint_of, sampling
 from flows.revision_distance import OFFLINE, RevisionDistanceConfig, prompts
 from longform.artifacts.rows import Row, Rows, read_batches
 from longform.artifacts.store import Store
 from longform.engine.build import Build, Progress
+from longform.engine.health import quote
 from longform.engine.plan import Plan
 from longform.engine.stage import Builder
 from longform.engine.thread_tasks import SequentialStages
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 DATASET = "revision-distance"
 KIND = Kind(DATASET, "measure", OFFLINE)
 FOLDER = "measured"  # of the home: the drafts that were read, as JSON lines
-EDITING = "propose_edits"
+EDITING, STAGE = "propose_edits", measure_drafts.name
+HOPELESS = CeilingsConfig(
+    refused=0.9, cut_off=0.9, unreadable=0.9, not_taken=0.9, degenerate=0.9, repeated=0.9, abstained=1.0, unchanged=1.0
+)  # from here on nothing more is asked: single replies of no use cost single rows
 
 
 class MeasureConfig(RevisionDistanceConfig):
@@ -127,10 +131,15 @@ def read(builder: Builder, given: Kept) -> Rows:
     return read_own_drafts(builder, sources, with_references=given.with_references)
 
 
-def plan(asked: Asked, config: MeasureConfig, home: Path, given: Kept, progress: Progress) -> Plan:
-    """What a measurement would do for each stage, and what it costs; nothing is sent, but the drafts are read into the
-    home, so that the price is that of these. SourceError if none of them can be measured.
+def plan(asked: Asked, config: MeasureConfig, home: Path, given: Kept) -> Plan:
+    """What a measurement of drafts that were read into the home would do for each stage, and what it costs; nothing is
+    sent.
     """
+    return plan_of(config, home, lambda builder: method(builder, asked, config, given))
+
+
+def read_into(asked: Asked, home: Path, given: Kept, progress: Progress) -> None:
+    """Read the drafts into the home. SourceError if none of them can be measured."""
     with reading(KIND, home, progress) as build:
         drafts = read(build, given)
         build.finish()
@@ -138,7 +147,6 @@ def plan(asked: Asked, config: MeasureConfig, home: Path, given: Kept, progress:
             reasons = {row["reason"]: row for row in _rejected(build.store, drafts)}
             told = "; ".join(f"{reason} ({row['detail']})" for reason, row in reasons.items())
             raise SourceError(f"{asked.given} holds no draft that can be measured: {told}.")
-    return plan_of(config, home, lambda builder: method(builder, asked, config, given))
 
 
 def measure(
@@ -151,33 +159,31 @@ def measure(
     ceilings: Mapping[str, float] = CEILINGS,
     max_cost: float | None = None,
     retry: Retry,
+    accept: Collection[str] = (),
 ) -> Measured:
-    """Measure the drafts, reusing what is there; waits until it is done. The error of a stage that failed is raised;
-    BusyError if another measurement is at work in this home. `ceilings`: as of `ranking`.
+    """Measure the drafts, reusing what is there; waits until it is done. The error of a stage that failed is raised,
+    GateError if nearly no reply is of use and `accept` does not name the stage; BusyError if another measurement is at
+    work in this home. `ceilings`: as of `ranking`.
     """
     tasks = SequentialStages()  # the stages of several editors have one name
-    with asking(KIND, config, home, tasks=tasks, progress=progress, max_cost=max_cost, retry=retry) as build:
+    config = config if "ceilings" in config.model_fields_set else config.model_copy(update={"ceilings": HOPELESS})
+    with asking(
+        KIND, config, home, tasks=tasks, progress=progress, max_cost=max_cost, retry=retry, accept=accept
+    ) as build:
         drafts, lists = method(build, asked, config, given)
         build.finish()
         return _measured(build, drafts, lists, ceilings)
 
 
 def _measured(build: Build, drafts: Rows, lists: dict[str, Rows], ceilings: Mapping[str, float]) -> Measured:
-    """What the rows that were made say. GateError if no reply of an editor can be used."""
+    """What the rows that were made say."""
     import pandas as pd
 
     from tasks.revision_distance.own.summary import FROM_DRAFTS, FROM_MEASURED, summary
 
     left_out = [{"stage": drafts.stage, "editor": None, **row} for row in _rejected(build.store, drafts)]
     for editor, rows in lists.items():
-        lost = [{"stage": rows.stage, "editor": editor, **row} for row in _rejected(build.store, rows)]
-        left_out += lost
-        if not rows.count and lost:
-            raise GateError(
-                f"No reply of {editor} is a list of edits ({len(lost):,} drafts; {lost[0]['reason']}, e.g. "
-                f"{str(lost[0]['raw'] or lost[0]['detail'])[:100]!r}): nothing is measured; try it with "
-                f"`longform revise --self-test {editor}`, or name another --editor."
-            )
+        left_out += [{"stage": rows.stage, "editor": editor, **row} for row in _rejected(build.store, rows)]
     frame: pd.DataFrame = pd.concat([rows.to_pandas(FROM_MEASURED) for rows in lists.values()], ignore_index=True)
     return Measured(drafts, lists, left_out, summary(drafts.to_pandas(FROM_DRAFTS), frame, ceilings))
 
@@ -190,8 +196,18 @@ def _rejected(store: Store, rows: Rows) -> Iterator[Row]:
                 yield from batch.to_pylist()
 
 
-def refuse_unranked(found: Measured) -> None:
-    """Raise GateError if there are systems and an editor ranks none of them, as too many lists are of no use."""
+def refuse_useless(found: Measured) -> None:
+    """Raise GateError if no reply of an editor is a list of edits, or if it ranks no system, as too many are of no
+    use.
+    """
+    for editor, rows in found.lists.items():
+        lost = [row for row in found.left_out if row["editor"] == editor]
+        if not rows.count and lost:
+            raise GateError(
+                f"No reply of {editor} is a list of edits ({len(lost):,} drafts; {lost[0]['reason']}, e.g. "
+                f"{quote(lost[0]['raw'] or lost[0]['detail'])}): nothing is measured. Try it with `longform revise "
+                f"--self-test {editor}`, name another --editor, or ask again with --retry-errors."
+            )
     for editor, ranking in found.summary.rankings.items():
         if ranking.unranked and len(ranking.unranked) == len(ranking.systems):
             why = "; ".join(f"{system}: {reason}" for system, reason in ranking.unranked.items())

@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 ITEMS_A_CALL = 16
-IN_PROCESS = 32  # items that are done here before a worker is worth its start
+IN_PROCESS = 8  # items that are done here before a worker is worth its start
 AHEAD = 64  # calls that may wait for a worker
 
 

@@ -66,6 +66,10 @@ def measure(
         Path | None,
         typer.Option("--to", metavar="FOLDER", help="write a row for each draft (Parquet), rejects, tables, a report"),
     ] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", metavar="STAGE", help="go on although nearly no reply is of use: measure_drafts"),
+    ] = None,
     yes: Yes = False,
     plan_only: PlanOnly = False,
     config: ConfigFile = None,
@@ -91,10 +95,11 @@ def measure(
     given = measuring.kept(asked, root)
     out = console(stderr=True)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
-        planned = measuring.plan(asked, chosen, root, given, progress)
+        measuring.read_into(asked, root, given, progress)
     if plan_only:
-        return print_plan(planned, as_json)
-    agree(planned, yes)
+        return print_plan(measuring.plan(asked, chosen, root, given), as_json)
+    if not yes:
+        agree(measuring.plan(asked, chosen, root, given), yes)
     with closing(Bars(out) if out.is_terminal else Lines()) as progress:
         found = measuring.measure(
             asked,
@@ -105,6 +110,7 @@ def measure(
             ceilings=ceilings,
             max_cost=most,
             retry=Retry.of(retry_errors),
+            accept=accept or (),
         )
     if to:
         written.write(to, asked, found)
@@ -113,7 +119,7 @@ def measure(
     else:
         _print(found, to)
     _say_left_out(found)
-    measuring.refuse_unranked(found)
+    measuring.refuse_useless(found)
 
 
 def _columns(given: list[str] | tuple[str, ...]) -> dict[str, str]:

@@ -88,7 +88,7 @@ def distance(
     Asks the model of `client`, unless the reply is stored. UsageError for an unknown intention or a weight that is no
     number from 0 on; LongformError if the reply is no list of edits, besides the client's errors.
     """
-    chosen = _weights(weights or {})
+    chosen = checked_weights(weights or {})
     prompts = to_reference or _prompt("edit_to_reference"), freely or _prompt("edit_freely")
     asked = edit_request(draft, reference, request, client.endpoint, *prompts)
     _, answer = next(iter(client.ask([(None, asked)])))
@@ -99,7 +99,7 @@ def distance(
     return replace(found, model=answer.model, response=answer.key, signature=signature)
 
 
-def _weights(own: Mapping[str, float]) -> dict[str, float]:
+def checked_weights(own: Mapping[str, float]) -> dict[str, float]:
     """WEIGHTS, with the weights of `own` in place of its own.
 
     UsageError for an unknown intention, or a weight that is below 0 or not finite.
@@ -146,12 +146,17 @@ def edit_request(
     Draft and reference are never cut. `request`, which only `freely` shows, is cut to REQUEST_CHARACTERS. `samples`:
     how many lists are wanted.
     """
-    unchanged = partial(_leaves, " ".join(draft.split()))
+    unchanged = partial(_leaves, " ".join(draft.split())) if draft.split() != (reference or "").split() else _never
     asked = {"max_tokens": edit_tokens(len(draft) + len(reference or ""), model), "reply": RevisionEdits}
     how: dict[str, Any] = {**asked, "salvage": True, "samples": samples, "unchanged": unchanged, "draft": draft}
     if reference is None:
         return freely.request(model, request=request[:REQUEST_CHARACTERS], **how)
     return to_reference.request(model, reference=reference, **how)
+
+
+def _never(reply: RevisionEdits) -> bool:
+    """False: where draft and reference have the same words, nothing is to be changed."""
+    return False
 
 
 def _leaves(draft: str, reply: RevisionEdits) -> bool:
