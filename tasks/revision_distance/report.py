@@ -37,9 +37,6 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows,
     hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
         *(weak_and_strong(drafts, task, int(number.get(task, 0))) for task in ("easy", "hard")),
-        *(weak_and_strong(drafts, task, int(number.get(task, 0)), valid=True) for task in ("easy", "hard")),
-        *(table for task in ("easy", "hard", "free") for table in ranked(drafts, task)),
-        trusted(drafts),
         ReportTable(
             "Kinds of edits of related work (table 3)",
             "Mean edits per text. Order: references are moved; comparison: they are related to each other; "
@@ -85,6 +82,9 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows,
             "Of the same kind: accepted ones of which the model sees the kind that the rules see.",
             made.kinds(taken, drawn, verdicts),
         ),
+        *(table for task in ("easy", "hard", "free") for table in ranked(drafts, task)),
+        *(weak_and_strong(drafts, task, int(number.get(task, 0)), valid=True) for task in ("easy", "hard")),
+        trusted(drafts),
     ]
 
 
@@ -119,7 +119,8 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int, *, valid: bool 
         *made.lack_of_bertscore(own),
     )
     rows = made.table_2_weak_and_strong(drafts, task, cases)
-    title = f"Weak and strong drafts of the {task} task (table 2{', valid pairs' if valid else ''})"
+    title = f"Weak and strong drafts of the {task} task (table 2)"
+    title = f"Table 2 over valid pairs: {task}" if valid else title
     return ReportTable(title, " ".join(sentences), rows)
 
 
@@ -131,8 +132,8 @@ def ranked(drafts: pd.DataFrame, task: str) -> list[ReportTable]:
     found = ranking(own)
     note, note_of_pairs = ranking_notes(found, own)
     return [
-        ReportTable(f"Systems of the {task} task by the corrected distance", note, found.systems, on_card=True),
-        ReportTable(f"Differences between systems of the {task} task", note_of_pairs, found.pairs),
+        ReportTable(f"Systems by the corrected distance: {task}", note, found.systems, on_card=True),
+        ReportTable(f"Differences between systems: {task}", note_of_pairs, found.pairs),
     ]
 
 

@@ -326,6 +326,8 @@ def test_a_server_of_which_no_reply_is_of_use_is_refused_with_an_example(tmp_pat
         words = ("d.jsonl", "--home", "home", "--config", "c.toml", "--yes", "--to", "out")
         done = longform("measure", *words, cwd=tmp_path, code=7)
         assert "I like it." in done.stderr
+        done = longform("measure", *words, "--accept", "measure_drafts", cwd=tmp_path, code=7)
+        assert "No reply of mine is a list of edits" in done.stderr
         assert pq.read_table(tmp_path / "out" / "rejected.parquet")["raw"].to_pylist() == ["I like it."] * 6
         server.fails = replying(HOSTILE["silent"])
         done = longform("measure", *words, "--retry-errors", cwd=tmp_path, code=7)
