@@ -23,6 +23,7 @@ from tasks.revision_distance.drafts.placing import NO_CHANGE, REPEATS, Placement
 from tasks.text.revision_edits import revise
 
 LARGEST_SHARE = 0.25
+NEARLY_ALL, MOST = 0.9, 0.5
 ALIGNED_CHARACTERS = 240_000
 PER_WORDS = 100
 NO_REFERENCE = "no reference"
@@ -37,15 +38,15 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 class Corrected:
     """What a list of edits is worth.
 
-    `useful`: edits that are applied. `no_ops`: edits that change no word; `duplicates`: edits that repeat one before
-    them. `wholesale`: the edits together replace more than LARGEST_SHARE of the draft, and the alignment needs more
-    edits for what they bring about. `silent`: nothing useful is listed, although draft and reference differ in words.
-    `residual`: edits that the alignment still needs to the reference; `valid`: it is 0, the edits give the words of
-    the reference; `coverage`: the share of the alignment's edits of the untouched draft that need not be made any
-    more, 0 to 1. These three, and `silent`, are None without a reference. `corrected`: see above; `normalised`: per
-    PER_WORDS words of the reference, else of the draft, of scripts without blanks between words per as many
-    characters. All of these are None where the texts are too long to align. `ter`, `ter_left_out`: TER of the draft,
-    or why there is none.
+    `useful`: edits that are applied. `no_ops`: edits that change no word; `duplicates`: edits that repeat one
+    before them. `wholesale`: the alignment needs more edits for what they bring about, and one of them replaces
+    nearly all of the draft, or they replace most of it and the alignment needs more than twice as many. `silent`:
+    nothing useful is listed, although draft and reference differ in words. `residual`: edits that the alignment
+    still needs to the reference; `valid`: it is 0, the edits give the words of the reference; `coverage`: the share
+    of the alignment's edits of the untouched draft that need not be made any more, 0 to 1. These three, and
+    `silent`, are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
+    reference, else of the draft, of scripts without blanks between words per as many characters. All of these are
+    None where the texts are too long to align. `ter`, `ter_left_out`: TER of the draft, or why there is none.
     """
 
     useful: int
@@ -91,7 +92,7 @@ def corrected(
     total = done + (lost_edits if residual is None else residual)
     return Corrected(
         **counts,
-        wholesale=done > useful,
+        wholesale=done > useful and _replaces_most(draft, reference, placements, twice=done > 2 * useful),
         silent=None if residual is None else useful == 0 and residual > 0,
         residual=residual,
         valid=None if residual is None else residual == 0,
@@ -121,13 +122,24 @@ def replaced_share(draft: str, reference: str | None, placements: Sequence[Place
     """The share of the draft that the applied edits replace together: of each what it removes, by the characters of
     the draft, or what it adds, by those of the reference (without one of the draft), whichever is more.
     """
+    return sum(_shares(draft, reference, placements))
+
+
+def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) -> list[float]:
+    """The share of the draft that each applied edit replaces, as in `replaced_share`."""
     before = max(1, len(draft))
     after = before if reference is None else max(1, len(reference))
-    return sum(
+    return [
         max(((each.end or 0) - (each.start or 0)) / before, len(each.edit.revised_snippet) / after)
         for each in placements
         if each.applied
-    )
+    ]
+
+
+def _replaces_most(draft: str, reference: str | None, placements: Sequence[Placement], *, twice: bool) -> bool:
+    """Whether one edit replaces NEARLY_ALL of the draft or, with `twice`, all together MOST of it."""
+    shares = _shares(draft, reference, placements)
+    return max(shares, default=0.0) > NEARLY_ALL or (twice and sum(shares) > MOST)
 
 
 def _coverage(draft: str, reference: str, revised: str, residual: int) -> float:

@@ -1,4 +1,4 @@
-"""Whether a model is fit to list edits: texts with planted edits in nine languages, some of which tell it what to say.
+"""Whether a model is fit to list edits: texts with planted edits in eight languages, some of which tell it what to say.
 
 A planted edit is recovered if the draft is right there once the listed edits are applied. What a model lists beyond
 these is not held against it here, but the share of drafts that become their references, of lists that replace the

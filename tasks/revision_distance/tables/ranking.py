@@ -79,7 +79,8 @@ def why_unranked(own: pd.DataFrame, ceilings: Mapping[str, float]) -> str | None
     for name, ceiling in ceilings.items():
         known = found[name].dropna()
         number = int(known.astype(bool).sum())
-        if len(known) and number / len(known) > ceiling:
+        enough = number > 1 or number == len(known)  # one draft of several says nothing of the others
+        if enough and number and number / len(known) > ceiling:
             return (
                 f"{number:,} of {len(known):,} drafts {TOLD[name]} ({number / len(known):.0%}, ceiling {ceiling:.0%})"
             )
