@@ -201,6 +201,6 @@ def test_rows_of_the_first_input_that_a_stage_is_not_for_may_be_missing(tables: 
     check_conservation(tables.store, "stage", POSTS, tables.parts(POSTS, posts("a1", "a2", "b1")), [given], (), only)
     with pytest.raises(ConservationError, match="post_id a2 is neither"):
         check_conservation(tables.store, "stage", POSTS, tables.parts(POSTS, posts("a1")), [given], (), only)
+    made = tables.parts(POSTS, posts("a1", "a2"))
     with pytest.raises(ConservationError, match="post_id b2 is neither"):
-        made = tables.parts(POSTS, posts("a1", "a2"))
         check_conservation(tables.store, "stage", POSTS, made, [given, more], (), only)
