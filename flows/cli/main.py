@@ -21,7 +21,6 @@ from flows.cli import (
     exports,
     models,
     prefect_setup,
-    revise,
     serve,
     sheets,
     sources,
@@ -30,6 +29,7 @@ from flows.cli import (
     versions,
 )
 from flows.cli.papers import parity
+from flows.cli.revision import measure, revise
 from flows.cli.shared.arguments import (
     ConfigFile,
     Dataset,
@@ -62,6 +62,7 @@ for commands in (
     sheets,
     exports,
     revise,
+    measure,
     critique,
     evaluate,
     answer,

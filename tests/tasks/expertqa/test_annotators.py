@@ -103,7 +103,7 @@ def test_calibration_is_what_sklearn_says() -> None:
     attributions = pd.DataFrame({
         "claim_id": names, "backend": "lexical-1", "score": scores, "attributable": [score >= 0.65 for score in scores],
     })  # fmt: skip
-    attributions.loc[:9, ["score", "attributable"]] = None
+    attributions.loc[:9, "score"] = None
     found = compared(claims, attributions)
     kept = [
         (score, support == "Complete")
