@@ -230,8 +230,9 @@ def _pairs_that_stay(draft: list[str], reference: list[str], pairs: Pairs) -> Pa
 
     Of equal choices, those with the most text. `pairs`: matched sentences, sorted. Runs of pairs (blocks) stay or move
     as a whole. Between two that stay, every block in either text counts as half a move, the more the longer it is
-    (_LONGER for each further sentence); the sentences in none count as many edits as the text with more of them has. Exact for up to some hundred blocks; beyond, a block is only compared
-    with the nearest ones before it, and with the one before it in a longest chain.
+    (_LONGER for each further sentence); the sentences in none count as many edits as the text with more of them has.
+    Exact for up to some hundred blocks; beyond, a block is only compared with the nearest ones before it, and with the
+    one before it in a longest chain.
     """
     blocks = _blocks(pairs)
     mine, theirs = _counts(len(draft), {i for i, _ in pairs}), _counts(len(reference), {j for _, j in pairs})
@@ -280,7 +281,7 @@ def _counts(number: int, members: set[int]) -> list[int]:
 
 
 def _halves(number: int, blocks: list[tuple[int, int]]) -> list[float]:
-    """For each position from 0 to `number`, both included, what the moves of the blocks (start, length) below it cost."""
+    """For each position from 0 to `number`, both included, what moving the blocks (start, length) below it costs."""
     costs = [0.0] * number
     for start, length in blocks:
         costs[start : start + length] = [1.0] + [_LONGER] * (length - 1)

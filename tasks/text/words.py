@@ -25,6 +25,8 @@ _WITHOUT_BLANKS = f"[{HAN_AND_KANA}\u3001-\u3003\u3008-\u301f\uff00-\uff20\uff3b
 _BLANK_BESIDE_HAN = re.compile(rf"(?<={_WITHOUT_BLANKS}) | (?={_WITHOUT_BLANKS})")
 _HAN = re.compile(_WITHOUT_BLANKS)
 _QUOTE = re.compile(rf"«\s|\s»|‹\s|\s›|``|''|[{QUOTES}]")
+_LATIN_OR_DIGIT = re.compile(r"[a-zA-Z0-9_\xaa-\u02af\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff]")
+_FOREIGN = 0.2
 _COMPARED_BITS = 400_000_000
 _NEAR = 3
 
@@ -96,6 +98,14 @@ def tokens(text: str, start: int = 0, end: int = sys.maxsize) -> list[Token]:
         spaced = found and found[-1].end < match.start() and not (_HAN.match(key) or _HAN.match(found[-1].key[-1:]))
         found.append(Token(*match.span(), f" {key}" if spaced else key))
     return found
+
+
+def is_latin(text: str) -> bool:
+    """Whether a text is in Latin script, but for at most _FOREIGN of its words, such as names and quotations."""
+    if text.isascii():
+        return True
+    found = word_pattern().findall(text)
+    return sum(not _LATIN_OR_DIGIT.match(word) for word in found) <= _FOREIGN * len(found)
 
 
 # ---------------------------------------------------------------- differences

@@ -657,7 +657,8 @@ def test_kinds_of_quotation_marks_and_white_space_are_no_edit(one: str, other: s
         "Il pleut, p. ex. le soir.| P. ex. ici, p. ex. Paul.| Fin.",
         "Take Plan B.| The next is worse.| Buy vitamin C.| It helps.| Solve it for x.| Then stop.",
         "The U. S. is big.| By P. Oak, p. 12.| He came at 5 p. m.| The mill stood, e. g. here.",
-        "Run this:|\n```py|\na = 1. B = 2.|\n\n# c. D.|\n- d|\n```|\nIt prints 2.| So.|\n~~~~|\nA. B.|\n~~~|\nC.|\n~~~~ ",
+        "Run this:|\n```py|\na = 1. B = 2.|\n\n# c. D.|\n- d|\n```|\nIt prints 2.| So.",
+        "~~~~|\nA. B.|\n~~~|\nC.|\n~~~~ ",
         "- |```|\n  a. Then b.|\n  ```|\n- |x|\n~~~|\nNothing ends this.| So it is text.",
     ],
 )
