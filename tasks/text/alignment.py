@@ -21,10 +21,10 @@ Moves = Literal["all", "single", "none"]
 
 SAME_WORDS = 0.65
 GROWN, GROWN_WORDS = 0.9, 4
-RELATED, RELATED_WORDS = 0.3, 0.5
+RELATED, RELATED_WORDS = 0.25, 0.5
 _EXACT_CELLS = 50_000_000
 _LOOK_BACK = 250
-_LONGER = 0.25
+_LONGER = 0.5
 _COMPARED_BLOCKS = 1_500_000
 _COMPARED = 40_000
 _SUBSTITUTED_CELLS = 150_000
@@ -103,9 +103,7 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
     movable = [(i, j) for i, j in equal + similar if copies[draft[i]] <= most]
     best = _with_moves(draft, reference, kept, movable)
     if (substituted := _levenshtein_pairs(draft, reference, best.edits)) is not None:
-        others = _other_copies(draft, reference, substituted) + similar
-        movable = [(i, j) for i, j in others if copies[draft[i]] <= most]
-        best = min(best, _with_moves(draft, reference, substituted, movable), key=lambda plan: plan.edits)
+        best = min(best, _with_moves(draft, reference, substituted, []), key=lambda plan: plan.edits)
     stays = dict(best.kept + _related(draft, reference, best, weights))
     becomes = dict(best.moved) | stays
     return Alignment([becomes.get(i) for i in range(len(draft))], [i in stays for i in range(len(draft))])
@@ -229,16 +227,16 @@ def _pairs_that_stay(draft: list[str], reference: list[str], pairs: Pairs) -> Pa
     """Those of `pairs` that stay in place so that the other edits are fewest.
 
     Of equal choices, those with the most text. `pairs`: matched sentences, sorted. Runs of pairs (blocks) stay or move
-    as a whole. Between two that stay, every block in either text counts as half a move, the more the longer it is
-    (_LONGER for each further sentence); the sentences in none count as many edits as the text with more of them has.
+    as a whole. Between two that stay, every block in either text counts as half of what it costs to move it; the
+    sentences in none count as many edits as the text with more of them has.
     Exact for up to some hundred blocks; beyond, a block is only compared with the nearest ones before it, and with the
     one before it in a longest chain.
     """
     blocks = _blocks(pairs)
     mine, theirs = _counts(len(draft), {i for i, _ in pairs}), _counts(len(reference), {j for _, j in pairs})
-    moves = _halves(len(draft), [(block.start, block.length) for block in blocks])
-    reference_moves = _halves(len(reference), [(block.reference_start, block.length) for block in blocks])
-    changed = _counts(len(draft), {i for i, j in pairs if draft[i] != reference[j]})
+    unequal = {pair for pair in pairs if draft[pair[0]] != reference[pair[1]]}
+    moves, reference_moves = _halves(len(draft), blocks, unequal), _halves(len(reference), blocks, unequal, of=1)
+    changed = _counts(len(draft), {i for i, _ in unequal})
     size = list(accumulate((len(key) + 1 for key in draft), initial=0))
     longest = _longest_chain(blocks)
     look_back = min(_LOOK_BACK, 10 + _COMPARED_BLOCKS // (len(blocks) + 1))
@@ -280,11 +278,17 @@ def _counts(number: int, members: set[int]) -> list[int]:
     return list(accumulate((place in members for place in range(number)), initial=0))
 
 
-def _halves(number: int, blocks: list[tuple[int, int]]) -> list[float]:
-    """For each position from 0 to `number`, both included, what moving the blocks (start, length) below it costs."""
+def _halves(number: int, blocks: list[_Block], unequal: set[tuple[int, int]], of: int = 0) -> list[float]:
+    """For each position from 0 to `number`, both included, what moving the blocks below it costs.
+
+    One for the first sentence, _LONGER for each further one, and one more for each that also changes in a block of
+    several. `of`: 0 for positions in the draft, 1 for those in the reference.
+    """
     costs = [0.0] * number
-    for start, length in blocks:
-        costs[start : start + length] = [1.0] + [_LONGER] * (length - 1)
+    for block in blocks:
+        for at, pair in enumerate(_pairs_of([block])):
+            changes = block.length > 1 and pair in unequal
+            costs[pair[of]] = (_LONGER if at else 1.0) + changes
     return list(accumulate(costs, initial=0.0))
 
 
@@ -395,13 +399,13 @@ def _related(draft: list[str], reference: list[str], plan: _Plan, weights: _Weig
     for (a, b), (c, d) in pairwise([(-1, -1), *plan.kept, (len(draft), len(reference))]):
         mine = [i for i in range(a + 1, c) if i not in taken]
         theirs = [j for j in range(b + 1, d) if j not in matched]
-        likely = ((mine[x], theirs[y]) for x, y in _compared(len(mine), len(theirs)))
+        likely = ((mine[x], theirs[y]) for x, y in compared(len(mine), len(theirs)))
         scored = [(i, j, score) for i, j in likely if (score := weights.relation(draft[i], reference[j]))]
-        found += _heaviest_chain(scored)
+        found += heaviest_chain(scored)
     return found
 
 
-def _compared(mine: int, theirs: int) -> Iterator[tuple[int, int]]:
+def compared(mine: int, theirs: int) -> Iterator[tuple[int, int]]:
     """(x, y) to compare, of all up to `mine` and `theirs`, in order.
 
     All, if these are at most _COMPARED; else for each x those y that are nearest to the same place in the text.
@@ -412,7 +416,7 @@ def _compared(mine: int, theirs: int) -> Iterator[tuple[int, int]]:
         yield from ((x, y) for y in range(max(0, middle - reach), min(theirs, middle + reach + 1)))
 
 
-def _heaviest_chain(scored: list[tuple[int, int, float]]) -> Pairs:
+def heaviest_chain(scored: list[tuple[int, int, float]]) -> Pairs:
     """Those (i, j) that go up in both, with the greatest sum of scores. `scored`: (i, j, score), sorted."""
     places = {j: at for at, j in enumerate(sorted({j for _, j, _ in scored}), 1)}
     best: list[tuple[float, int]] = [(0.0, -1)] * (len(places) + 1)  # a Fenwick tree of maxima over j

@@ -67,8 +67,8 @@ class Sentence(NamedTuple):
     """A sentence, without the list mark that may be before it.
 
     `key`: its text as tasks.text.words.folded, to compare it by; `paragraph`: the number of its paragraph, list item or
-    line; `is_code`: it is a line of a fenced block of code; `inner`: if it stands for several sentences, the ends of
-    all but the last.
+    line; `is_code`: it is a line of a fenced block of code; `inner`: if it is several that were merged, the ends of all
+    but the last; `is_passage`: it stands for several that go, come or move together.
     """
 
     start: int
@@ -77,6 +77,7 @@ class Sentence(NamedTuple):
     paragraph: int = 0
     is_code: bool = False
     inner: tuple[int, ...] = ()
+    is_passage: bool = False
 
 
 def sentences(text: str) -> list[Sentence]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from operator import eq
 
-from tasks.text.alignment import Alignment, words_of
+from tasks.text.alignment import Alignment, compared, heaviest_chain, words_of
 from tasks.text.edit_sentences import Sentence
 
 _PART = 0.6
@@ -103,19 +103,22 @@ def grouped(
 
     Neighbours of one paragraph that are all removed, or all added, are one; so are those that move together, even if
     one among them goes or comes. A single sentence that is removed where a single one is added is rewritten to it, if
-    both or neither begin a paragraph, or both or neither end one.
+    both or neither begin a paragraph, or both or neither end one; so is a whole paragraph.
     """
+    replaced = list(_replaced(mine, theirs, alignment))
     becomes, stays = list(alignment.becomes), list(alignment.stays)
-    for removed_one, added_one in _replaced(mine, theirs, alignment):
-        becomes[removed_one], stays[removed_one] = added_one, True
-    matched = {j for j in becomes if j is not None}
+    for (first, last), (start, _) in replaced:
+        becomes[first : last + 1] = [start] * (last + 1 - first)
+        stays[first : last + 1] = [True] * (last + 1 - first)
+    come = {j for _, span in replaced for j in range(span[0], span[1] + 1)}
+    matched = come | {j for j in becomes if j is not None}
     blocks = list(_blocks(becomes, stays, matched))
     in_block = {i for first, last, _, _ in blocks for i in range(first, last + 1)}
     in_other = {j for _, _, first, last in blocks for j in range(first, last + 1)}
     removed = [i for i, j in enumerate(becomes) if j is None and i not in in_block]
     added = [j for j in range(len(theirs)) if j not in matched and j not in in_other]
-    spans = [(first, last) for first, last, _, _ in blocks] + _runs(removed, mine)
-    other_spans = [(first, last) for _, _, first, last in blocks] + _runs(added, theirs)
+    spans = [block[:2] for block in blocks] + [span for span, _ in replaced] + _runs(removed, mine)
+    other_spans = [block[2:] for block in blocks] + [span for _, span in replaced] + _runs(added, theirs)
     units, place = _as_units(mine, spans)
     other_units, other_place = _as_units(theirs, other_spans)
     new: list[int | None] = [None] * len(units)
@@ -126,25 +129,41 @@ def grouped(
     return units, other_units, Alignment(new, staying)
 
 
-def _replaced(mine: list[Sentence], theirs: list[Sentence], alignment: Alignment) -> Iterator[tuple[int, int]]:
-    """(i, j) of single sentences that are removed and added between the same two that stay, in order."""
+def _replaced(
+    mine: list[Sentence], theirs: list[Sentence], alignment: Alignment
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """((first, last), (first, last) in the reference) of what is rewritten: between the same two that stay, in order.
+
+    As many as may be, in order.
+    """
     matched = {j for j in alignment.becomes if j is not None}
     staying = [(i, j) for i, j in enumerate(alignment.becomes) if alignment.stays[i] and j is not None]
     for (a, b), (c, d) in pairwise([(-1, -1), *staying, (len(mine), len(theirs))]):
-        removed = [i for i in range(a + 1, c) if alignment.becomes[i] is None]
-        added = [j for j in range(b + 1, d) if j not in matched]
-        singles = [first for first, last in _runs(removed, mine) if first == last]
-        others = iter([first for first, last in _runs(added, theirs) if first == last])
-        for i, j in zip(singles, others, strict=False):
-            if any(map(eq, _edges(mine, i), _edges(theirs, j))):
-                yield i, j
+        removed = _runs([i for i in range(a + 1, c) if alignment.becomes[i] is None], mine)
+        added = _runs([j for j in range(b + 1, d) if j not in matched], theirs)
+        likely = ((removed[x], added[y]) for x, y in compared(len(removed), len(added)))
+        pairs = [(one, other) for one, other in likely if _may_replace(mine, one, theirs, other)]
+        chain = set(heaviest_chain([(one[0], other[0], 1.0) for one, other in pairs]))
+        yield from ((one, other) for one, other in pairs if (one[0], other[0]) in chain)
 
 
-def _edges(own: list[Sentence], at: int) -> tuple[bool, bool]:
-    """(whether the sentence begins a paragraph, whether it ends one)."""
-    paragraph = own[at].paragraph
-    begins = not at or own[at - 1].paragraph != paragraph
-    return begins, at + 1 == len(own) or own[at + 1].paragraph != paragraph
+def _may_replace(mine: list[Sentence], one: tuple[int, int], theirs: list[Sentence], other: tuple[int, int]) -> bool:
+    """Whether a run (first, last) of the draft's sentences may be rewritten to one of the reference's.
+
+    Both are whole paragraphs, but not all of a text, or both are single sentences.
+    """
+    edges, other_edges = _edges(mine, one), _edges(theirs, other)
+    if one[0] == one[1] and other[0] == other[1]:
+        return any(map(eq, edges, other_edges))
+    is_all = one[1] - one[0] + 1 == len(mine) or other[1] - other[0] + 1 == len(theirs)
+    return all(edges) and all(other_edges) and not is_all
+
+
+def _edges(own: list[Sentence], run: tuple[int, int]) -> tuple[bool, bool]:
+    """(whether the run (first, last) begins a paragraph, whether it ends one)."""
+    first, last = run
+    begins = not first or own[first - 1].paragraph != own[first].paragraph
+    return begins, last + 1 == len(own) or own[last + 1].paragraph != own[last].paragraph
 
 
 def _runs(members: list[int], own: list[Sentence]) -> list[tuple[int, int]]:
@@ -195,9 +214,9 @@ def _as_units(own: list[Sentence], spans: list[tuple[int, int]]) -> tuple[list[S
     while at < len(own):
         last = last_of.get(at, at)
         parts = own[at : last + 1]
-        inner = tuple(end for part in parts for end in (*part.inner, part.end))[:-1]
         key = " ".join(part.key for part in parts)
-        units.append(parts[0]._replace(end=parts[-1].end, key=key, inner=inner) if last > at else parts[0])
+        whole = parts[0]._replace(end=parts[-1].end, key=key, inner=(), is_passage=True)
+        units.append(whole if last > at else parts[0])
         place += [len(units) - 1] * len(parts)
         at = last + 1
     return units, place

@@ -193,8 +193,8 @@ def _pieces(
 
 
 def _level(sentence: Sentence) -> str:
-    """sentence, or paragraph for what stands for several sentences."""
-    return "paragraph" if sentence.inner else "sentence"
+    """paragraph for a passage, else sentence."""
+    return "paragraph" if sentence.is_passage else "sentence"
 
 
 def _gaps(
@@ -408,10 +408,11 @@ def _changes(draft: str, reference: str, mine: Sentence, theirs: Sentence) -> li
 
     One for all if it shares little, or if more than _SLIGHT of its words change, in several places.
     """
+    is_passage = mine.is_passage or theirs.is_passage
     joining = _joining(mine, theirs)
-    action = joining or _action_of_change(mine.key, theirs.key)
-    text = reference[theirs.start : theirs.end]
-    whole = [_Piece(action, mine.start, mine.end, mine.start, text, mine.key, theirs.key, _level(mine))]
+    action = "rewrite" if is_passage else joining or _action_of_change(mine.key, theirs.key)
+    text, level = reference[theirs.start : theirs.end], "paragraph" if is_passage else "sentence"
+    whole = [_Piece(action, mine.start, mine.end, mine.start, text, mine.key, theirs.key, level)]
     if action == "rewrite":
         return whole
     own, other = tokens(draft, mine.start, mine.end), tokens(reference, theirs.start, theirs.end)
