@@ -426,7 +426,7 @@ def other_word(language: Language, sentence: str, pick: random.Random) -> tuple[
 
 
 def plant(language: Language, kinds: list[str], pick: random.Random) -> tuple[str, str, list[Planted]]:
-    """(draft, reference, the edits between them). At most three kinds of sentences at a time have a place."""
+    """(draft, reference, the edits between them). At most five kinds have a place at a time."""
     draft: dict[int, list[str]] = {at: [sentence] for at, sentence in enumerate(language.sentences)}
     reference = {at: list(own) for at, own in draft.items()}
     items, other_items, code = list(language.items), list(language.items), list(CODE)

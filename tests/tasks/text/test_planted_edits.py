@@ -47,7 +47,7 @@ def test_a_planted_edit_is_found(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-@pytest.mark.parametrize("number", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("number", [2, 3, 4, 5])
 def test_several_planted_edits_are_found(name: str, number: int) -> None:
     for seed in range(20):
         pick = random.Random(f"{name} {number} {seed}")
