@@ -1,6 +1,6 @@
 """Revision edits offline: how many planted edits are found, and what the distance says of independent texts.
 
-    python benchmarks/revise_units.py [--seeds 12] [--posts Posts.xml …] [--answers examples.jsonl …] [--drafts FOLDER …]
+    python benchmarks/revise_units.py [--seeds 12] [--posts Posts.xml …] [--answers FILE.jsonl …] [--drafts FOLDER …]
                                       [--json]
 
 `planted`: by language, the share of texts with one to five planted edits (words, sentences, merges, splits, list items,

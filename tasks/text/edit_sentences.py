@@ -68,7 +68,7 @@ class Sentence(NamedTuple):
 
     `key`: its text as tasks.text.words.folded, to compare it by; `paragraph`: the number of its paragraph, list item or
     line; `is_code`: it is a line of a fenced block of code; `inner`: if it is several that were merged, the ends of all
-    but the last; `is_passage`: it stands for several that go, come or move together.
+    but the last; `parts`: for how many it stands that go, come or move together.
     """
 
     start: int
@@ -77,7 +77,7 @@ class Sentence(NamedTuple):
     paragraph: int = 0
     is_code: bool = False
     inner: tuple[int, ...] = ()
-    is_passage: bool = False
+    parts: int = 1
 
 
 def sentences(text: str) -> list[Sentence]:

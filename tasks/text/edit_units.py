@@ -215,7 +215,7 @@ def _as_units(own: list[Sentence], spans: list[tuple[int, int]]) -> tuple[list[S
         last = last_of.get(at, at)
         parts = own[at : last + 1]
         key = " ".join(part.key for part in parts)
-        whole = parts[0]._replace(end=parts[-1].end, key=key, inner=(), is_passage=True)
+        whole = parts[0]._replace(end=parts[-1].end, key=key, inner=(), parts=len(parts))
         units.append(whole if last > at else parts[0])
         place += [len(units) - 1] * len(parts)
         at = last + 1

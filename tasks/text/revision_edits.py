@@ -56,7 +56,8 @@ _SAYS = {
 class _Piece(NamedTuple):
     """One edit by offsets: cuts draft[start:end] out, and puts `text` in at `at`, an offset in the draft, too.
 
-    `action`: a key of _SAYS; `old` and `new`: the sentence before and after, for the description, "" if there is none.
+    `action`: a key of _SAYS; `old` and `new`: the sentence before and after, for the description, "" if there is none;
+    `parts`: of how many sentences the passage is.
     """
 
     action: str
@@ -67,6 +68,7 @@ class _Piece(NamedTuple):
     old: str
     new: str
     level: str = "sentence"
+    parts: int = 1
 
 
 class _Seam(NamedTuple):
@@ -129,20 +131,17 @@ def revise(draft: str, reference: str) -> list[Edit]:
         )
     mine, theirs = joined(draft, mine, theirs), joined(reference, theirs, mine)
     mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
-    found = None
+    found, least = None, 0
     for pieces in _plans(draft, reference, mine, theirs):
-        edits = _Describer(draft).edits(pieces)
+        describer = _Describer(draft)
+        edits = describer.edits(pieces)
         if edits is not None and folded(_applied(draft, pieces)) == folded(reference):
-            if len(edits) == len(pieces):
+            if len(edits) == len(pieces) and found is None:
                 return edits
-            found = edits if found is None or _size(edits) < _size(found) else found
+            if found is None or describer.cost < least:
+                found, least = edits, describer.cost
     whole = _Piece("rewrite", 0, len(draft), 0, reference.strip(), draft, reference, "text")
     return found or [_edit(whole, draft.strip(), None)]
-
-
-def _size(edits: list[Edit]) -> int:
-    """The number of characters that edits take out and put in."""
-    return sum(len(edit["original_snippet"] or "") + len(edit["revised_snippet"] or "") for edit in edits)
 
 
 def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
@@ -178,23 +177,23 @@ def _pieces(
         for i in gap.mine:
             if alignment.becomes[i] is None:
                 start, end = gap.cuts[i]
-                yield _Piece("remove", start, end, start, replacement, mine[i].key, "", _level(mine[i]))
+                yield _Piece("remove", start, end, start, replacement, mine[i].key, "", _level(mine[i]), mine[i].parts)
                 replacement = ""
         for j in gap.theirs:
             new = theirs[j].key
             if j in source:
                 start, end = cuts[source[j]]
                 old = mine[source[j]].key
-                action, level = "move" if old == new else "move and change", _level(mine[source[j]])
-                yield _Piece(action, start, end, gap.at, gap.chunks[j], old, new, level)
+                action, moved = "move" if old == new else "move and change", mine[source[j]]
+                yield _Piece(action, start, end, gap.at, gap.chunks[j], old, new, _level(moved), moved.parts)
             else:
-                yield _Piece("add", gap.at, gap.at, gap.at, gap.chunks[j], "", new, _level(theirs[j]))
+                yield _Piece("add", gap.at, gap.at, gap.at, gap.chunks[j], "", new, _level(theirs[j]), theirs[j].parts)
         yield from gap.anchor
 
 
 def _level(sentence: Sentence) -> str:
     """paragraph for a passage, else sentence."""
-    return "paragraph" if sentence.is_passage else "sentence"
+    return "paragraph" if sentence.parts > 1 else "sentence"
 
 
 def _gaps(
@@ -408,11 +407,11 @@ def _changes(draft: str, reference: str, mine: Sentence, theirs: Sentence) -> li
 
     One for all if it shares little, or if more than _SLIGHT of its words change, in several places.
     """
-    is_passage = mine.is_passage or theirs.is_passage
+    parts = max(mine.parts, theirs.parts)
     joining = _joining(mine, theirs)
-    action = "rewrite" if is_passage else joining or _action_of_change(mine.key, theirs.key)
-    text, level = reference[theirs.start : theirs.end], "paragraph" if is_passage else "sentence"
-    whole = [_Piece(action, mine.start, mine.end, mine.start, text, mine.key, theirs.key, level)]
+    action = "rewrite" if parts > 1 else joining or _action_of_change(mine.key, theirs.key)
+    text, level = reference[theirs.start : theirs.end], "paragraph" if parts > 1 else "sentence"
+    whole = [_Piece(action, mine.start, mine.end, mine.start, text, mine.key, theirs.key, level, parts)]
     if action == "rewrite":
         return whole
     own, other = tokens(draft, mine.start, mine.end), tokens(reference, theirs.start, theirs.end)
@@ -496,9 +495,13 @@ def _applied(draft: str, pieces: list[_Piece]) -> str:
 
 
 class _Describer:
-    """Turns edits by offsets into edits whose place is named by snippets of the draft."""
+    """Turns edits by offsets into edits whose place is named by snippets of the draft.
+
+    `cost`: how many edits there are, where a passage that goes or comes counts as its sentences.
+    """
 
     def __init__(self, draft: str) -> None:
+        self.cost = 0
         self._draft = draft
         self._spare = _SPARE_CONTEXT + 4 * len(draft)
         self._spans: list[tuple[int, int]] = []
@@ -527,6 +530,7 @@ class _Describer:
                     return None
                 if original:
                     insort(self._spans, (step.start, step.end))
+                self.cost += 1 if step.action.startswith("move") else step.parts
                 found.append(_edit(step, original, preceding))
         return found
 
