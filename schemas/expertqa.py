@@ -428,7 +428,7 @@ PREDICTIONS = table(
     column("zero_shot", pa.bool_(), "whether the model was not fine-tuned (table 14)"),
     column("config", pa.string(), "split of the question: random or domain"),
     column("text", pa.string(), "the predicted answer"),
-    column("rouge1", pa.float64(), "ROUGE-1 F measure against the revised answer, in [0, 1]"),
+    column("rouge1", pa.float64(), "ROUGE-1 F measure against the revised answer, in [0, 1]; words as rouge_score"),
     column("rouge2", pa.float64(), "ROUGE-2 F measure, likewise"),
     column("rougeL", pa.float64(), "ROUGE-L F measure, likewise"),
     column("qafacteval", pa.float64(), "QAFactEval score; null where its package is not installed", null=True),

@@ -281,7 +281,12 @@ SCORES = table(
     column("score_id", pa.string(), "hash of draft_id"),
     column("draft_id", pa.string(), "parent: drafts.draft_id"),
     column("case_id", pa.string(), "case of the draft"),
-    column("rouge1", pa.float64(), "ROUGE-1 F measure against the reference, 0 to 100; null: no reference", null=True),
+    column(
+        "rouge1",
+        pa.float64(),
+        "ROUGE-1 F, 0 to 100, words as rouge_score (Latin script); null: no reference",
+        null=True,
+    ),
     column("rouge2", pa.float64(), "ROUGE-2 F measure, likewise", null=True),
     column("rougeL", pa.float64(), "ROUGE-L F measure, likewise", null=True),
     column("bertscore", pa.float64(), "BERTScore F1, 0 to 100; null where it was not computed", null=True),
@@ -340,7 +345,9 @@ PUBLISHED_DRAFTS = table(
     column("reproduces", pa.string(), "whether the revised draft is the reference: exactly, words, no", null=True),
     *NUMBERS,
     column("signature", pa.string(), "what the distance depends on: editor, prompt, settings, version", null=True),
-    column("rouge1", pa.float64(), "ROUGE-1 F measure, 0 to 100", null=True),
+    column(
+        "rouge1", pa.float64(), "ROUGE-1 F measure, 0 to 100; words as rouge_score has them (Latin script)", null=True
+    ),
     column("rouge2", pa.float64(), "ROUGE-2 F measure, 0 to 100", null=True),
     column("rougeL", pa.float64(), "ROUGE-L F measure, 0 to 100", null=True),
     column("bertscore", pa.float64(), "BERTScore F1, 0 to 100", null=True),

@@ -24,6 +24,7 @@ from tasks.expertqa.tables.reasons import Facts, facts_of, with_reasons
 from tasks.expertqa.tables.rules import CLAIMS, MARKS, OWN, PARITY, flagged
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
+from tasks.metrics.rouge import WORDS
 from tasks.publishing.card import Figure, ReportTable
 
 QUESTIONS = ["question_id", "field", "question_types"]
@@ -234,7 +235,7 @@ def _said_by(backends: Iterable[str]) -> str:
 
 def _of_predictions(predicted: pd.DataFrame) -> str:
     """The note under tables 9 and 14: what the scores are, and why QAFactEval is missing, if it is."""
-    note = "ROUGE: F measure against the revised answer, times 100, of the predicted test questions."
+    note = f"ROUGE: F measure against the revised answer, times 100, of the predicted test questions. {WORDS}"
     if len(predicted) and predicted.qafacteval.isna().all():
         note += f" QAFactEval is left out: {why_no_qafacteval(qafacteval_models()) or 'no prediction has words'}."
     return note

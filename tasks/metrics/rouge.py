@@ -1,8 +1,10 @@
 """ROUGE-1, -2 and -L (Lin 2004) by the package rouge_score: F measures in [0, 1], without stemming.
 
-Words are those of the package's tokenizer: runs of a-z and 0-9 after lower-casing, so a text in another script has none
-and scores 0. The longest common subsequence of ROUGE-L is computed here with bit vectors, because the package's table
-has a cell for each pair of words: gigabytes for two texts of 200 kB.
+For two texts in Latin script the words are those of the package's tokenizer: runs of a-z and 0-9 after lower-casing. If
+either is in another script, of which that tokenizer leaves nothing, they are runs of letters, marks and digits of any
+script after lower-casing (NFC), and of Chinese, Japanese, Thai, Lao, Khmer and Burmese, which have no blanks between
+words, single characters with their marks. The longest common subsequence of ROUGE-L is computed here with bit vectors,
+because the package's table has a cell for each pair of words: gigabytes for two texts of 200 kB.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ from functools import cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from tasks.text.alignment import subsequence_rows
+from tasks.text.words import is_latin, subsequence_rows, words
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
-    from rouge_score.tokenizers import DefaultTokenizer
+    from rouge_score.tokenizers import Tokenizer
 
 KINDS = ("rouge1", "rouge2", "rougeL")
+WORDS = (
+    "Words of ROUGE: the tokenizer of rouge_score (a-z, 0-9) for texts in Latin script; else words of any script, and "
+    "single characters of Chinese, Japanese, Thai, Lao, Khmer and Burmese."
+)
 
 
 def rouge(pairs: Iterable[tuple[str, Sequence[str]]]) -> Iterator[dict[str, float]]:
@@ -33,17 +39,18 @@ def rouge(pairs: Iterable[tuple[str, Sequence[str]]]) -> Iterator[dict[str, floa
 
 def _scores(text: str, reference: str) -> dict[str, float]:
     """ROUGE-1, -2 and -L F measures of the text against one reference, by the names in KINDS."""
-    grams = _scorer().score(reference, text)
-    return {**{kind: float(score.fmeasure) for kind, score in grams.items()}, "rougeL": _rouge_l(text, reference)}
+    scorer, tokenizer = _scorer(latin=is_latin(text) and is_latin(reference))
+    grams = scorer.score(reference, text)
+    longest = _rouge_l(tokenizer.tokenize(text), tokenizer.tokenize(reference))
+    return {**{kind: float(score.fmeasure) for kind, score in grams.items()}, "rougeL": longest}
 
 
-def _rouge_l(text: str, reference: str) -> float:
-    """The F measure of ROUGE-L of the text against the reference; 0 if either has no word."""
+def _rouge_l(own: Sequence[str], wanted: Sequence[str]) -> float:
+    """The F measure of ROUGE-L of a text's words against those of a reference; 0 if either has none."""
     from rouge_score.scoring import fmeasure
 
-    words, wanted = _tokenizer().tokenize(text), _tokenizer().tokenize(reference)
-    common = longest_common(words, wanted)
-    return float(fmeasure(common / max(len(words), 1), common / max(len(wanted), 1)))
+    common = longest_common(own, wanted)
+    return float(fmeasure(common / max(len(own), 1), common / max(len(wanted), 1)))
 
 
 def longest_common(words: Sequence[str], others: Sequence[str]) -> int:
@@ -58,16 +65,14 @@ def longest_common(words: Sequence[str], others: Sequence[str]) -> int:
 
 
 @cache
-def _scorer() -> RougeScorer:
-    """The scorer of ROUGE-1 and ROUGE-2 by the package; cached."""
+def _scorer(*, latin: bool) -> tuple[RougeScorer, Tokenizer]:
+    """(the package's scorer of ROUGE-1 and ROUGE-2, its tokenizer) for two texts in Latin script, or others; cached."""
     from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
 
-    return RougeScorer([kind for kind in KINDS if kind != "rougeL"], tokenizer=_tokenizer())
+    class AnyScript(Tokenizer):  # type: ignore[misc]
+        def tokenize(self, text: str) -> list[str]:
+            return words(text.lower().replace("_", " "))
 
-
-@cache
-def _tokenizer() -> DefaultTokenizer:
-    """The package's tokenizer without stemming; cached."""
-    from rouge_score.tokenizers import DefaultTokenizer
-
-    return DefaultTokenizer(use_stemmer=False)
+    tokenizer = DefaultTokenizer(use_stemmer=False) if latin else AnyScript()
+    return RougeScorer([kind for kind in KINDS if kind != "rougeL"], tokenizer=tokenizer), tokenizer

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longform.artifacts.rows import Rows
+from tasks.metrics.rouge import WORDS
 from tasks.publishing.card import Figure, ReportTable
 from tasks.revision_distance.form import RATED
 
@@ -114,6 +115,7 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int, *, valid: bool 
         *([] if weak == "weak" else [f"Weak: {weak}; strong: {strong}."]),
         "Means over the cases of which both drafts have the score; intervals (95 %) by bootstrap over cases. Change: "
         "strong less weak, with the sign turned where less is better, so that positive is an improvement.",
+        WORDS,
         *made.note_of_pairs(drafts, task, cases),
         *made.lack_of(own, made.GPT_SCORE, "not asked, or the reply could not be used"),
         *made.lack_of_bertscore(own),
@@ -157,7 +159,7 @@ def order_alone(drafts: pd.DataFrame) -> ReportTable:
 
     own = drafts[drafts.task == "structure"]
     sentences = (
-        "The same sentences in another order: ROUGE-1 cannot see it, the distance must.",
+        f"The same sentences in another order: ROUGE-1 cannot see it, the distance must. {WORDS}",
         *(
             [f"The first {made.SHOWN} of {len(own):,} are shown; the last row is of all."]
             if len(own) > made.SHOWN

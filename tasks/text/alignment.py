@@ -1,38 +1,40 @@
 """Which sentence of a draft becomes which of its reference, with the fewest edits.
 
-An edit moves, changes, removes or adds one sentence: the edit distance over sentences, with moves. Equal sentences
-are matched first, then those that are clearly the same in other words. Which of these stay where they are, and which
-move, is chosen so that the edits are fewest; then, so that the least text moves.
+An edit moves a run of sentences, or changes, removes or adds one: the edit distance over sentences, with moves. Equal
+sentences are matched first, then those that are clearly the same in other words. Which of these stay where they are,
+and which move, is chosen so that the edits are fewest; then, so that the least text moves. What is between two that
+stay is matched by what it has in common, in order; what has too little in common is matched with nothing.
 """
 
 import math
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Literal, NamedTuple
-from unicodedata import normalize
 
-Pairs = list[tuple[int, int]]
+from tasks.text.words import CLUSTERED, Pairs, common_prefix_length, common_subsequence, word_pattern
+
 Moves = Literal["all", "single", "none"]
 
 SAME_WORDS = 0.65
 GROWN, GROWN_WORDS = 0.9, 4
+RELATED, RELATED_WORDS = 0.25, 0.5
 _EXACT_CELLS = 50_000_000
 _LOOK_BACK = 250
+_LONGER = 0.5
 _COMPARED_BLOCKS = 1_500_000
-_COMPARED = 10_000
+_COMPARED = 40_000
 _SUBSTITUTED_CELLS = 150_000
-_CHARACTER = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_CHARACTER}]|[^\W{_CHARACTER}]+")
 _MARKER = re.compile(
     r"(?:(?:and|but|then|also|next|later|finally|lastly|last|first(?:ly)?|second(?:ly)?|third(?:ly)?|fourth(?:ly)?|"
     r"fifth(?:ly)?|however|moreover|furthermore|in addition|additionally|similarly|meanwhile|therefore|thus|hence|"
     r"besides|subsequently|more recently|recently|in contrast|by contrast|on the other hand|for example),?\s+){1,2}",
     re.IGNORECASE,
 )
+_CLUSTER = re.compile(f"[{CLUSTERED}]")
 
 
 class Alignment(NamedTuple):
@@ -69,17 +71,25 @@ class _Block(NamedTuple):
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a sentence in lower case, in order; of Chinese, Japanese and Korean each character.
+    """The words of a sentence (NFC) in lower case, in order; of Chinese, Japanese and Korean each character.
 
-    Up to two leading words such as "First," or "However," are left out. An accent as a character of its own (not NFC)
-    makes no other word.
+    Of Thai, Lao, Khmer and Burmese each two neighbouring characters. Up to two leading words such as "First," or
+    "However," are left out.
     """
     marker = _MARKER.match(sentence)
-    return _WORD.findall(normalize("NFC", sentence[marker.end() if marker else 0 :]).lower())
+    found = word_pattern(hangul_by_letter=True).findall(sentence[marker.end() if marker else 0 :].lower())
+    if not _CLUSTER.search(sentence):
+        return found
+    runs = ((is_clustered, list(run)) for is_clustered, run in groupby(found, lambda word: bool(_CLUSTER.match(word))))
+    return [
+        word
+        for is_clustered, run in runs
+        for word in (map("".join, pairwise(run)) if is_clustered and len(run) > 1 else run)
+    ]
 
 
 def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Alignment:
-    """The alignment of two texts, each a list of sentences with single blanks for white space.
+    """The alignment of two texts, each a list of sentences with single blanks for white space, composed (NFC).
 
     `moves`: which sentences may move. all; single: only those that the draft has once, as it is hard to say which of
     two copies is meant; none.
@@ -93,10 +103,8 @@ def align(draft: list[str], reference: list[str], *, moves: Moves = "all") -> Al
     movable = [(i, j) for i, j in equal + similar if copies[draft[i]] <= most]
     best = _with_moves(draft, reference, kept, movable)
     if (substituted := _levenshtein_pairs(draft, reference, best.edits)) is not None:
-        others = _other_copies(draft, reference, substituted) + similar
-        movable = [(i, j) for i, j in others if copies[draft[i]] <= most]
-        best = min(best, _with_moves(draft, reference, substituted, movable), key=lambda plan: plan.edits)
-    stays = dict(best.kept + _rewritten(draft, reference, best, weights))
+        best = min(best, _with_moves(draft, reference, substituted, []), key=lambda plan: plan.edits)
+    stays = dict(best.kept + _related(draft, reference, best, weights))
     becomes = dict(best.moved) | stays
     return Alignment([becomes.get(i) for i in range(len(draft))], [i in stays for i in range(len(draft))])
 
@@ -115,15 +123,9 @@ def equal_pairs(draft: list[str], reference: list[str]) -> Pairs:
     mine = [i for i in range(head, n) if draft[i] in shared]
     theirs = [j for j in range(head, m) if reference[j] in shared]
     if len(mine) * len(theirs) <= _EXACT_CELLS:
-        common = _common_subsequence([draft[i] for i in mine], [reference[j] for j in theirs])
+        common = common_subsequence([draft[i] for i in mine], [reference[j] for j in theirs])
         pairs += [(mine[i], theirs[j]) for i, j in common]
     return pairs + _other_copies(draft, reference, pairs)
-
-
-def common_prefix_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many characters, or sentences, two sequences have in common at their beginning."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _other_copies(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs:
@@ -139,44 +141,14 @@ def _other_copies(draft: list[str], reference: list[str], pairs: Pairs) -> Pairs
     return [(i, free[draft[i]].pop()) for i in range(len(draft)) if i not in taken and free.get(draft[i])]
 
 
-def subsequence_rows(first: Sequence[str], second: Sequence[str]) -> Iterator[int]:
-    """The table of longest common subsequences as bit vectors: one for each prefix of `first`, the empty one included.
-
-    A row is one number with a bit for each item of `second`: 0 where the subsequence grows (Hyyrö, 2004).
-    """
-    masks: dict[str, int] = defaultdict(int)
-    for j, key in enumerate(second):
-        masks[key] |= 1 << j
-    ones = row = (1 << len(second)) - 1
-    yield row
-    for key in first:
-        taken = row & masks[key]
-        row = ((row + taken) | (row - taken)) & ones
-        yield row
-
-
-def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> Pairs:
-    """(i, j) of the items in a longest common subsequence, i in `first` and j in `second`, in order."""
-    rows = list(subsequence_rows(first, second))
-    found: Pairs = []
-    i, j = len(first), len(second)
-    while i and j:
-        if rows[i] >> (j - 1) & 1:
-            j -= 1
-        else:
-            i -= 1
-            if rows[i] >> (j - 1) & 1:
-                j -= 1
-                found.append((i, j))
-    return found[::-1]
-
-
 class _Weights:
     """Likeness of sentences by their words, which weigh the less the more sentences of both texts have them."""
 
     def __init__(self, sentences: list[str]) -> None:
         """`sentences`: those of both texts together."""
         self._sentences, self.words = sentences, cache(words_of)
+        self._set = cache(lambda sentence: frozenset(self.words(sentence)))
+        self._weight_of = cache(lambda sentence: self._weight(self._set(sentence)))
 
     def features(self, sentence: str) -> set[str]:
         """The words of a sentence, and its pairs of neighbouring words, each pair with a blank between."""
@@ -195,19 +167,36 @@ class _Weights:
         something was added to it, and both have GROWN_WORDS different words or more. Of sentences without any weight
         it is 1 if they have the same words, else 0.
         """
-        first, second = set(self.words(one)), set(self.words(other))
-        mine, theirs, common = self._weight(first), self._weight(second), self._weight(first & second)
+        first, second = self._set(one), self._set(other)
+        mine, theirs, common = self._weight_of(one), self._weight_of(other), self._weight(first & second)
         alike = 2 * common / (mine + theirs) if mine + theirs else float(first == second)
         grown = min(len(first), len(second)) >= GROWN_WORDS and common >= GROWN * min(mine, theirs) > 0
         return max(alike, SAME_WORDS) if grown else alike
 
-    def _weight(self, words: set[str]) -> float:
+    def relation(self, one: str, other: str) -> float:
+        """0 if two sentences have little in common, else the more the more they have: up to 2.
+
+        Little: a likeness under RELATED, and under RELATED_WORDS of their words, whatever these weigh.
+        """
+        mine, theirs = self._set(one), self._set(other)
+        if mine.isdisjoint(theirs):
+            return 0.0
+        shared = 2 * len(mine & theirs) / (len(mine) + len(theirs))
+        likeness = self.likeness(one, other)
+        return likeness + shared if likeness >= RELATED or shared >= RELATED_WORDS else 0.0
+
+    def _weight(self, words: frozenset[str]) -> float:
         """The sum of the weights of these words.
 
         The weight of a word is the logarithm of (number of sentences + 1) / (number of those that have it).
         """
-        seen, number = self.seen, len(self._sentences) + 1
-        return math.fsum(math.log(number / seen[word]) for word in words)  # exact, in whatever order a set has
+        return math.fsum(map(self._logarithms.__getitem__, words))  # exact, in whatever order a set has
+
+    @cached_property
+    def _logarithms(self) -> dict[str, float]:
+        """The weight of each word, and of each pair of neighbouring words."""
+        number = len(self._sentences) + 1
+        return {feature: math.log(number / seen) for feature, seen in self.seen.items()}
 
 
 def _similar_pairs(draft: list[str], reference: list[str], equal: Pairs, weights: _Weights) -> Pairs:
@@ -238,26 +227,34 @@ def _pairs_that_stay(draft: list[str], reference: list[str], pairs: Pairs) -> Pa
     """Those of `pairs` that stay in place so that the other edits are fewest.
 
     Of equal choices, those with the most text. `pairs`: matched sentences, sorted. Runs of pairs (blocks) stay or move
-    as a whole. Between two that stay, every matched sentence of either text counts as half a move; the others count as
-    many edits as the text with more of them has. Exact for up to some hundred blocks; beyond, a block is only compared
-    with the nearest ones before it, and with the one before it in a longest chain.
+    as a whole. Between two that stay, every block in either text counts as half of what it costs to move it; the
+    sentences in none count as many edits as the text with more of them has.
+    Exact for up to some hundred blocks; beyond, a block is only compared with the nearest ones before it, and with the
+    one before it in a longest chain.
     """
     blocks = _blocks(pairs)
     mine, theirs = _counts(len(draft), {i for i, _ in pairs}), _counts(len(reference), {j for _, j in pairs})
-    changed = _counts(len(draft), {i for i, j in pairs if draft[i] != reference[j]})
+    unequal = {pair for pair in pairs if draft[pair[0]] != reference[pair[1]]}
+    moves, reference_moves = _halves(len(draft), blocks, unequal), _halves(len(reference), blocks, unequal, of=1)
+    changed = _counts(len(draft), {i for i, _ in unequal})
     size = list(accumulate((len(key) + 1 for key in draft), initial=0))
     longest = _longest_chain(blocks)
     look_back = min(_LOOK_BACK, 10 + _COMPARED_BLOCKS // (len(blocks) + 1))
     best: list[tuple[float, int]] = []
     for at, (start, reference_start, length) in enumerate([*blocks, _Block(len(draft), len(reference), 0)]):
-        others, halves = start - mine[start], mine[start] + theirs[reference_start]
+        others, halves = start - mine[start], moves[start] + reference_moves[reference_start]
         reference_others = reference_start - theirs[reference_start]
         cost, choice = float(halves + 2 * max(others, reference_others)), -1
         nearest = range(max(0, at - look_back) if at < len(blocks) else 0, at)
         for earlier in (*nearest, *longest[at : at + 1]):
             if earlier >= 0 and (e := blocks[earlier]).reference_start + e.length <= reference_start:
                 i, j = e.start + e.length, e.reference_start + e.length
-                gap = halves - mine[i] - theirs[j] + 2 * max(others - i + mine[i], reference_others - j + theirs[j])
+                gap = (
+                    halves
+                    - moves[i]
+                    - reference_moves[j]
+                    + 2 * max(others - i + mine[i], reference_others - j + theirs[j])
+                )
                 if best[earlier][0] + gap < cost:
                     cost, choice = best[earlier][0] + gap, earlier
         end = start + length
@@ -265,7 +262,7 @@ def _pairs_that_stay(draft: list[str], reference: list[str], pairs: Pairs) -> Pa
     chosen: Pairs = []
     at = best[-1][1]
     while at >= 0:
-        chosen += [(blocks[at].start + k, blocks[at].reference_start + k) for k in range(blocks[at].length)]
+        chosen += _pairs_of([blocks[at]])
         at = best[at][1]
     return sorted(chosen)
 
@@ -279,6 +276,20 @@ def _blocks(pairs: Pairs) -> list[_Block]:
 def _counts(number: int, members: set[int]) -> list[int]:
     """For each position from 0 to `number`, both included, how many of `members` are below it."""
     return list(accumulate((place in members for place in range(number)), initial=0))
+
+
+def _halves(number: int, blocks: list[_Block], unequal: set[tuple[int, int]], of: int = 0) -> list[float]:
+    """For each position from 0 to `number`, both included, what moving the blocks below it costs.
+
+    One for the first sentence, _LONGER for each further one, and one more for each that also changes in a block of
+    several. `of`: 0 for positions in the draft, 1 for those in the reference.
+    """
+    costs = [0.0] * number
+    for block in blocks:
+        for at, pair in enumerate(_pairs_of([block])):
+            changes = block.length > 1 and pair in unequal
+            costs[pair[of]] = (_LONGER if at else 1.0) + changes
+    return list(accumulate(costs, initial=0.0))
 
 
 def _longest_chain(blocks: list[_Block]) -> list[int]:
@@ -299,34 +310,41 @@ def _longest_chain(blocks: list[_Block]) -> list[int]:
 def _with_moves(draft: list[str], reference: list[str], kept: Pairs, pairs: Pairs) -> _Plan:
     """The plan in which the pairs `kept` stay: which of the other `pairs` move, and how many edits that takes.
 
-    Pairs that have a sentence in common with `kept` are left out. A pair does not move if that spares no edit: its
-    sentence can be rewritten to another one of the reference at its old place, and another sentence of the draft can
-    be rewritten at its new place.
+    Pairs that have a sentence in common with `kept` are left out. A run of pairs moves as one. A single pair does not
+    move if that spares no edit: its sentence can be rewritten to another one of the reference at its old place, and
+    another sentence of the draft can be rewritten at its new place.
     """
     mine, theirs = {i for i, _ in kept}, {j for _, j in kept}
-    others = sorted(pair for pair in pairs if pair[0] not in mine and pair[1] not in theirs)
-    from_gap = [bisect_left(kept, pair) for pair in others]
-    ends = sorted(theirs)
-    to_gap = [bisect_left(ends, j) for _, j in others]
+    others = _blocks(sorted(pair for pair in pairs if pair[0] not in mine and pair[1] not in theirs))
+    starts, ends = sorted(mine), sorted(theirs)
+    from_gap = [bisect_left(starts, block.start) for block in others]
+    to_gap = [bisect_left(ends, block.reference_start) for block in others]
     sizes = [(c - a - 1, d - b - 1) for (a, b), (c, d) in pairwise([(-1, -1), *kept, (len(draft), len(reference))])]
     changed = sum(draft[i] != reference[j] for i, j in kept)
     plans = []
     for at_first in (True, False):
         old, new = [size for size, _ in sizes], [size for _, size in sizes]
-        for start, end in zip(from_gap, to_gap, strict=True) if at_first else ():
-            old[start] -= 1
-            new[end] -= 1
-        moved, step = [], 1 if at_first else -1
-        for pair, start, end in zip(others, from_gap, to_gap, strict=True):
+        moved: list[_Block] = []
+        for block, start, end in zip(others, from_gap, to_gap, strict=True):
+            if at_first or block.length > 1:
+                old[start] -= block.length
+                new[end] -= block.length
+        step = 1 if at_first else -1
+        for block, start, end in zip(others, from_gap, to_gap, strict=True):
             better = step * (new[start] - old[start]) > 0 and step * (old[end] - new[end]) > 0
-            moves = start == end or better != at_first
+            moves = block.length > 1 or start == end or better != at_first
             if moves:
-                moved.append(pair)
-            if moves != at_first:
+                moved.append(block)
+            if block.length == 1 and moves != at_first:
                 old[start] += step
                 new[end] += step
-        plans.append(_Plan(sum(map(max, old, new)) + len(moved) + changed, kept, moved))
+        plans.append(_Plan(sum(map(max, old, new)) + len(moved) + changed, kept, _pairs_of(moved)))
     return min(plans, key=lambda plan: plan.edits)
+
+
+def _pairs_of(blocks: list[_Block]) -> Pairs:
+    """The pairs that are in the blocks."""
+    return [(b.start + k, b.reference_start + k) for b in blocks for k in range(b.length)]
 
 
 def _levenshtein_pairs(draft: list[str], reference: list[str], most: int) -> Pairs | None:
@@ -370,47 +388,55 @@ def _levenshtein_pairs(draft: list[str], reference: list[str], most: int) -> Pai
     return [(place, place) for place in range(head)] + found[::-1]
 
 
-def _rewritten(draft: list[str], reference: list[str], plan: _Plan, weights: _Weights) -> Pairs:
-    """(i, j) of sentences that are rewritten: neither stays nor moves, and both are between the same two that stay.
+def _related(draft: list[str], reference: list[str], plan: _Plan, weights: _Weights) -> Pairs:
+    """(i, j) of other sentences that have something in common, both between the same two that stay; in order.
 
-    In order; between each two that stay there are as many pairs as the text with fewer such sentences has there, those
-    with the greatest likeness in sum.
+    Between each two that stay those are taken that are in the same order in both texts, with the greatest relation in
+    sum.
     """
     taken, matched = {i for i, _ in plan.moved}, {j for _, j in plan.moved}
     found: Pairs = []
     for (a, b), (c, d) in pairwise([(-1, -1), *plan.kept, (len(draft), len(reference))]):
         mine = [i for i in range(a + 1, c) if i not in taken]
         theirs = [j for j in range(b + 1, d) if j not in matched]
-        if len(mine) <= len(theirs):
-            found += _in_order(mine, theirs, lambda i, j: weights.likeness(draft[i], reference[j]))
-        else:
-            turned = _in_order(theirs, mine, lambda j, i: weights.likeness(draft[i], reference[j]))
-            found += [(i, j) for j, i in turned]
+        likely = ((mine[x], theirs[y]) for x, y in compared(len(mine), len(theirs)))
+        scored = [(i, j, score) for i, j in likely if (score := weights.relation(draft[i], reference[j]))]
+        found += heaviest_chain(scored)
     return found
 
 
-def _in_order(few: list[int], many: list[int], likeness: Callable[[int, int], float]) -> Pairs:
-    """Each item of `few` with one of `many`, in order, so that the sum of `likeness` is greatest.
+def compared(mine: int, theirs: int) -> Iterator[tuple[int, int]]:
+    """(x, y) to compare, of all up to `mine` and `theirs`, in order.
 
-    If that takes more than _COMPARED comparisons, each with the item of `many` at the same position. `many` is at
-    least as long as `few`.
+    All, if these are at most _COMPARED; else for each x those y that are nearest to the same place in the text.
     """
-    spare = len(many) - len(few)
-    if not spare or not few or len(few) * (spare + 1) > _COMPARED:
-        return list(zip(few, many, strict=False))
-    best = [0.0] * (spare + 1)
-    choices = []
-    for at, one in enumerate(few):
-        choice, reach = [], -1
-        for skipped in range(spare + 1):
-            if reach < 0 or best[skipped] > best[reach]:
-                reach = skipped
-            choice.append(reach)
-        best = [best[choice[skip]] + likeness(one, many[at + skip]) for skip in range(spare + 1)]
-        choices.append(choice)
-    skip = max(range(spare + 1), key=lambda skipped: (best[skipped], -skipped))
-    found = []
-    for at in range(len(few) - 1, -1, -1):
-        found.append((few[at], many[at + skip]))
-        skip = choices[at][skip]
+    reach = max(1, _COMPARED // (2 * mine)) if mine * theirs > _COMPARED else theirs
+    for x in range(mine):
+        middle = x * theirs // mine
+        yield from ((x, y) for y in range(max(0, middle - reach), min(theirs, middle + reach + 1)))
+
+
+def heaviest_chain(scored: list[tuple[int, int, float]]) -> Pairs:
+    """Those (i, j) that go up in both, with the greatest sum of scores. `scored`: (i, j, score), sorted."""
+    places = {j: at for at, j in enumerate(sorted({j for _, j, _ in scored}), 1)}
+    best: list[tuple[float, int]] = [(0.0, -1)] * (len(places) + 1)  # a Fenwick tree of maxima over j
+    before: list[int] = []
+    for _, row in groupby(enumerate(scored), lambda found: found[1][0]):
+        new = []
+        for at, (_, j, score) in row:
+            place, (total, last) = places[j] - 1, (0.0, -1)
+            while place:
+                total, last = max((total, last), best[place])
+                place &= place - 1
+            before.append(last)
+            new.append((total + score, at, places[j]))
+        for total, at, place in new:
+            while place < len(best):
+                best[place] = max(best[place], (total, at))
+                place += place & -place
+    at = max(best)[1]
+    found: Pairs = []
+    while at >= 0:
+        found.append(scored[at][:2])
+        at = before[at]
     return found[::-1]

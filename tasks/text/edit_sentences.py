@@ -2,19 +2,24 @@
 
 A sentence ends at a stop before white space, at the end of a paragraph, a list item, a heading or a short line. What
 decides is what stands before the stop: so changing a sentence hardly moves the ends of its neighbours. Stops of
-"et al.", "e.g.", "z. B.", "Fig. 3", initials and list numbers end none. A list mark ("2. ", "- ", "## ") belongs to no
-sentence. A fenced block of code is one. Everything is linear in the text.
+"et al.", "e.g.", "z. B.", "Fig. 3", initials and list numbers end none. Thai and Lao, which have no stops, are cut at
+blanks. A list mark ("2. ", "- ", "## ") belongs to no sentence. Each line of a fenced block of code is one. Everything
+is linear in the text.
 """
 
 import re
 from typing import NamedTuple
 from unicodedata import normalize
 
+from tasks.text.words import folded
+
 _LINE = re.compile(r"[^\r\n]+")
 _MARK = re.compile(r"(?:(?:[-*+•‣▪◦–—]|\(?\d{1,3}[.)]|\(?[A-Za-z]\)|#{1,6}|>)[ \t]{1,8}){1,3}(?=\S)")
 _STOP = re.compile(
-    r"(?P<stop>[.!?…‽]+)[\"'”’»)\]}*_]*(?:[ \t]?\[\d{1,3}(?:[,;–-] ?\d{1,3}){0,20}\]){0,9}|[。！？।؟۔]+[」』”’)]*"
+    r"(?P<stop>[.!?…‽]+)[\"'”’»)\]}*_]*(?:[ \t]?\[\d{1,3}(?:[,;–-] ?\d{1,3}){0,20}\]){0,9}"
+    r"|[。！？｡।॥؟۔།።։။។៕]+[」』”’»\")）]*"
 )
+_BLANK_STOP = re.compile(r"(?<=[\u0e01-\u0e4e\u0e81-\u0ece])[ \t\u00a0]+(?=[\u0e01-\u0e2e\u0e40-\u0e44\u0e81-\u0ec4])")
 _ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 _NAME = re.compile(r"\s+(?:[^\W\d_]\.[\s-]?){0,3}([^\W\d_][\w'’-]+)")
 _LETTER_FOLLOWS = re.compile(r"\s+([^\W\d_])\.(?!\w)")
@@ -31,14 +36,22 @@ def _set(words: str) -> frozenset[str]:
 
 _NEVER = _set(
     "mr mrs ms dr prof gen sen rep rev hon capt lt col sgt vs cf eg ie e.g i.e viz approx ca resp incl esp "
-    "dept st mt messrs mme"
+    "dept st mt messrs mme mlle bzw vgl evtl ggf inkl sog abb hr hrsg bspw zzgl sra srta dña ud uds ee "
+    "sig dott prof.ssa dra exmo ilmo см рис стр табл т.е т.к ул проф акад ср"
 )
 _RESTS = _set("ex allg bes hd zt")
 _BEFORE_NUMBERS = _set(
     "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c "
-    "jan feb mar apr jun jul aug sep sept oct nov dec"
+    "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag гл"
 )
-_BEFORE_SMALL = _set("etc inc ltd co corp jr sr eds ed est bros chr dgl a.m p.m")
+_BEFORE_SMALL = _set(
+    "etc inc ltd co corp jr sr eds ed est bros chr dgl a.m p.m usw ecc jh mio mrd std str "
+    "т.д т.п г гг в вв др тыс млн млрд руб коп кг"
+)
+_AFTER_ORDINALS = _set(
+    "januar jänner februar märz april mai juni juli august september oktober november dezember jahrhundert "
+    "jahrhunderts jahrhunderte jh klasse auflage lebensjahr stock weltkrieg jahrestag geburtstag"
+)
 _PARTICLES = _set("van von de der den del di da la le ten ter bin ibn")
 _INTRODUCING = _set("by and of from with to for in as after see or than via like while &")
 _STARTERS = _set(
@@ -53,25 +66,26 @@ _GOES_ON = _set("the a an of by and in to for with that as on is are was were fr
 class Sentence(NamedTuple):
     """A sentence, without the list mark that may be before it.
 
-    `key`: its words with white space folded, to compare it by.
+    `key`: its text as tasks.text.words.folded, to compare it by; `paragraph`: the number of its paragraph, list item or
+    line; `is_code`: it is a line of a fenced block of code; `inner`: if it is several that were merged, the ends of all
+    but the last; `parts`: for how many it stands that go, come or move together.
     """
 
     start: int
     end: int
     key: str
-
-
-def folded(text: str) -> str:
-    """The text with every run of white space as one blank, and none at its ends."""
-    return " ".join(text.split())
+    paragraph: int = 0
+    is_code: bool = False
+    inner: tuple[int, ...] = ()
+    parts: int = 1
 
 
 def sentences(text: str) -> list[Sentence]:
     """All sentences of a text in order; [] if it is blank. Between them are only white space and list marks."""
     return [
-        Sentence(start, end, folded(text[start:end]))
-        for begin, stop, whole in _runs(text)
-        for start, end in ([(begin, stop)] if whole else _sentences_of(text, begin, stop))
+        Sentence(start, end, folded(text[start:end]), paragraph, run.is_code)
+        for paragraph, run in enumerate(_runs(text))
+        for start, end in ([(run.start, run.end)] if run.is_code else _sentences_of(text, run.start, run.end))
     ]
 
 
@@ -85,14 +99,14 @@ def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[S
 
     So a sentence that lost its full stop, or a line that is wrapped elsewhere, stays apart from its neighbour. That
     other sentence has at least _EDGE characters; the longest at the end is tried first. A few opening words such as
-    "First," are not cut off, sentences that `other` has and blocks of code are not cut.
+    "First," are not cut off; sentences that `other` has and lines of code are not cut.
     """
     theirs = {sentence.key for sentence in other}
     wanted = {key for key in theirs - {sentence.key for sentence in own} if len(key) >= _EDGE}
     tails, heads = _lengths(wanted, slice(-_EDGE, None)), _lengths(wanted, slice(_EDGE))
     found: list[Sentence] = []
     for sentence in own:
-        whole = sentence.key in theirs or sentence.key.startswith(("```", "~~~"))
+        whole = sentence.key in theirs or sentence.is_code
         cut = None if whole else _edge(sentence.key, wanted, tails, heads)
         found += [sentence] if cut is None else _cut(text, sentence, cut)
     return found
@@ -131,50 +145,57 @@ def _opens(words: str) -> bool:
 
 
 def _cut(text: str, sentence: Sentence, blank: int) -> list[Sentence]:
-    """The sentence as two, cut at a blank of its key. `blank`: the position of that blank in the key."""
+    """The sentence as two, cut at a blank of its key; as it is if its key has not all of its blanks.
+
+    `blank`: the position of that blank in the key.
+    """
     before = sentence.key.count(" ", 0, blank) + 1
     places = [match.span() for match in re.finditer(r"\S+", text[sentence.start : sentence.end])]
+    if len(places) != sentence.key.count(" ") + 1:
+        return [sentence]
     first, second = sentence.start + places[before - 1][1], sentence.start + places[before][0]
     return [
-        Sentence(sentence.start, first, sentence.key[:blank]),
-        Sentence(second, sentence.end, sentence.key[blank + 1 :]),
+        sentence._replace(end=first, key=sentence.key[:blank]),
+        sentence._replace(start=second, key=sentence.key[blank + 1 :]),
     ]
 
 
 class _Run(NamedTuple):
-    """A span of a text, from `start` to `end`, that is cut into sentences apart from what is around it. `whole`: it is
-    a fenced block of code, which is one sentence.
+    """A span of a text, from `start` to `end`, that is cut into sentences apart from what is around it.
+
+    `is_code`: it is a line of a fenced block of code, which is one sentence.
     """
 
     start: int
     end: int
-    whole: bool
+    is_code: bool
 
 
 def _runs(text: str) -> list[_Run]:
-    """The lines of a text without their list marks.
-
-    Those of one wrapped paragraph or one fenced block of code are joined. Blank lines are left out.
-    """
+    """The lines of a text without their list marks, those of one wrapped paragraph joined. Blank lines are left out."""
     found: list[_Run] = []
     unclosed: set[str] = set()
-    line_end = -1
+    line_end = block = -1
     for match in _LINE.finditer(text):
         line = match[0]
-        if line.isspace() or match.start() < line_end:
+        if line.isspace():
             continue
         start = match.start() + len(line) - len(line.lstrip())
         end = match.start() + len(line.rstrip())
+        if start < block:
+            found.append(_Run(start, end, is_code=True))
+            line_end = match.end()
+            continue
         mark = _MARK.match(text, start, end)
         begin = mark.end() if mark else start
-        block = _block_end(text, begin, match.end(), unclosed)
-        if block:
-            found.append(_Run(begin, block, whole=True))
+        block = _block_end(text, begin, match.end(), unclosed) or -1
+        if block > 0:
+            found.append(_Run(begin, end, is_code=True))
         elif found and not mark and text[line_end : match.start()] in _NEXT_LINE and _wrapped(text, found[-1], start):
             found[-1] = found[-1]._replace(end=end)
         else:
-            found.append(_Run(begin, end, whole=False))
-        line_end = block or match.end()
+            found.append(_Run(begin, end, is_code=False))
+        line_end = match.end()
     return found
 
 
@@ -202,7 +223,7 @@ def _wrapped(text: str, run: _Run, start: int) -> bool:
     "the".
     """
     line = text[max(run.start, text.rfind("\n", run.start, run.end) + 1) : run.end].strip()
-    if run.whole or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
+    if run.is_code or len(line) < _WRAPPED or text[start] in "|#`~" or line[-1] in ":|":
         return False
     last = line[line.rfind(" ") + 1 :].lower()
     return not text[start].isupper() or line[-1] in ".!?…,;-" or last in _GOES_ON
@@ -215,11 +236,17 @@ def _sentences_of(text: str, start: int, end: int) -> list[tuple[int, int]]:
     for mark in _STOP.finditer(text, start, end):
         stop = mark.end()
         if stop == end or not mark["stop"] or (text[stop].isspace() and _ends(text, at, mark, end)):
-            found.append((at, stop))
+            found += _at_blanks(text, at, stop)
             at = stop
             while at < end and text[at].isspace():
                 at += 1
-    return found if at >= end else [*found, (at, end)]
+    return found if at >= end else [*found, *_at_blanks(text, at, end)]
+
+
+def _at_blanks(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """(start, end) of the parts of text[start:end] between blanks that stand between letters of Thai or Lao."""
+    blanks = [blank.span() for blank in _BLANK_STOP.finditer(text, start, end)]
+    return list(zip([start, *(after for _, after in blanks)], [*(before for before, _ in blanks), end], strict=True))
 
 
 def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
@@ -260,6 +287,8 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
     if len(word) == 1 and word.isupper():
         return _letter_ends(word, before, after)
     if word.isdigit() and len(word) <= 2:
+        if following[:1].islower() or _first_word(following) in _AFTER_ORDINALS:
+            return False
         last = before[-1] if before else ":"
         return last[-1] not in ":;.!?" or last[:-1].lower() in _BEFORE_NUMBERS
     return True

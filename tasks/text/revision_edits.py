@@ -1,9 +1,11 @@
-"""Revision Distance without a model: the edits that make a draft its reference, sentence by sentence.
+"""Revision Distance without a model: the edits that make a draft its reference. A lexical baseline: words, no meaning.
 
-`revise(draft, reference)` is a classical edit distance over sentences, with moves: a sentence that is moved, removed,
-added, or changed (or rewritten altogether) is one edit; white space alone is none. Applied to the draft, the edits
-give the words of the reference, always. Snippets carry the white space and list marks around their sentences, so that
-the white space, too, is the reference's wherever it is the same around the sentences that stay.
+`revise(draft, reference)` lists what the prompt for the edits to a reference asks for: a passage that moves, a passage
+of one paragraph that is removed or added, a sentence that is rewritten, two that are merged, one that is split, words
+that change in one place. White space, kinds of quotation marks and the composition of letters (NFC) are no edit. But
+for these, the edits applied to the draft give the reference, always. Snippets carry the white space and list marks
+around their sentences, so that the white space, too, is the reference's wherever it is the same around the sentences
+that stay.
 """
 
 import re
@@ -17,8 +19,10 @@ from typing import NamedTuple
 from unicodedata import category, combining, normalize
 
 from longform.errors import UsageError
-from tasks.text.alignment import Alignment, Moves, align, common_prefix_length, words_of
-from tasks.text.edit_sentences import Sentence, folded, sentences, split_alike
+from tasks.text.alignment import Alignment, Moves, align, words_of
+from tasks.text.edit_sentences import Sentence, sentences, split_alike
+from tasks.text.edit_units import grouped, joined
+from tasks.text.words import Difference, Token, common_prefix_length, differences, folded, tokens
 
 Edit = dict[str, str | None]
 
@@ -29,26 +33,31 @@ _QUOTED = 60
 _CONTEXT = 24
 _SPARE_CONTEXT = 2_000_000
 _COMPARED_WORDS = 400
+_COMPARED_CHARACTERS = 4_000
+_SLIGHT = 0.34
 _SPELLING = 0.7
 _BLANKS = re.compile(r"\s*")
 _JOINERS = "\u200c\u200d"
 _VIRAMA = 9
 
 _SAYS = {
-    "move": ("coherence", "The sentence {quote} stands at another place in the reference."),
-    "remove": ("meaning", "The reference does not have the sentence {quote}."),
-    "add": ("meaning", "The draft lacks the sentence {quote} of the reference."),
+    "move": ("coherence", "The {unit} {quote} stands at another place in the reference."),
+    "remove": ("meaning", "The reference does not have the {unit} {quote}."),
+    "add": ("meaning", "The draft lacks the {unit} {quote} of the reference."),
     "change": ("", "The reference words the sentence {quote} otherwise."),
     "mark": ("fluency", "The sentence {quote} has another mark before it in the reference."),
+    "merge": ("coherence", "The reference says in one sentence what the draft says in more: {quote}."),
+    "split": ("coherence", "The reference says in more sentences what the draft says in one: {quote}."),
     "rewrite": ("meaning", "Where the draft says {quote}, the reference says something else."),
-    "move and change": ("coherence", "The sentence {quote} stands elsewhere in the reference, in other words."),
+    "move and change": ("coherence", "The {unit} {quote} stands elsewhere in the reference, in other words."),
 }
 
 
 class _Piece(NamedTuple):
     """One edit by offsets: cuts draft[start:end] out, and puts `text` in at `at`, an offset in the draft, too.
 
-    `action`: a key of _SAYS; `old` and `new`: the sentence before and after, for the description, "" if there is none.
+    `action`: a key of _SAYS; `old` and `new`: the sentence before and after, for the description, "" if there is none;
+    `parts`: of how many sentences the passage is.
     """
 
     action: str
@@ -58,6 +67,8 @@ class _Piece(NamedTuple):
     text: str
     old: str
     new: str
+    level: str = "sentence"
+    parts: int = 1
 
 
 class _Seam(NamedTuple):
@@ -87,8 +98,8 @@ class _Gap:
 
     `seams`: white space and list marks before, between and after `mine` in the draft; `wanted`: the texts of those in
     the reference around `theirs`. `cuts`: the span to cut for each of `mine`; `chunks`: the text to put in at `at` for
-    each of `theirs`; `replacement`: text in place of what is removed; `anchor`: the edit of the second of the two
-    sentences, None if it does not change.
+    each of `theirs`; `replacement`: text in place of what is removed; `anchor`: the edits of the second of the two
+    sentences.
     """
 
     mine: list[int]
@@ -99,11 +110,11 @@ class _Gap:
     chunks: dict[int, str] = field(default_factory=dict)
     at: int = 0
     replacement: str = ""
-    anchor: _Piece | None = None
+    anchor: list[_Piece] = field(default_factory=list)
 
 
 def revise(draft: str, reference: str) -> list[Edit]:
-    """The edits that make the draft the reference, in the order of the reference; none if the words are the same.
+    """The edits that make the draft the reference, in the order of the reference; none if both are alike when `folded`.
 
     Each is a dict of seven fields: action_name, revision_description, revision_level, revision_intention and three
     snippets. It refers to the draft before any edit. `preceding_snippet` is the text right before the place, as much
@@ -118,15 +129,19 @@ def revise(draft: str, reference: str) -> list[Edit]:
         raise UsageError(
             f"The offline editor compares texts of at most {MAX_SENTENCES:,} sentences, not of {most:,}: give a part."
         )
+    mine, theirs = joined(draft, mine, theirs), joined(reference, theirs, mine)
     mine, theirs = split_alike(draft, mine, theirs), split_alike(reference, theirs, mine)
-    found = None
+    found, least = None, 0
     for pieces in _plans(draft, reference, mine, theirs):
-        edits = _Describer(draft).edits(pieces)
+        describer = _Describer(draft)
+        edits = describer.edits(pieces)
         if edits is not None and folded(_applied(draft, pieces)) == folded(reference):
-            found = edits if found is None or len(edits) < len(found) else found
-            if len(edits) == len(pieces):
-                break
-    return found or [_edit("rewrite", draft.strip(), reference.strip(), None, draft, reference)]
+            if len(edits) == len(pieces) and found is None:
+                return edits
+            if found is None or describer.cost < least:
+                found, least = edits, describer.cost
+    whole = _Piece("rewrite", 0, len(draft), 0, reference.strip(), draft, reference, "text")
+    return found or [_edit(whole, draft.strip(), None)]
 
 
 def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Sentence]) -> Iterator[list[_Piece]]:
@@ -139,8 +154,9 @@ def _plans(draft: str, reference: str, mine: list[Sentence], theirs: list[Senten
     last = None
     for moves in MOVES:
         alignment = align([each.key for each in mine], [each.key for each in theirs], moves=moves)
+        units = grouped(mine, theirs, alignment)
         for by_lines in (True, False):
-            pieces = list(_pieces(draft, reference, mine, theirs, alignment, by_lines=by_lines))
+            pieces = list(_pieces(draft, reference, *units, by_lines=by_lines))
             if pieces != last:
                 yield pieces
             last = pieces
@@ -161,18 +177,23 @@ def _pieces(
         for i in gap.mine:
             if alignment.becomes[i] is None:
                 start, end = gap.cuts[i]
-                yield _Piece("remove", start, end, start, replacement, mine[i].key, "")
+                yield _Piece("remove", start, end, start, replacement, mine[i].key, "", _level(mine[i]), mine[i].parts)
                 replacement = ""
         for j in gap.theirs:
             new = theirs[j].key
             if j in source:
                 start, end = cuts[source[j]]
                 old = mine[source[j]].key
-                yield _Piece("move" if old == new else "move and change", start, end, gap.at, gap.chunks[j], old, new)
+                action, moved = "move" if old == new else "move and change", mine[source[j]]
+                yield _Piece(action, start, end, gap.at, gap.chunks[j], old, new, _level(moved), moved.parts)
             else:
-                yield _Piece("add", gap.at, gap.at, gap.at, gap.chunks[j], "", new)
-        if gap.anchor:
-            yield gap.anchor
+                yield _Piece("add", gap.at, gap.at, gap.at, gap.chunks[j], "", new, _level(theirs[j]), theirs[j].parts)
+        yield from gap.anchor
+
+
+def _level(sentence: Sentence) -> str:
+    """paragraph for a passage, else sentence."""
+    return "paragraph" if sentence.parts > 1 else "sentence"
 
 
 def _gaps(
@@ -196,12 +217,14 @@ def _gaps(
         if not by_line and not _edit_gap(gap, draft, reference, mine, theirs, alignment):
             lead, mark = _give_mark(gap, draft)
             _edit_gap(gap, draft, reference, mine, theirs, alignment)
-        if i < len(mine) and (lead or mark or mine[i].key != theirs[j].key):
+        if i < len(mine) and (lead or mark):
             start, end = mine[i].start - lead, mine[i].end
             text = reference[theirs[j].start - mark : theirs[j].end]
             old, new = folded(draft[start:end]), folded(text)
             action = _action_of_change(old, new) if mine[i].key != theirs[j].key else "mark"
-            gap.anchor = _Piece(action, start, end, start, text, old, new)
+            gap.anchor = [_Piece(action, start, end, start, text, old, new)]
+        elif i < len(mine) and mine[i].key != theirs[j].key:
+            gap.anchor = _changes(draft, reference, mine[i], theirs[j])
         yield gap
         last, reference_last = i, j
 
@@ -379,6 +402,80 @@ def _give_mark(gap: _Gap, draft: str) -> tuple[int, int]:
     return end - start - same, len(wanted) - same
 
 
+def _changes(draft: str, reference: str, mine: Sentence, theirs: Sentence) -> list[_Piece]:
+    """The edits of a sentence that stays and changes: one for each place where a few of its words do, or one for all.
+
+    One for all if it shares little, or if more than _SLIGHT of its words change, in several places.
+    """
+    parts = max(mine.parts, theirs.parts)
+    joining = _joining(mine, theirs)
+    action = "rewrite" if parts > 1 else joining or _action_of_change(mine.key, theirs.key)
+    text, level = reference[theirs.start : theirs.end], "paragraph" if parts > 1 else "sentence"
+    whole = [_Piece(action, mine.start, mine.end, mine.start, text, mine.key, theirs.key, level, parts)]
+    if action == "rewrite":
+        return whole
+    own, other = tokens(draft, mine.start, mine.end), tokens(reference, theirs.start, theirs.end)
+    found = differences([token.key for token in own], [token.key for token in other]) or []
+    changed = sum(max(each.end - each.start, each.other_end - each.other_start) for each in found)
+    if not found or (len(found) > 1 and changed > _SLIGHT * max(len(own), len(other))):
+        return whole
+    pieces = [_told_in_full(_change(draft, reference, own, other, each), draft, mine, len(found)) for each in found]
+    if joining:
+        at = _joining_place(mine, theirs, found, own, other)
+        pieces[at] = pieces[at]._replace(action=joining, level="sentence")
+    return pieces
+
+
+def _joining(mine: Sentence, theirs: Sentence) -> str:
+    """merge or split, if one of two sentences stands for more sentences than the other; else ""."""
+    more = len(mine.inner) - len(theirs.inner)
+    return ("merge" if more > 0 else "split") if more else ""
+
+
+def _joining_place(
+    mine: Sentence, theirs: Sentence, found: list[Difference], own: list[Token], other: list[Token]
+) -> int:
+    """The index of the first difference that reaches over the end of a sentence within `mine` or `theirs`; else 0."""
+    ends = [*mine.inner, *theirs.inner]
+    side = own if mine.inner else other
+    spans = [(each.start, each.end) if mine.inner else (each.other_start, each.other_end) for each in found]
+    for at, (first, last) in enumerate(spans):
+        start, end = side[max(0, first - 1)].start, side[min(len(side) - 1, last)].start
+        if any(start <= place <= end for place in ends):
+            return at
+    return 0
+
+
+def _change(draft: str, reference: str, own: list[Token], other: list[Token], each: Difference) -> _Piece:
+    """The edit of one difference between two sentences, given as tokens. What only puts in also shows a word beside."""
+    first, last, new_first, new_last = each
+    if first == last and first:
+        back = next((back for back in (1, 2, 3) if back == first or own[first - back].key[-1].isalnum()), 3)
+        first, new_first = first - back, new_first - back
+    elif first == last:
+        last, new_last = last + 1, new_last + 1
+    blank, new_blank = (keys[at].key[0] == " " for keys, at in ((own, first), (other, min(new_first, len(other) - 1))))
+    if first and (new_first == new_last or blank != new_blank):
+        start, new_start = own[first - 1].end, other[new_first - 1].end
+    else:
+        start, new_start = own[first].start, other[min(new_first, len(other) - 1)].start
+    end = own[last - 1].end
+    text = reference[new_start : other[new_last - 1].end] if new_first < new_last else ""
+    level = "word" if max(last - first, new_last - new_first) <= 1 else "phrase"
+    return _Piece("change", start, end, start, text, folded(draft[start:end]), folded(text), level)
+
+
+def _told_in_full(piece: _Piece, draft: str, sentence: Sentence, number: int) -> _Piece:
+    """The piece, which changes a part of a sentence, with `old` and `new` as the whole sentence before and after it.
+
+    Unless the sentence is long and there are several such (their `number`).
+    """
+    if number > 1 and len(sentence.key) > _COMPARED_CHARACTERS:
+        return piece
+    new = draft[sentence.start : piece.start] + piece.text + draft[piece.end : sentence.end]
+    return piece._replace(old=sentence.key, new=folded(new))
+
+
 def _action_of_change(old: str, new: str) -> str:
     """The action for a sentence that changes: change if `old` and `new` share _CHANGED of their words, or rewrite."""
     mine, theirs = Counter(words_of(old)), Counter(words_of(new))
@@ -398,9 +495,13 @@ def _applied(draft: str, pieces: list[_Piece]) -> str:
 
 
 class _Describer:
-    """Turns edits by offsets into edits whose place is named by snippets of the draft."""
+    """Turns edits by offsets into edits whose place is named by snippets of the draft.
+
+    `cost`: how many edits there are, where a passage that goes or comes counts as its sentences.
+    """
 
     def __init__(self, draft: str) -> None:
+        self.cost = 0
         self._draft = draft
         self._spare = _SPARE_CONTEXT + 4 * len(draft)
         self._spans: list[tuple[int, int]] = []
@@ -429,7 +530,8 @@ class _Describer:
                     return None
                 if original:
                     insort(self._spans, (step.start, step.end))
-                found.append(_edit(step.action, original, step.text, preceding, step.old, step.new))
+                self.cost += 1 if step.action.startswith("move") else step.parts
+                found.append(_edit(step, original, preceding))
         return found
 
     def _snippets_show_move(self, piece: _Piece) -> bool:
@@ -487,20 +589,20 @@ class _Describer:
         return None if length <= limit or at > limit else self._draft[:at]
 
 
-def _edit(action: str, original: str, revised: str, preceding: str | None, old: str, new: str) -> Edit:
-    """An edit with its seven fields: action, description, level (always sentence), intention, and three snippets.
+def _edit(piece: _Piece, original: str, preceding: str | None) -> Edit:
+    """An edit with its seven fields, of which `original` and `preceding` are two of the snippets.
 
-    `original`, `revised`, `preceding`: the snippets; `old`, `new`: the sentence before and after, for the description
-    and the intention. The action mark (another list mark) is given as change.
+    The action mark (another list mark) is given as change.
     """
-    intention, says = _SAYS[action]
+    intention, says = _SAYS[piece.action]
+    unit = "passage" if piece.level == "paragraph" else "sentence"
     return {
-        "action_name": "change" if action == "mark" else action,
-        "revision_description": says.format(quote=f'"{_quote(old or new)}"'),
-        "revision_level": "sentence",
-        "revision_intention": intention or _intention(old, new),
+        "action_name": "change" if piece.action == "mark" else piece.action,
+        "revision_description": says.format(quote=f'"{_quote(piece.old or piece.new)}"', unit=unit),
+        "revision_level": piece.level,
+        "revision_intention": intention or _intention(piece.old, piece.new),
         "original_snippet": original,
-        "revised_snippet": revised,
+        "revised_snippet": piece.text,
         "preceding_snippet": preceding,
     }
 

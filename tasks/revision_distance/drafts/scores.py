@@ -28,7 +28,7 @@ BATCH_ROWS = 64
 UNSCORED: Row = dict.fromkeys((*KINDS, "bertscore", "bertscore_model")) | {"bertscore_left_out": "no reference"}
 
 
-@stage(SCORES, revision=1, at_most=AtMost(rows=lambda of: of["drafts"]))
+@stage(SCORES, revision=2, at_most=AtMost(rows=lambda of: of["drafts"]))
 def score_drafts(context: StageContext, drafts: Rows, cases: Rows, *, bertscore: str | None) -> Iterator[Row]:
     """ROUGE and BERTScore of each draft against the reference of its case; nulls if the case has no reference.
 

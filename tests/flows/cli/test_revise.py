@@ -35,8 +35,8 @@ def test_each_edit_is_shown_as_a_diff(texts: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("distance 3 · weighted ")
     lines = [line.strip() for line in done.stdout.splitlines()]
-    assert "-  Kettles whistle when they boil." in lines
-    assert "+  Kettles sing when they boil." in lines
+    assert "-  whistle" in lines
+    assert "+  sing" in lines
     assert "+  Spoons stir." in lines
     assert "@  at the beginning" in lines
     assert lines[-1] == "Applied to the draft, they give the reference."

@@ -8,12 +8,10 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from expertqa_tables import Home, claim_label, label
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss, precision_recall_fscore_support
 
 from schemas.expertqa import LABELS
 from tasks.expertqa.annotators import agreement_of_annotators, decided, majority, publish_labels, usefulness_of
@@ -91,10 +89,13 @@ def test_alpha_of_a_textbook_example(tmp_path: Path) -> None:
     assert (found["labelled twice or more"]["support"], found["no majority"]["support"]) == (10, 4)
     assert found["alpha from"]["support"] < 0.095 < found["alpha to"]["support"]
     assert found["labelled twice or more"]["usefulness"] == 0
-    assert pd.isna(found.alpha["usefulness"])
+    assert found.alpha.isna()["usefulness"]
 
 
 def test_calibration_is_what_sklearn_says() -> None:
+    import pandas as pd
+    from sklearn.metrics import brier_score_loss, precision_recall_fscore_support
+
     chance = random.Random(5)
     scores = [chance.random() for _ in range(200)]
     supports = [chance.choice(["Complete", "Partial", "Missing", "N/A", None]) for _ in scores]

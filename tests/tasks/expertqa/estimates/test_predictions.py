@@ -103,8 +103,8 @@ def test_rouge_of_long_texts_takes_seconds_and_no_table_of_all_pairs_of_words() 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 * 1_024
 
 
-def test_a_text_without_latin_words_scores_0() -> None:
-    assert next(rouge([("茶は熱い", ["茶は熱い"])])) == {"rouge1": 0.0, "rouge2": 0.0, "rougeL": 0.0}
+def test_a_text_without_latin_words_is_scored_by_those_of_its_script() -> None:
+    assert next(rouge([("茶は熱い", ["茶は熱い"])])) == {"rouge1": 1.0, "rouge2": 1.0, "rougeL": 1.0}
 
 
 # ---------------------------------------------------------------- reading
