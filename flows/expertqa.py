@@ -194,6 +194,12 @@ class ExpertqaConfig(ModelSettings):
         "lexical",
         description="AutoAIS by: lexical (words), model (the endpoint), nli:<Hugging Face model>, released",
     )
+    nli_precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="of an entailment model; bfloat16 for one of billions of parameters, e.g. the paper's"
+    )
+    nli_batch: int = Field(
+        1, ge=1, le=1_024, description="pairs that it reads at once; more are faster and change the last decimals"
+    )
     factscore: Literal["model", "released", "none"] = Field(
         "model", description="FActScore by: model (two calls a claim and more), released (what claims came with), none"
     )
@@ -253,7 +259,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         model |= {stage: sampling(model[stage], {"temperature": 0.0}) for stage in JUDGING}
         prompt |= {name: load_prompt(f"expertqa/{name}_as_in_paper", *folders) for name in AS_IN_PAPER}
         splitter = "sentences"
-    autoais, nli = opened_backend(config.autoais, builder.digests)
+    autoais, nli = opened_backend(
+        config.autoais, builder.digests, precision=config.nli_precision, batch=config.nli_batch
+    )
     judge = config.autoais == "model"
     takedowns = tuple(taken_down(builder.store.home))
     search, search_backends = search_settings(config, takedowns)

@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from longform.artifacts.recipe import fingerprint
 from longform.errors import UsageError
@@ -47,6 +47,7 @@ _LOADING = threading.Lock()
 _STOPPED = frozenset(_STOP_WORDS.split())
 _VOWELS = frozenset("aeiouy")
 
+Precision = Literal["float32", "bfloat16"]
 Pair = tuple[str, str]  # evidence, claim
 Score = Callable[[Sequence[str], str], list[float]]  # (texts, claim) -> how far each entails it, in [0, 1]
 Fits = Callable[[str, str], bool]  # (evidence, claim) -> whether it can be read whole
@@ -159,9 +160,13 @@ class Nli:
     """
 
     def __init__(
-        self, measure: Measure, predict: Callable[[list[Pair]], list[float]], most_tokens: int = MOST_TOKENS
+        self,
+        measure: Measure,
+        predict: Callable[[list[Pair]], list[float]],
+        most_tokens: int = MOST_TOKENS,
+        batch: int = BATCH,
     ) -> None:
-        self._measure, self._predict, self._most = measure, predict, most_tokens
+        self._measure, self._predict, self._most, self._batch = measure, predict, most_tokens, batch
 
     def fits(self, evidence: str, claim: str) -> bool:
         """Whether evidence and claim together have at most `most_tokens`: 512, or fewer if the model can read fewer."""
@@ -178,7 +183,7 @@ class Nli:
         long are cut. UsageError if the model returns no finite number.
         """
         cut = [self.cut(*pair) for pair in pairs]
-        batches = (cut[start : start + BATCH] for start in range(0, len(cut), BATCH))
+        batches = (cut[start : start + self._batch] for start in range(0, len(cut), self._batch))
         found = [score for batch in batches for score in self._predict(batch)]
         if not all(map(math.isfinite, found)):
             raise UsageError(
@@ -214,21 +219,26 @@ class NliSetting:
     """An entailment model as a setting; its weights are not loaded. `place`: a folder, or a name of the Hugging Face
     hub.
 
-    `name`: what rows call it. `digest`: hash of its files, for the hub the commit, None if unknown; name and digest
-    are its identity in the recipe of a stage.
+    `name`: what rows call it. `digest`: hash of its files, for the hub the commit, None if unknown. `precision`:
+    float32, or bfloat16, in which 11 billion parameters take 22 GB. `batch`: pairs that are read at once. All but the
+    place is its identity in the recipe of a stage, as precision and batches change scores.
     """
 
     name: str
     place: str
     digest: str | None
+    precision: Precision = "float32"
+    batch: int = 1
     one_process: ClassVar[bool] = True  # workers would load it once each
 
     def identity(self) -> dict[str, Any]:
-        """Name and digest, as they stand in the recipe of a stage."""
-        return {"name": self.name, "digest": self.digest}
+        """Name, digest, precision and batch, as they stand in the recipe of a stage."""
+        return {"name": self.name, "digest": self.digest, "precision": self.precision, "batch": self.batch}
 
 
-def nli_model(place: str, digest: Callable[[Path], str]) -> NliSetting:
+def nli_model(
+    place: str, digest: Callable[[Path], str], *, precision: Precision = "float32", batch: int = 1
+) -> NliSetting:
     """The model as a setting; all but its weights is opened as a check. UsageError if it, or a package it needs, is
     missing, or it is no entailment model.
 
@@ -237,10 +247,11 @@ def nli_model(place: str, digest: Callable[[Path], str]) -> NliSetting:
     """
     folder = Path(place)
     if not folder.is_dir():
-        return NliSetting(place, place, getattr(open_nli(place).config, "_commit_hash", None))
+        return NliSetting(place, place, getattr(open_nli(place).config, "_commit_hash", None), precision, batch)
     open_nli(place)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return NliSetting(folder.resolve().name, place, fingerprint([[path.name, digest(path)] for path in files]))
+    known = fingerprint([[path.name, digest(path)] for path in files])
+    return NliSetting(folder.resolve().name, place, known, precision, batch)
 
 
 class Opened(NamedTuple):
@@ -287,34 +298,37 @@ def open_nli(model: str) -> Opened:
     return Opened(config, tokenizer, writes, min(MOST_TOKENS, tokenizer.model_max_length, positions))
 
 
-def load_nli(model: str) -> Nli:
+def load_nli(model: str, precision: Precision = "float32", batch: int = BATCH) -> Nli:
     """The loaded entailment model, a name of the hub or a folder, as `loaded_nli` returns it; under a lock, so that
     threads load a model only once. UsageError if it cannot be loaded or is no entailment model.
     """
     with _LOADING:
-        return loaded_nli(model)
+        return loaded_nli(model, precision, batch)
 
 
 @cache
-def loaded_nli(model: str) -> Nli:
+def loaded_nli(model: str, precision: Precision = "float32", batch: int = BATCH) -> Nli:
     """The loaded model, a name of the hub or a folder: a sequence classifier, or a model that writes 1 or 0 (as T5
-    TRUE). Cached; on a graphics card if there is one.
+    TRUE). Cached; where the package accelerate is installed it is spread over graphics cards, memory and disk as they
+    hold it (`device_map="auto"`), else it is on a graphics card if there is one.
 
-    It computes in 32 bits, however it was stored: in 16 bits, batches change scores in the second decimal. UsageError
-    if a package is missing, or the model cannot be loaded, lacks weights, or is of neither kind.
+    It computes in this precision, however it was stored: in bfloat16, batches change scores in the second decimal.
+    UsageError if a package is missing, or the model cannot be loaded, lacks weights, or is of neither kind.
     """
     opened = open_nli(model)
     torch, transformers = import_module("torch"), import_module("transformers")
     kind = transformers.AutoModelForSeq2SeqLM if opened.writes else transformers.AutoModelForSequenceClassification
     try:
-        loaded, report = kind.from_pretrained(model, output_loading_info=True)
+        spread = {"device_map": "auto"} if find_spec("accelerate") and torch.cuda.is_available() else {}
+        chosen = getattr(torch, precision)
+        loaded, report = kind.from_pretrained(model, dtype=chosen, output_loading_info=True, **spread)
     except (*UNLOADABLE, import_module("safetensors").SafetensorError) as error:
         raise _unloadable(model, error) from None
     if report["missing_keys"]:
         named = ", ".join(sorted(report["missing_keys"])[:3])
         raise _unloadable(model, OSError(f"its files hold no weights for {named}"))
-    ready = loaded.float().to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    return (_writer if opened.writes else _classifier)(torch, opened, ready)
+    ready = (loaded if spread else loaded.to("cuda" if torch.cuda.is_available() else "cpu")).eval()
+    return (_writer if opened.writes else _classifier)(torch, opened, ready, batch)
 
 
 def _unloadable(model: str, error: Exception) -> UsageError:
@@ -333,7 +347,7 @@ def premise(evidence: str, claim: str) -> str:
     return f"premise: {evidence} hypothesis: {claim}"
 
 
-def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
+def _writer(torch: Any, opened: Opened, model: Any, batch: int) -> Nli:
     """An Nli of a model that writes 1 or 0: the probability of the reply 1, given that it is one of the two. `torch`:
     the module; `model`: the loaded one.
     """
@@ -347,7 +361,9 @@ def _writer(torch: Any, opened: Opened, model: Any) -> Nli:
             yes, no = (_log_likelihood(torch, model, encoded, read.attention_mask, reply) for reply in replies)
         return list((yes - no).double().sigmoid().tolist())
 
-    return Nli(lambda *pair: len(tokenizer(premise(*pair), verbose=False).input_ids), predict, opened.most_tokens)
+    return Nli(
+        lambda *pair: len(tokenizer(premise(*pair), verbose=False).input_ids), predict, opened.most_tokens, batch
+    )
 
 
 def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list[int]) -> Any:
@@ -359,7 +375,7 @@ def _log_likelihood(torch: Any, model: Any, encoded: Any, mask: Any, reply: list
     return logits.float().log_softmax(-1).gather(2, labels.unsqueeze(-1)).squeeze(-1).sum(1)
 
 
-def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
+def _classifier(torch: Any, opened: Opened, model: Any, batch: int) -> Nli:
     """An Nli of a sequence classifier: the probability of its label for entailment among all its labels. UsageError if
     it has no such label. `torch`: the module; `model`: the loaded one.
     """
@@ -372,7 +388,7 @@ def _classifier(torch: Any, opened: Opened, model: Any) -> Nli:
             shares = model(**read).logits.float().softmax(-1)
         return [float(share) for share in shares[:, place].tolist()]
 
-    return Nli(lambda *pair: len(tokenizer(*pair, verbose=False).input_ids), predict, opened.most_tokens)
+    return Nli(lambda *pair: len(tokenizer(*pair, verbose=False).input_ids), predict, opened.most_tokens, batch)
 
 
 def entailment_index(name: str, labels: dict[int, str]) -> int:

@@ -20,7 +20,7 @@ from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.exact import read_exact
 from tasks.metrics import entailment
-from tasks.metrics.entailment import Evidence, Fits, NliSetting, Score
+from tasks.metrics.entailment import Evidence, Fits, NliSetting, Precision, Score
 from tasks.text.sentences import sentence_spans
 from tasks.text.windows import SPACY, check_tokenizer
 
@@ -70,9 +70,11 @@ def estimate_attribution(
         raise UsageError("The AutoAIS backend model has no model to ask: set one, or set the backend to lexical.")
 
 
-def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, NliSetting | None]:
+def opened_backend(
+    backend: str, digest: Callable[[Path], str], *, precision: Precision = "float32", batch: int = 1
+) -> tuple[str, NliSetting | None]:
     """(backend, entailment model) of a setting: ("nli", model) of `nli:<model>`, else (the setting, None). Weights are
-    not loaded yet. `digest`: the hash of a file.
+    not loaded yet. `digest`: the hash of a file. `precision`, `batch`: of an entailment model.
 
     UsageError for an unknown backend, a missing package, or a model that is no entailment model.
     """
@@ -84,7 +86,7 @@ def opened_backend(backend: str, digest: Callable[[Path], str]) -> tuple[str, Nl
         )
     if not named:
         return backend, None
-    return NLI.rstrip(":"), entailment.nli_model(named, digest)
+    return NLI.rstrip(":"), entailment.nli_model(named, digest, precision=precision, batch=batch)
 
 
 def evidence_texts(claim: Row) -> list[str]:
@@ -157,14 +159,19 @@ def released_claim(claim: Row) -> Row:
 
 
 def _by_nli(claims: Sequence[Row], model: NliSetting) -> Iterator[Row]:
-    """Rows of ATTRIBUTIONS by an NLI model, in the order of the claims. They are judged one at a time, since batches
-    change the last decimals of scores.
+    """Rows of ATTRIBUTIONS by an NLI model, in the order of the claims, `model.batch` of which are read at once.
+
+    By default they are judged one at a time, since batches change the last decimals of scores.
     """
-    judge = entailment.load_nli(model.place)
-    for claim in claims:
-        read = read_evidence(claim, judge.fits, judge.score)
-        score = judge.score([read.text], judged_text(claim))[0] if read else None
-        yield _attribution(claim, f"{NLI}{model.name}", read, score, entailment.NLI_THRESHOLD)
+    judge = entailment.load_nli(model.place, model.precision, model.batch)
+    for start in range(0, len(claims), model.batch):
+        own = claims[start : start + model.batch]
+        found = [read_evidence(claim, judge.fits, judge.score) for claim in own]
+        pairs = [(read.text, judged_text(claim)) for claim, read in zip(own, found, strict=True) if read]
+        scores = iter(judge.scores(pairs))
+        for claim, read in zip(own, found, strict=True):
+            score = next(scores) if read else None
+            yield _attribution(claim, f"{NLI}{model.name}", read, score, entailment.NLI_THRESHOLD)
 
 
 def _by_model(
