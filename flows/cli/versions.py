@@ -124,13 +124,18 @@ def rejects(
             print_json(row, indent=None)
         return
     shown = [
-        (row["stage"], KIND_NAMES[row["kind"]], row["reason"], row["key"], _short(_telling(row)))
+        (row["stage"], KIND_NAMES[row["kind"]], row["reason"], _named(row), _short(_telling(row)))
         for row in islice(rows, limit or ROWS_SHOWN)
     ]
     columns = {"stage": "whole", "kind": "", "reason": "", "row": "whole", "detail or raw text": ""}
     console().print(table(columns, shown))
     if more := rejected_number(store, version, stage, kinds) - len(shown):
         print(f"… and {more:,} more: --limit N shows more, --json all of them")
+
+
+def _named(row: dict[str, Any]) -> str:
+    """The key of a row that was left out; after the name of its file where it is a line or record of one."""
+    return f"{row['file']}: {row['key']}" if row["file"] and row["key"].startswith(("line ", "record ")) else row["key"]
 
 
 def _kinds_named(name: str | None) -> list[str]:

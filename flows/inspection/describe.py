@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,10 @@ def _stage(built: Artifact, seconds: dict[str, float]) -> dict[str, Any]:
 def rejected_rows(
     store: Store, version: Version, stage: str | None, kinds: Sequence[str] = tuple(KIND_NAMES)
 ) -> Iterator[dict[str, Any]]:
-    """Every row that a version's stages left out, as a dict of its columns and its `stage`: first all rows of the
-    first of `kinds` (defect, filtered), stage by stage, then the next kind. `stage`: only of this one; None: of all.
-    When the first row is read: UsageError for an unknown stage, StoreError if its artifact is gone.
+    """Every row that a version's stages left out, as a dict of its columns, its `stage` and, of a stage that reads
+    files, the name of its `file` (else None): first all rows of the first of `kinds` (defect, filtered), stage by
+    stage, then the next kind. `stage`: only of this one; None: of all. When the first row is read: UsageError for an
+    unknown stage, StoreError if its artifact is gone.
     """
     artifacts = {name: artifact(store, version, name) for name in ([stage] if stage else version.stages)}
     for kind in kinds:
@@ -71,10 +72,19 @@ def rejected_number(store: Store, version: Version, stage: str | None, kinds: Se
 
 def _rejected_of_kind(store: Store, built: Artifact, kind: str) -> Iterator[dict[str, Any]]:
     """The rows of this kind (defect or filtered) that a stage left out, as dicts, part by part."""
+    names = _file_names(built.recipe.inputs)
     for part in built.parts:
         if any(part_kind == kind for part_kind, _, _ in part.rejected):
+            file = names.get(part.key.rpartition("/")[2].partition("-")[0])
             for batch in read_batches(store.rejected_path(part), ROWS_AT_ONCE):
-                yield from (row for row in batch.to_pylist() if row["kind"] == kind)
+                yield from ({"file": file, **row} for row in batch.to_pylist() if row["kind"] == kind)
+
+
+def _file_names(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Beginning of a file's hash, as keys of parts have it -> its name, for the files among a recipe's inputs."""
+    files = [file for given in inputs.values() if isinstance(given, list) for file in given if isinstance(file, dict)]
+    named = ((file.get("sha256") or "", (file.get("facts") or {}).get("name")) for file in files)
+    return {sha256[:8]: name for sha256, name in named if name}
 
 
 def trace_lines(found: dict[str, Any]) -> Iterator[str]:
