@@ -129,7 +129,8 @@ def _critic_lines(row: Record, critiques: dict[str, Record | None], calls: dict[
 
 def _pair_lines(row: Record) -> Iterator[Line]:
     """The lines to print of a published pair itself and of its question."""
-    kind = f"axiom {row['axiom']}   {row['pair_type']}   margin {row['margin']:.3g}   {row['split']}"
+    axiom = f"axiom {row['axiom']}" if row["axiom"] >= 0 else "no axiom"
+    kind = f"{axiom}   {row['pair_type']}   margin {row['margin']:.3g}   {row['split']}"
     yield "pair", f"{row['pair_id']}   {kind}"
     title = row["question"].split("\n", 1)[0]
     yield "question", f'{row["question_id"]}   "{title}"   {_credit(row, "question")}'
