@@ -124,7 +124,6 @@ PLANTED: list[tuple[str, list[str]]] = [
         "## Glazes\nAsh glazes run when hot. • Celadon: cools to green [1] • Tenmoku: cools to brown [2]\n"
         "* Shino: cools to white",
         [
-            "Glazes",
             "Ash glazes run when hot.",
             "Celadon: cools to green [1]",
             "Tenmoku: cools to brown [2]",

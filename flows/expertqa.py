@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -24,10 +24,13 @@ from flows.registry import model_stages
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
 from longform.llm.ask.prompts import load_prompt, prompt_folders
+from longform.llm.ask.types import Endpoint
+from longform.net.web import Manners
 from longform.settings import qafacteval_models
+from tasks.expertqa.annotators import publish_labels
 from tasks.expertqa.answers.answers import CORPORA as READ
 from tasks.expertqa.answers.answers import answer_post_hoc, collect_answers, write_closed_book, write_from_passages
-from tasks.expertqa.answers.audits import AUDITS
+from tasks.expertqa.answers.cited_pages import link_cited_pages, read_cited_pages
 from tasks.expertqa.answers.claims import split_claims
 from tasks.expertqa.answers.evidence import (
     GS,
@@ -42,6 +45,7 @@ from tasks.expertqa.answers.evidence import (
 from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released
 from tasks.expertqa.answers.revised import revise_answers
 from tasks.expertqa.answers.sampling import sample_answers, take_claims
+from tasks.expertqa.audits import AUDITS
 from tasks.expertqa.bank import open_banks, read_questions, take_questions
 from tasks.expertqa.corpora import open_corpora, read_corpus, read_pages
 from tasks.expertqa.estimates.autoais import estimate_attribution, opened_backend
@@ -60,12 +64,16 @@ from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.published import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.report import figures, tables
+from tasks.expertqa.sides.dealing import deal_sides
+from tasks.expertqa.sides.released import open_released_sides, read_released_sides
+from tasks.expertqa.tables.version import parity_of as PARITY  # noqa: F401, N812
 from tasks.expertqa.takedown import admit_commercial, admit_corpus, admit_pages, admit_questions
 from tasks.expertqa.takedown import responses_of as responses_of
 from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit, taken_down
+from tasks.sources.web.web import Crawl
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "data" / "samples" / "expertqa"
@@ -77,6 +85,8 @@ SYSTEMS: tuple[System, ...] = ("gpt4", "rr_sphere_gpt4", "rr_gs_gpt4", "post_hoc
 POST_HOC = {"post_hoc_sphere_gpt4": SPHERE, "post_hoc_gs_gpt4": GS}
 SHARES = [0.8, 0.1, 0.1]
 ANSWERING = ("write_closed_book", "write_from_passages")
+JUDGING = ("estimate_attribution", "break_claims", "judge_facts")
+AS_IN_PAPER = ("closed_book", "judge_fact")  # of PROMPT_NAMES those that have another wording in the preset parity
 PROMPT_NAMES = ("closed_book", "from_passages", "entails", "break_claim", "judge_fact", "revise")
 
 OFFLINE = RULES
@@ -118,6 +128,11 @@ class ExpertqaConfig(ModelSettings):
         list(QUESTIONS),
         description="the bank of questions: released .jsonl, own .jsonl or .csv, or a list; from where you type",
     )
+    released_splits: str | list[str] = Field(
+        [],
+        description="the authors' split files, under their names (rand_lfqa_train.json, domain_val.jsonl …), or the "
+        "folder: their questions keep these sides; such files among `questions` count as well",
+    )
     licence: str | None = Field(None, description="of the questions, e.g. MIT for the released ones")
     systems: list[System] = Field(
         list(SYSTEMS), description="that answer the questions which come without answers; [] asks none"
@@ -137,6 +152,11 @@ class ExpertqaConfig(ModelSettings):
         description='a search engine instead of pages, e.g. { kind = "searxng", url = "http://127.0.0.1:8080" }; '
         "it also takes key_env, parameters, private_hosts",
     )
+    cited_pages: Literal["fetch", "pages"] | None = Field(
+        None,
+        description="pages that answers cite by address, as evidence: fetched, or looked for in pages; unset: fetched "
+        "with web, or with a model that is not offline where there are no pages",
+    )
     retrieved_at: str | None = Field(None, description="when corpus and pages were fetched, where no record says it")
     answer_parameters: dict[str, Any] = Field(
         {"temperature": 1.0},
@@ -145,6 +165,11 @@ class ExpertqaConfig(ModelSettings):
     backend: Literal["bm25", "tantivy", "dense", "hybrid"] = Field("bm25", description="how passages are ranked")
     embedding: str | None = Field(
         None, description="of dense and hybrid: an endpoint's name, or a sentence-transformers model"
+    )
+    preset: Literal["own", "parity"] = Field(
+        "own",
+        description="parity: as the paper, whatever settings below say: its authors' rules in the tables, sentences as "
+        "claims, prompts with its wishes, judges at temperature 0 where an endpoint does not say otherwise",
     )
     seed: int = Field(0, description="of every draw: sampling of answers, splits")
     limit: int | None = Field(None, ge=1, description="at most this many questions of each file: a pilot")
@@ -155,7 +180,7 @@ class ExpertqaConfig(ModelSettings):
     overlap: int = Field(200, ge=0, description="tokens a passage shares with the next")
     tokenizer: str = Field("spacy-en", description="that counts these: spacy-en, or one of tiktoken, e.g. cl100k_base")
     splitter: Literal["sentences", "lists"] = Field(
-        "sentences", description="of answers into claims: as the paper, or one that also knows lists and tables"
+        "lists", description="of new answers into claims: one that knows lists, tables and quotes, or the paper's"
     )
     least_characters: int = Field(6, ge=1, description="a shorter claim is dropped")
     small_talk: bool = Field(True, description="drop what a chatbot says about itself")
@@ -223,14 +248,25 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     model |= {stage: sampling(model[stage], config.answer_parameters) for stage in ANSWERING}
     folders = prompt_folders(config.prompts, PROMPTS)
     prompt = {name: load_prompt(f"expertqa/{name}", *folders) for name in PROMPT_NAMES}
+    splitter = config.splitter
+    if config.preset == "parity":
+        model |= {stage: sampling(model[stage], {"temperature": 0.0}) for stage in JUDGING}
+        prompt |= {name: load_prompt(f"expertqa/{name}_as_in_paper", *folders) for name in AS_IN_PAPER}
+        splitter = "sentences"
     autoais, nli = opened_backend(config.autoais, builder.digests)
     judge = config.autoais == "model"
-    search, search_backends = search_settings(config, taken_down(builder.store.home))
+    takedowns = tuple(taken_down(builder.store.home))
+    search, search_backends = search_settings(config, takedowns)
 
     bank = read_questions(builder, opened(builder, open_banks, config.questions), licence=config.licence)
     questions = admit(builder, admit_questions, bank)
     asked = take_questions(builder, questions, limit=config.limit)
     corpus, pages = corpora(builder, config)
+
+    released_sides = read_released_sides(
+        builder,
+        open_released_sides(listed(config.released_splits), listed(config.questions), digest=builder.digests),
+    )
 
     released = read_released(builder, asked)
     needed = [READ[name] for name in config.systems if name in READ]
@@ -263,17 +299,19 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     split = split_claims(
         builder,
         answers,
-        splitter=config.splitter,
+        splitter=splitter,
         least_characters=config.least_characters,
         small_talk=config.small_talk,
     )
     samples = sample_answers(builder, asked, answers, split, most_claims=config.most_claims, seed=config.seed)
     taken = take_claims(builder, split, samples)
-    claims = link_evidence(
+    linked = link_evidence(
         builder,
         taken,
         find_for_claims(builder, taken, corpus, pages, search=search, systems=POST_HOC, **search_backends),
     )
+    cited = read_cited_pages(builder, linked, pages, search=search, crawl=crawl_of_cited(config, takedowns, model))
+    claims = link_cited_pages(builder, linked, cited)
 
     opening = partial(open_labels, accounts=config.accounts)
     filled_in = read_labels(builder, opened(builder, opening, config.labels), claims, answers)
@@ -311,8 +349,9 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         model=model["revise_answers"] if config.revise_with_model else None,
         prompt=prompt["revise"] if config.revise_with_model else None,
     )
-    random = split_randomly(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
-    domain = split_by_field(builder, revised, asked, answers, seed=config.seed, shares=SHARES)
+    sides = deal_sides(builder, questions, released_sides, seed=config.seed, shares=SHARES)
+    random = split_randomly(builder, revised, asked, answers, claims, sides)
+    domain = split_by_field(builder, revised, asked, answers, claims, sides)
     published = publish_claims(
         builder,
         claims,
@@ -335,10 +374,27 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
     set_publication(
         builder,
         ABOUT,
-        [Table("random", random), Table("domain", domain), Table("claims", published)],
+        [
+            Table("random", random),
+            Table("domain", domain),
+            Table("claims", published),
+            Table("labels", publish_labels(builder, labels)),
+        ],
         sources,
         tables=lambda: tables(
-            asked, answers, samples, published, attributions, labels, second, entailed, predictions, random, domain
+            asked,
+            answers,
+            samples,
+            cited,
+            published,
+            attributions,
+            labels,
+            second,
+            entailed,
+            predictions,
+            random,
+            domain,
+            preset=config.preset,
         ),
         figures=lambda: figures(asked, published, labels, second),
         audits=AUDITS,
@@ -370,6 +426,20 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
     }
     check_search(search, **search_backends)
     return search, search_backends
+
+
+def crawl_of_cited(config: ExpertqaConfig, takedowns: tuple[str, ...], models: Mapping[str, Endpoint]) -> Crawl | None:
+    """How pages that answers cite are fetched, each host at most once a second (`web` may say otherwise), one that does
+    not answer counting as dead; None if they are looked for among the given pages. `models`: stage -> endpoint.
+    """
+    real = config.web or not (models["write_closed_book"].offline or setting_files(config, "pages"))
+    if config.cited_pages == "pages" or (config.cited_pages is None and not real):
+        return None
+    return (
+        crawl_of(config.web, takedowns, give_up=True)
+        if config.web
+        else Crawl(takedowns=takedowns, manners=Manners(give_up=True))
+    )
 
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:

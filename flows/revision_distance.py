@@ -48,6 +48,7 @@ from tasks.revision_distance.drafts.drafting import (
 from tasks.revision_distance.drafts.editing import place_edits, propose_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS
 from tasks.revision_distance.drafts.scores import check_bertscore, rate_drafts, score_drafts
+from tasks.revision_distance.drafts.signature import named
 from tasks.revision_distance.form import sheets as sheets
 from tasks.revision_distance.judgements import collect_judgements, open_judgements, read_judgements
 from tasks.revision_distance.offline import RULES
@@ -155,6 +156,11 @@ class RevisionDistanceConfig(ModelSettings):
     hard_parameters: dict[str, Any] = Field(
         {"temperature": 1.0}, description="of the writers of related work (appendix C); set whole"
     )
+    editor_parameters: dict[str, Any] = Field(
+        {"temperature": 0, "seed": 41},
+        description="of the model that lists the edits, where its endpoint does not say otherwise; set whole, {} for a "
+        "server that takes none of these",
+    )
     seed: int = Field(0, description="of every draw: cases, rejected texts, sides of sheets")
     weights: dict[str, float] = Field(
         dict(WEIGHTS), description="of edits by intention, for the weighted distance; the paper counts each as 1"
@@ -182,7 +188,7 @@ class RevisionDistanceConfig(ModelSettings):
                 raise ValueError(f"the weight of {name} is {weight}: give a number from 0 to 1000")
         return {**WEIGHTS, **value}
 
-    @field_validator("easy_parameters", "hard_parameters")
+    @field_validator("easy_parameters", "hard_parameters", "editor_parameters")
     @classmethod
     def are_not_set_by_build(cls, value: dict[str, Any]) -> dict[str, Any]:
         """The request parameters unchanged; ValueError if one of them is set by the build itself."""
@@ -258,7 +264,7 @@ def rebuild(builder: Builder, config: RevisionDistanceConfig) -> None:
         to_reference=prompt["edit_to_reference"],
         freely=prompt["edit_freely"],
     )
-    distances = place_edits(builder, edits, drafts, cases, weights=config.weights)
+    distances = place_edits(builder, edits, drafts, cases, weights=config.weights, editor=named(model["propose_edits"]))
     scores = score_drafts(builder, drafts, cases, bertscore=config.bertscore)
     ratings = rate_drafts(
         builder,
@@ -304,7 +310,7 @@ def cases_by_task(config: RevisionDistanceConfig) -> dict[str, int | None]:
 
 def endpoints_by_stage(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
     """stage -> the endpoint that it asks, for all stages that ask a model. Stages that write drafts have the sampling
-    parameters of the configuration (by default the paper's).
+    parameters of the configuration (by default the paper's), and so has the one that lists edits.
 
     If write_weak asks the offline model, it follows the same rules with less effort. Else UsageError if write_weak and
     write_strong ask the same model, unless no easy cases are wanted.
@@ -312,7 +318,8 @@ def endpoints_by_stage(config: RevisionDistanceConfig) -> dict[str, Endpoint]:
     found = {stage: endpoint_of_stage(stage, config) for stage in config.MODEL_STAGES}
     easy = dict.fromkeys(("write_weak", "write_strong"), config.easy_parameters)
     hard = dict.fromkeys(("write_vanilla", "recall_knowledge", "write_segments", "write_cot"), config.hard_parameters)
-    found |= {stage: sampling(found[stage], own) for stage, own in {**easy, **hard}.items()}
+    editor = {"propose_edits": config.editor_parameters}
+    found |= {stage: sampling(found[stage], own) for stage, own in {**easy, **hard, **editor}.items()}
     weak, strong = found["write_weak"], found["write_strong"]
     if weak.offline:
         found["write_weak"] = replace(weak, parameters=LOW_EFFORT)

@@ -27,6 +27,27 @@ QUESTIONS = table(
     key="question_id",
 )
 
+RELEASED_SIDES = table(
+    "released_sides",
+    column("side_id", pa.string(), "hash of config, split and question"),
+    column("config", pa.string(), "random or domain"),
+    column("split", pa.string(), "train, validation or test"),
+    column("question", pa.string(), "the question in lower case, with single blanks"),
+    key="side_id",
+)
+
+SIDES = table(
+    "sides",
+    column("question_id", pa.string(), "parent: questions.question_id"),
+    column("random", pa.string(), "side in the random split: train, validation, test or overlap"),
+    column("domain", pa.string(), "side in the split by field, likewise"),
+    column("random_from", pa.string(), "what decided `random`: released, near-duplicate or hash"),
+    column("domain_from", pa.string(), "what decided `domain`, likewise"),
+    column("like", pa.list_(pa.string()), "ids of the bank's other questions that are near-duplicates"),
+    key="question_id",
+    cut="question_id",
+)
+
 CITED = pa.struct(
     [
         column("number", pa.int32(), "number by which the answer cites it, from 1"),
@@ -106,7 +127,9 @@ DOCUMENTS = table(
 
 PASSAGE = pa.struct(
     [
-        column("corpus", pa.string(), "sphere (a local corpus) or gs (a web search)"),
+        column(
+            "corpus", pa.string(), "sphere (a local corpus), gs (a web search) or cited (a page that the answer cites)"
+        ),
         column("passage_id", pa.string(), "id of the passage in its corpus or web page"),
         column("url", pa.string(), "address of the document"),
         column("title", pa.string(), "title of the document", null=True),
@@ -135,6 +158,28 @@ def found(name: str, key: str, doc: str) -> pa.Schema:
 FOUND_FOR_QUESTIONS = found("found_for_questions", "question_id", "parent: questions.question_id")
 FOUND_FOR_CLAIMS = found("found_for_claims", "claim_id", "parent: claims.claim_id")
 FOUND_FOR_FACTS = found("found_for_facts", "fact_id", "parent: facts.fact_id")
+
+CITED_PAGE = pa.struct(
+    [
+        column("url", pa.string(), "address as the claim cites it"),
+        column("state", pa.string(), "read, dead, unreadable, taken down, or not among the pages"),
+        column("reason", pa.string(), "why it is not read", null=True),
+        column("month", pa.string(), "year and month of the snapshot or of the failure, UTC; null: unknown", null=True),
+        column("title", pa.string(), "title of the page", null=True),
+        column("windows", pa.list_(PASSAGE), "the windows of the page that fit the claim best, best first"),
+    ]
+)
+
+CITED_PAGES = table(
+    "cited_pages",
+    column("claim_id", pa.string(), "parent: claims.claim_id"),
+    column("answer_id", pa.string(), "of that claim"),
+    column("question_id", pa.string(), "of that claim"),
+    column("system", pa.string(), "of that claim"),
+    column("pages", pa.list_(CITED_PAGE), "pages that it cites by address alone, in their order; may be empty"),
+    key="claim_id",
+    cut="question_id",
+)
 
 SAMPLES = table(
     "samples",
@@ -247,11 +292,22 @@ REVISED = table(
     cut="question_id",
 )
 
+NUMBERED_SOURCE = pa.struct(
+    [
+        column("number", pa.int32(), "number of its marks; null for evidence that was found later", null=True),
+        column("url", pa.string(), "address of the source", null=True),
+        column("title", pa.string(), "title of the page", null=True),
+        column("text", pa.string(), "the passage; null where only an address is known", null=True),
+    ]
+)
+
 LONG_FORM = (
     column("row_id", pa.string(), "hash of the revised answer's id and of random or domain"),
     column("question_id", pa.string(), "expertqa/<hash>"),
     column("question", pa.string(), "as the expert wrote it"),
-    column("answer", pa.string(), "the revised answer"),
+    column("answer", pa.string(), "the revised answer without citation marks and references: the text to train on"),
+    column("cited_answer", pa.string(), "the revised answer with its marks, as the reviser left it"),
+    column("sources", pa.list_(NUMBERED_SOURCE), "what the marks of cited_answer mean, by number; may be empty"),
     column("field", pa.string(), "field of study of the question"),
     column("specific_field", pa.string(), "narrower field of study, as in the source", null=True),
     column("question_types", pa.list_(pa.string()), "numerals of the question types, I to VII"),
@@ -264,7 +320,13 @@ LONG_FORM = (
     column("response", pa.string(), "key of that model's response", null=True),
     column("answer_id", pa.string(), "id of the original answer"),
     column("revised_id", pa.string(), "parent: revised.revised_id"),
-    column("split", pa.string(), "train, validation or test"),
+    column(
+        "split_from",
+        pa.string(),
+        "what decided the split: released (by the paper's authors), near-duplicate (of a question there), hash",
+        null=True,
+    ),
+    column("split", pa.string(), "train, validation or test; overlap: between two of them, for none"),
 )
 
 RANDOM_SPLIT = table("random", *LONG_FORM, key="row_id", cut="question_id")
@@ -280,22 +342,24 @@ PUBLISHED_CLAIMS = table(
     column("question_types", pa.list_(pa.string()), "numerals of the question types, I to VII"),
     column("system", pa.string(), "system whose answer the claim is from"),
     column("answer", pa.string(), "the whole answer"),
-    column("usefulness", pa.string(), "an expert's label of the answer", null=True),
+    column("usefulness", pa.string(), "label of the answer, by majority of its annotators", null=True),
     column("position", pa.int32(), "position among the answer's claims, from 0"),
     column("claim", pa.string(), "the claim with its citation marks"),
     column("start", pa.int32(), "character offset in answer where the claim begins", null=True),
     column("end", pa.int32(), "character offset in answer where the claim ends", null=True),
     column("evidence", pa.list_(pa.string()), "texts, or addresses where only these are known"),
     column("evidence_urls", pa.list_(pa.string()), "address of each piece of evidence; empty where unknown"),
-    column("support", pa.string(), "an expert's label: Complete, Partial, Incomplete, Missing or N/A", null=True),
-    column("reason_missing_support", pa.string(), "in the expert's words", null=True),
-    column("informativeness", pa.string(), "an expert's label, from Very relevant to Uninformative", null=True),
-    column("worthiness", pa.string(), "an expert's label: whether it needs a citation, Yes or No", null=True),
-    column("correctness", pa.string(), "an expert's label, from Definitely correct to Definitely incorrect", null=True),
-    column("reliability", pa.string(), "an expert's label of the evidence's sources", null=True),
+    column("support", pa.string(), "label by majority: Complete, Partial, Incomplete, Missing or N/A", null=True),
+    column("reason_missing_support", pa.string(), "in the words of annotator_id", null=True),
+    column("informativeness", pa.string(), "label by majority, from Very relevant to Uninformative", null=True),
+    column("worthiness", pa.string(), "label by majority: whether it needs a citation, Yes or No", null=True),
+    column("correctness", pa.string(), "label by majority, from Definitely correct to Definitely incorrect", null=True),
+    column("reliability", pa.string(), "label by majority of the evidence's sources", null=True),
     column("revised_claim", pa.string(), "the expert's revision; empty: to be left out", null=True),
     column("revised_evidence", pa.list_(pa.string()), "the expert's revision of the evidence; may be empty"),
-    column("annotator_id", pa.string(), "pseudonymous id of that expert", null=True),
+    column("annotator_id", pa.string(), "pseudonymous id of the annotator whose texts these are", null=True),
+    column("annotators", pa.int32(), "number of annotators of the answer; all their labels are in the config labels"),
+    column("undecided", pa.list_(pa.string()), "properties without a majority: several labels are as frequent"),
     column("autoais", pa.bool_(), "AutoAIS: whether the evidence entails the claim; null: no evidence", null=True),
     column("autoais_backend", pa.string(), "judge of AutoAIS: lexical-1, a model, nli:<model> or released", null=True),
     column("atomic_claims", pa.list_(pa.string()), "atomic claims of FActScore, judged or not"),
@@ -308,9 +372,39 @@ PUBLISHED_CLAIMS = table(
     column("response", pa.string(), "key of that model's response", null=True),
     column("random_split", pa.string(), "its question's random split; null without a revised answer", null=True),
     column("domain_split", pa.string(), "its question's split by field; null without a revised answer", null=True),
+    column("random_split_from", pa.string(), "what decided that: released, near-duplicate or hash", null=True),
+    column("domain_split_from", pa.string(), "likewise", null=True),
     column("split", pa.string(), "always full (`all` is a reserved name in `datasets`)"),
     key="claim_id",
     cut="question_id",
+)
+
+PUBLISHED_LABELS = table(
+    "published_labels",
+    column("label_id", pa.string(), "<answer_id>/<annotator>/<position of the claim>"),
+    column("labelling_id", pa.string(), "parent: labels.label_id"),
+    column("claim_id", pa.string(), "claim that is labelled"),
+    column("answer_id", pa.string(), "of that claim"),
+    column("question_id", pa.string(), "of that claim"),
+    column("system", pa.string(), "of that claim"),
+    column("annotator_id", pa.string(), "pseudonymous id of the annotator, as in the file"),
+    column("usefulness", pa.string(), "this annotator's label of the answer", null=True),
+    column("support", pa.string(), "Complete, Partial, Incomplete, Missing or N/A", null=True),
+    column("reason_missing_support", pa.string(), "in the annotator's words", null=True),
+    column("informativeness", pa.string(), "from Very relevant to Uninformative", null=True),
+    column("worthiness", pa.string(), "whether it needs a citation: Yes or No", null=True),
+    column("correctness", pa.string(), "from Definitely correct to Definitely incorrect", null=True),
+    column("reliability", pa.string(), "Reliable, Somewhat reliable, Not reliable at all, Missing, N/A", null=True),
+    column("revised_claim", pa.string(), "the annotator's revision; empty: to be left out", null=True),
+    column("revised_evidence", pa.list_(pa.string()), "the annotator's revision of the evidence; may be empty"),
+    column("said_as", pa.string(), "JSON: property -> its label as read, where spelled otherwise", null=True),
+    column("annotation_time", pa.float64(), "milliseconds in released files, else seconds", null=True),
+    column("labelled_at", MOMENT, "when the labels were given, where the file says it", null=True),
+    column("source", pa.string(), "released, jsonl, label-studio or argilla"),
+    column("split", pa.string(), "always full"),
+    key="label_id",
+    cut="question_id",
+    parents={"label_id": ["labelling_id"]},
 )
 
 SOURCES = table(

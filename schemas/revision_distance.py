@@ -169,6 +169,7 @@ EDITS = table(
     column("draft_id", pa.string(), "parent: drafts.draft_id"),
     column("case_id", pa.string(), "case of the draft"),
     column("edits", pa.list_(pa.struct(EDIT)), "as the editor listed them; empty: nothing to change"),
+    column("lost_edits", pa.int32(), "edits of the list that could not be read; one more where the list is cut off"),
     *MADE_BY,
     key="edits_id",
     cut="case_id",
@@ -194,6 +195,50 @@ PLACED = pa.struct(
     ]
 )
 
+NUMBERS = (
+    column(
+        "lost_edits",
+        pa.int32(),
+        "edits of the list that could not be read; one more where the list is cut off",
+        null=True,
+    ),
+    column("no_ops", pa.int32(), "edits that change no word", null=True),
+    column("duplicates", pa.int32(), "edits that repeat one before them", null=True),
+    column(
+        "residual",
+        pa.int32(),
+        "edits that the alignment of sentences still needs from the revised draft to the reference; null: no reference",
+        null=True,
+    ),
+    column("valid", pa.bool_(), "whether the edits give the words of the reference; null: no reference", null=True),
+    column(
+        "coverage",
+        pa.float64(),
+        "share of the alignment's edits of the draft that the edits bring about, 0 to 1; null: no reference",
+        null=True,
+    ),
+    column(
+        "silent", pa.bool_(), "whether no edit has an effect, although the texts differ; null: no reference", null=True
+    ),
+    column(
+        "wholesale",
+        pa.bool_(),
+        "whether the edits replace so much of the draft that they count as the alignment's edits",
+        null=True,
+    ),
+    column(
+        "corrected",
+        pa.int32(),
+        "corrected distance: edits with an effect, each once, wholesale ones as the alignment counts, and the residual",
+        null=True,
+    ),
+    column(
+        "normalised", pa.float64(), "corrected distance per 100 words of the reference, else of the draft", null=True
+    ),
+    column("ter", pa.float64(), "translation edit rate of the draft, % of the reference's words", null=True),
+    column("ter_left_out", pa.string(), "why it was not computed", null=True),
+)
+
 DISTANCES = table(
     "distances",
     column("distance_id", pa.string(), "hash of draft_id"),
@@ -214,6 +259,8 @@ DISTANCES = table(
         "whether the revised draft is the reference: exactly, words, no; null: no reference",
         null=True,
     ),
+    *NUMBERS,
+    column("signature", pa.string(), "what the distance depends on: editor, prompt, settings, version"),
     key="distance_id",
     cut="case_id",
 )
@@ -296,9 +343,9 @@ PUBLISHED_DRAFTS = table(
     column("edits", pa.list_(PLACED), "in the editor's order; empty where distance is null"),
     column("revised", pa.string(), "the draft with the edits applied", null=True),
     column("reproduces", pa.string(), "whether the revised draft is the reference: exactly, words, no", null=True),
-    column(
-        "rouge1", pa.float64(), "ROUGE-1 F measure, 0 to 100; words as rouge_score has them (Latin script)", null=True
-    ),
+    *NUMBERS,
+    column("signature", pa.string(), "what the distance depends on: editor, prompt, settings, version", null=True),
+    column("rouge1", pa.float64(), "ROUGE-1 F, 0 to 100; words as rouge_score's in Latin script", null=True),
     column("rouge2", pa.float64(), "ROUGE-2 F measure, 0 to 100", null=True),
     column("rougeL", pa.float64(), "ROUGE-L F measure, 0 to 100", null=True),
     column("bertscore", pa.float64(), "BERTScore F1, 0 to 100", null=True),

@@ -158,9 +158,9 @@ def _until_lines(stages: list[Planned]) -> list[str]:
 
 
 def _web_lines(stages: list[Planned]) -> list[str]:
-    """A line that names the stages which search the web; no line if there are none."""
+    """A line that names the stages which send web requests; no line if there are none."""
     asking = ", ".join(planned.stage for planned in stages if planned.web)
-    searches = "up to one web search a row, and the pages it leads to, in no price here"
+    searches = "up to one web search a row, and the pages that it leads to or that are cited, in no price here"
     return [f"{asking}: {searches}; what was found before is not asked for again"] if asking else []
 
 

@@ -21,7 +21,6 @@ from flows.cli import (
     exports,
     models,
     prefect_setup,
-    revise,
     serve,
     sheets,
     sources,
@@ -29,6 +28,8 @@ from flows.cli import (
     train,
     versions,
 )
+from flows.cli.papers import parity
+from flows.cli.revision import measure, revise
 from flows.cli.shared.arguments import (
     ConfigFile,
     Dataset,
@@ -61,6 +62,7 @@ for commands in (
     sheets,
     exports,
     revise,
+    measure,
     critique,
     evaluate,
     answer,
@@ -68,6 +70,7 @@ for commands in (
     serve,
     annotating,
     prefect_setup,
+    parity,
 ):
     app.add_typer(commands.app)
 

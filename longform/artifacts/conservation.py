@@ -31,6 +31,7 @@ def check_conservation(
     parts: list[Part],
     inputs: list[Rows],
     side_inputs: Sequence[Rows] = (),
+    only: str | None = None,
 ) -> None:
     """Raise ConservationError if a row of `inputs` is neither the parent of a row in `parts` nor rejected, or if a
     parent or a rejected row is a row of no input. `stage`: its name, for the message. `schema`: of the rows in
@@ -38,7 +39,8 @@ def check_conservation(
 
     Inputs with the same key column are checked together. Inputs whose keys no column of the schema holds are not
     checked. A rejected row may come from any input. A parent may also come from `side_inputs`, whose rows need not all
-    be used. A null parent is a row of no input. DuckDB spills what does not fit in memory to the store's home.
+    be used. A null parent is a row of no input. `only`: SQL condition of the rows of the first input that the stage is
+    for; the others may be in no output. DuckDB spills what does not fit in memory to the store's home.
     """
     input_files, side_files = _by_key(inputs), _by_key(side_inputs)
     outputs = [str(store.rows_path(part)) for part in parts if part.rows]
@@ -54,7 +56,19 @@ def check_conservation(
             read, allowed = (
                 _select(key, files) if files else NONE for files in (paths, paths + side_files.get(key, []))
             )
+            if only is not None and key == inputs[0].key:
+                read = _select_only(key, inputs, only)
             _check_ids(store, stage, key, read, " UNION ALL ".join(known) or NONE, allowed)
+
+
+def _select_only(key: str, inputs: Sequence[Rows], only: str) -> str:
+    """A DuckDB query for the keys of the first input's rows for which the condition is true, and for all of the other
+    inputs with the same key column, as `id`.
+    """
+    first, *others = (rows for rows in inputs if rows.key == key)
+    queries = [f"{_select(key, first.paths)} WHERE {only}"] if first.paths else []
+    queries += [_select(key, rows.paths) for rows in others if rows.paths]
+    return " UNION ALL ".join(queries) or NONE
 
 
 def _by_key(tables: Sequence[Rows]) -> dict[str, list[str]]:

@@ -283,7 +283,7 @@ def _make_unit(
                 raise broken_off()
         done = parts.finish()
         kept, side_inputs = stage.conserved(job.inputs), stage.side_inputs(job.inputs)
-        check_conservation(store, stage.name, stage.schema, done, kept, side_inputs)
+        check_conservation(store, stage.name, stage.schema, done, kept, side_inputs, stage.only)
         store.commit_unit(stage.name, job.unit, done, context.responses)
         return done
     except BaseException:

@@ -145,8 +145,9 @@ class Stage:
         at_most: AtMost | None = None,
         max_rows_per_part: int | None = None,
         also: tuple[str, ...] = (),
+        only: str | None = None,
     ) -> None:
-        self.body, self.schema, self.revision, self.also = body, schema, revision, also
+        self.body, self.schema, self.revision, self.also, self.only = body, schema, revision, also, only
         self.split_by, self.max_rows_per_part = split_by, max_rows_per_part
         self.at_most = at_most or AtMost()
         self.name, self.module = body.__name__, body.__module__
@@ -213,8 +214,8 @@ class Stage:
         return dict(bound)
 
     def recipe(self, inputs: dict[str, Any], arguments: dict[str, Any]) -> Recipe:
-        """The recipe of a call: name, revision, schema (with `split_by` and `max_rows_per_part`, if the stage has
-        them), arguments and the identities of its inputs. TypeError for an argument without an identity.
+        """The recipe of a call: name, revision, schema (with `split_by`, `max_rows_per_part` and `only`, if the stage
+        has them), arguments and the identities of its inputs. TypeError for an argument without an identity.
         """
         input_identities = {
             name: value.fingerprint if isinstance(value, Rows) else [source.identity() for source in value]
@@ -222,6 +223,7 @@ class Stage:
         }
         columns = shape(self.schema) + ([["split by", self.split_by]] if self.split_by else [])
         columns += [["rows each", str(self.max_rows_per_part)]] if self.max_rows_per_part else []
+        columns += [["only", self.only]] if self.only else []
         return Recipe(self.name, self.revision, columns, identity(arguments), input_identities)
 
     def conserved(self, inputs: dict[str, Any]) -> list[Rows]:
@@ -285,6 +287,7 @@ def stage(
     at_most: AtMost | None = None,
     max_rows_per_part: int | None = None,
     also: tuple[str, ...] = (),
+    only: str | None = None,
 ) -> Declare:
     """Turn a generator of rows into a stage (decorator). Raise `revision` when a change of its code changes its rows.
 
@@ -293,6 +296,8 @@ def stage(
     which a plan uses before the inputs are built; no part of the identity.
     `max_rows_per_part`: a unit makes parts of at most so many rows, in order; later stages work on these parts in
     parallel, read one at a time, and reuse their own parts where these are unchanged.
+    `only`: SQL condition of the rows of the first input that the stage is for, where several stages share them; it
+    passes over the others, which are then neither rows nor rejected rows of it.
     `also`: inputs beside the first whose parts are units of work, too; such a unit sees no row of the first input. Only
     for stages of parts.
     """
@@ -300,7 +305,7 @@ def stage(
     def declare(body: Callable[..., Iterator[Any]]) -> Any:
         first = next(iter(list(typing.get_type_hints(body).values())[1:]))
         return (SourceStage if first is Shard else RowStage)(
-            body, schema, revision, split_by, at_most, max_rows_per_part, also
+            body, schema, revision, split_by, at_most, max_rows_per_part, also, only
         )
 
     return declare

@@ -68,6 +68,7 @@ from longform.llm.unanswered import unanswered_error
 QUESTIONS_AT_ONCE = 64
 ALWAYS_ROOM = 1 << 30
 TEXTS_PER_CALL = 64
+SALVAGED_KINDS = ("invalid", "length", "whitespace", "empty")
 TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class PendingRequest:
 
     `fresh`: stored replies are not read, because a stored failure is to be asked again. `replaces`: the store has
     something under the key. `waiters`: how many callers want the result. `event` is set when `result` is there; None
-    while no thread waits for it.
+    while no thread waits for it. `salvaged`: the answer that the items make which could be read of the replies so far.
     """
 
     request: Request
@@ -104,6 +105,7 @@ class PendingRequest:
     result: Answer | Failure | LongformError | None = None
     event: threading.Event | None = None
     waiters: int = 0
+    salvaged: Answer | None = None
 
     def __post_init__(self) -> None:
         self.start_over()
@@ -111,6 +113,7 @@ class PendingRequest:
     def start_over(self) -> None:
         """Go back to the first attempt, as if nothing had been sent."""
         self.step, self.sent, self.keys, self.limit = "first", self.first_body, [self.key], self.request.max_tokens
+        self.salvaged = None
 
     def failed(self, kind: FailureKind, why: str, completion: Completion) -> Failure:
         """A Failure of this kind for the last attempt, with the text of its reply, or of the model's refusal."""
@@ -459,6 +462,36 @@ def _result(
 def judge(
     pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, cached: bool
 ) -> Answer | Failure | str:
+    """As `judge_whole`; but where that is a Failure, and items of the list could be read in one of the replies, the
+    answer that these make (`Request.salvage`).
+    """
+    found = judge_whole(pending, completion, endpoint, cached=cached)
+    if pending.request.salvage and not isinstance(found, Answer):
+        _salvage(pending, completion, endpoint, cached=cached)
+        if isinstance(found, Failure) and found.kind in SALVAGED_KINDS:
+            return pending.salvaged or found
+    return found
+
+
+def _salvage(pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, cached: bool) -> None:
+    """Note the answer that the readable items of this reply make, if it is better than those of the replies before:
+    it has more items.
+    """
+    from longform.llm.read.salvage import salvaged, salvaged_items
+
+    assert pending.request.reply is not None
+    found = salvaged(completion.text, pending.request.reply)
+    if found is None:
+        return
+    value, lost = found
+    before = pending.salvaged
+    if before is None or salvaged_items(value) > salvaged_items(before.value):
+        pending.salvaged = _answer(pending, completion, endpoint, value, cached=cached, lost=lost)
+
+
+def judge_whole(
+    pending: PendingRequest, completion: Completion, endpoint: Endpoint, *, cached: bool
+) -> Answer | Failure | str:
     """An Answer; a Failure that is final; or, where another attempt is due, a string that says what is wrong:
     "length", "whitespace", "empty", or in a phrase why the reply cannot be read in its form. `cached`: the reply comes
     from the store.
@@ -500,8 +533,15 @@ def judge(
         return pending.failed(*flaw, completion)
     if not endpoint.offline and (why := flaw_of(request, value)):
         return pending.failed("degenerate", f"the reply is {why}", completion)
+    return _answer(pending, completion, endpoint, value, cached=cached)
+
+
+def _answer(
+    pending: PendingRequest, completion: Completion, endpoint: Endpoint, value: Any, *, cached: bool, lost: int = 0
+) -> Answer:
+    """The Answer of the present attempt, which was read into `value`."""
     return Answer(
-        text,
+        completion.text,
         pending.keys[-1],
         completion.served_model or endpoint.model,
         completion.finish,
@@ -512,6 +552,7 @@ def judge(
         pending.sample,
         completion.logprobs,
         (completion.served_model or None, completion.fingerprint),
+        lost,
     )
 
 

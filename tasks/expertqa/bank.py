@@ -48,6 +48,7 @@ HEADERS = {**{name: name for name in LONGEST}, **dict.fromkeys(TYPES, "question_
 LEAST = {"jsonl": '{"question":"a"}', "csv": "a"}
 QUESTIONS_A_PART = 256  # with what is found for them, 100 MB
 
+_FILE = re.compile(r"#file(\d+)(?:\.\d+)?\Z")
 _ARRAY = re.compile(rb"\s*\[\s*(\{|\Z)")
 
 Record = dict[str, Any]
@@ -163,6 +164,12 @@ def question_id(name: str, file_number: str | None, occurrence: int) -> str:
     """
     which = ".".join([f"file{file_number}"] * bool(file_number) + [str(occurrence)] * (occurrence > 1))
     return f"{GROUP}/{name}" + (f"#{which}" if which else "")
+
+
+def file_number(key: str) -> int:
+    """The number of the file, from 1, that the question with this id was read from."""
+    found = _FILE.search(key)
+    return int(found[1]) if found else 1
 
 
 def question_row(record: Record, position: int, licence: str | None, source: str) -> Row | str:

@@ -30,7 +30,7 @@ SPLIT_STAGES = {"random": "split_randomly", "domain": "split_by_field"}
 OF_ANSWERS = {
     "answers": "collect_answers",
     "split": "split_claims",
-    "claims": "link_evidence",
+    "claims": "link_cited_pages",
     "labels": "collect_labels",
     "revised": "revise_answers",
 }
@@ -269,10 +269,12 @@ def _add_estimates(example: Example, answers: Iterable[Row], estimated: Mapping[
 
 
 def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
-    """The rows of a split as chats, in their order: the question is the user's message, the revised answer the
-    assistant's; ids, system, field, reviser and split are in `metadata`.
+    """The rows of a split as chats, in their order: the question is the user's message, the revised answer without
+    marks the assistant's; ids, system, field, reviser, split, the answer with its marks and their sources are in
+    `metadata`.
     """
-    names = ("row_id", "question_id", "answer_id", "revised_id", "system", "field", "revised_by", "split")
+    ids = ("row_id", "question_id", "answer_id", "revised_id")
+    names = (*ids, "system", "field", "revised_by", "split", "cited_answer", "sources")
     for row in rows:
         if row["split"] == split:
             yield {
@@ -280,7 +282,7 @@ def chats(rows: Iterable[Row], *, split: str) -> Iterator[Example]:
                     {"role": "user", "content": row["question"]},
                     {"role": "assistant", "content": row["answer"]},
                 ],
-                "metadata": {name: row[name] for name in names},
+                "metadata": {name: row[name] for name in names if name in row},
             }
 
 

@@ -28,7 +28,7 @@ CLAIM_PROPERTIES = (
     "revised_evidence",
 )
 NO_EVIDENCE = "(no evidence)"
-STAGES = ("read_questions", "sample_answers", "collect_answers", "link_evidence")
+STAGES = ("read_questions", "sample_answers", "collect_answers", "link_cited_pages")
 
 
 def _rating(name: str, question: str, *, of_item: bool = True) -> Field:
@@ -117,7 +117,7 @@ def sheets(store: Store, version: Version) -> Sheets:
     sampled = {row["answer_id"] for row in stage_rows(store, version, "sample_answers", ["answer_id"])}
     answers, claims = (
         (row for row in stage_rows(store, version, stage, columns) if row["answer_id"] in sampled)
-        for stage, columns in (("collect_answers", ["answer_id", "question_id", "text"]), ("link_evidence", None))
+        for stage, columns in (("collect_answers", ["answer_id", "question_id", "text"]), ("link_cited_pages", None))
     )
     asked = stage_rows(store, version, "read_questions", ["question_id", "annotator_id", "field", "question"])
     return Sheets(FORM, list(tasks(asked, answers, claims)), "labels", missing)

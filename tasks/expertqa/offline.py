@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from longform.llm.offline import PromptInputs, Rule
+from tasks.expertqa.estimates.factscore import joined_clauses
 from tasks.text.prose import COMMON, READ_CHARACTERS, fit_to_quote, sentences
 
 QUOTED_SENTENCES = 5
@@ -282,6 +283,8 @@ def atomic_claims(claim: str) -> list[str]:
     for clause in (part for whole in _CLAUSE.split(bare) for part in _split(_CLAUSE_WITH_VERB, whole)):
         subject = _subject(clause) or subject
         statements += [listed for phrase in _verb_phrases(clause, subject) for listed in _listed(phrase)]
+    if len(statements) == 1:
+        statements = list(joined_clauses(statements[0]) or statements)
     bare_ones = (one.rstrip(" .;:,") for one in statements if _WORD_OR_NUMBER.search(one))
     return list(dict.fromkeys(f"{one[:1].upper()}{one[1:]}." for one in bare_ones))[:MAX_STATEMENTS]
 
@@ -350,5 +353,7 @@ RULES = {
     "expertqa/entails": Rule(_entails, {"Claim", "Evidence"}),
     "expertqa/break_claim": Rule(_break_claim, {"Claim"}),
     "expertqa/judge_fact": Rule(_judge_fact, {"Statement", "Passage"}, {"Passage"}),
+    "expertqa/closed_book_as_in_paper": Rule(_closed_book, {"Field", "Question"}),
+    "expertqa/judge_fact_as_in_paper": Rule(_judge_fact, {"Statement", "Passage"}, {"Passage"}),
     "expertqa/revise": Rule(_revise, {"Question", "Answer", "Claim", "Evidence"}),
 }

@@ -1,12 +1,12 @@
 """The published tables: long-form questions with revised answers in two splits (section 6), and all claims.
 
-The splits are made by tasks/expertqa/splits.py. Inputs are joined one question at a time: DuckDB, with 512 MB and a
+The sides are those of `deal_sides`. Inputs are joined one question at a time: DuckDB, with 512 MB and a
 folder to spill to, sorts each input by question, so that memory holds the rows of one question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -17,100 +17,89 @@ import pyarrow.compute as pc
 
 from longform.artifacts.parts import key_hash
 from longform.artifacts.recipe import fingerprint
-from longform.artifacts.rows import read_parquet
+from longform.artifacts.rows import grouped, read_parquet
 from longform.engine.stage import AllRows, AtMost, PerGroup, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import DOMAIN_SPLIT, PUBLISHED_CLAIMS, RANDOM_SPLIT, SOURCES
+from tasks.expertqa.annotators import decided
 from tasks.expertqa.answers.audits import OF_REVISIONS
+from tasks.expertqa.answers.citations import cited_numbers
+from tasks.expertqa.answers.plain import plain, sources_of
 from tasks.expertqa.estimates.autoais import RELEASED, released_claim
 from tasks.expertqa.estimates.factscore import fact_score, judgements_of
-from tasks.expertqa.splits import field_splits, folded, random_splits
 from tasks.publishing.audits import audited
 
 BATCH_ROWS = 500
 KINDS = ("corpus", "web", "cited")
 QUESTION = ("question_id", "question", "field", "specific_field", "question_types", "licence")
 ANSWER = ("answer_id", "question_id", "text", "model", "response")
+CITING = (*ANSWER, "cited")
+EVIDENCE = ("claim_id", "answer_id", "question_id", "evidence")
 CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "start", "end", "evidence", "original")
 ATTRIBUTION = ("claim_id", "question_id", "attributable", "backend")
 FACT = ("fact_id", "claim_id", "question_id", "position", "text", "model")
 JUDGEMENT = ("fact_id", "question_id", "is_true", "model")
-CLAIM_LABELS = (
-    "support",
-    "reason_missing_support",
-    "informativeness",
-    "worthiness",
-    "correctness",
-    "reliability",
-    "revised_claim",
-)
 
 # ---------------------------------------------------------------- long-form questions
 
 
-@stage(RANDOM_SPLIT, revision=2, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(RANDOM_SPLIT, revision=3, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_randomly(
-    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
+    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
-    """Long-form questions with their revised answers, each with its random split: `shares` of the distinct questions
-    go to train, validation and test. A Rejected for each revision that an audit finds. UsageError for shares that are
-    not three of 0 or more that sum to 1.
+    """Long-form questions with their revised answers, each on its question's side of the random split. A Rejected for
+    each revision that an audit finds, or of which nothing but marks is there. Counts marks without a source.
     """
-    asked = _asked(revised, questions)
-    splits = random_splits([folded(text) for text, _ in asked.values()], seed=seed, shares=shares)
-    rows = _long_form(context, "random", revised, questions, answers, splits)
+    rows = _long_form(context, "random", revised, questions, answers, claims, sides)
     yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
-@stage(DOMAIN_SPLIT, revision=2, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(DOMAIN_SPLIT, revision=3, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
-    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, *, seed: int, shares: list[float]
+    context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
-    """Long-form questions with their revised answers, each with its split by field: `shares` of each field's questions
-    go to train, validation and test. A Rejected for each revision that an audit finds. UsageError for shares that are
-    not three of 0 or more that sum to 1.
+    """Long-form questions with their revised answers, each on its question's side of the split by field. Rejecteds and
+    counts as of `split_randomly`.
     """
-    asked = _asked(revised, questions)
-    splits = field_splits([(folded(text), field) for text, field in asked.values()], seed=seed, shares=shares)
-    rows = _long_form(context, "domain", revised, questions, answers, splits)
+    rows = _long_form(context, "domain", revised, questions, answers, claims, sides)
     yield from audited(rows, OF_REVISIONS, "revised_id")
-
-
-def _asked(revised: Rows, questions: Rows) -> dict[str, tuple[str, str]]:
-    """Question id -> (text, field), for the questions that have a revised answer."""
-    wanted = {row["question_id"] for row in revised.as_dicts("question_id")}
-    rows = questions.as_dicts("question_id", "question", "field")
-    return {row["question_id"]: (row["question"], row["field"]) for row in rows if row["question_id"] in wanted}
 
 
 def _long_form(
-    context: StageContext,
-    config: str,
-    revised: Rows,
-    questions: Rows,
-    answers: Rows,
-    splits: Mapping[str, str],
-) -> Iterator[Row]:
-    """The rows of LONG_FORM of all revised answers, question by question, within one by system. `config`: random or
-    domain; `splits`: question text, in lower case with single blanks -> split.
+    context: StageContext, config: str, revised: Rows, questions: Rows, answers: Rows, claims: Rows, sides: Rows
+) -> Iterator[Row | Rejected]:
+    """The rows of LONG_FORM of all revised answers, question by question, within one by system; a Rejected for each of
+    which nothing but marks is there. `config`: random or domain.
     """
-    for _, (texts, [question], own) in joined(context, (revised, ()), (questions, QUESTION), (answers, ANSWER)):
+    side = ("question_id", config, f"{config}_from")
+    inputs = ((revised, ()), (questions, QUESTION), (answers, CITING), (claims, EVIDENCE), (sides, side))
+    for _, (texts, [question], own, evidence, [dealt]) in joined(context, *inputs):
+        claims_of = grouped(evidence, "answer_id")
         by_id = {answer["answer_id"]: answer for answer in own}
-        split = splits[folded(question["question"])]
+        placed = {"split_from": dealt[f"{config}_from"], "split": dealt[config]}
         for row in sorted(texts, key=lambda row: (row["system"], row["revised_id"])):
-            yield long_form_row(config, row, question, by_id[row["answer_id"]], split)
+            answer = by_id[row["answer_id"]]
+            sources = sources_of(row["text"], answer["cited"], claims_of.get(answer["answer_id"], ()))
+            numbers = {source["number"] for source in sources}
+            context.count("marks without a source", sum(number not in numbers for number in cited_numbers(row["text"])))
+            made = long_form_row(config, row, question, answer, {**placed, "sources": sources})
+            yield (
+                made if made["answer"] else Rejected(row["revised_id"], "defect", "nothing but marks", raw=row["text"])
+            )
 
 
-def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: str) -> Row:
+def long_form_row(config: str, revised: Row, question: Row, answer: Row, placed: Row) -> Row:
     """A row of LONG_FORM. `model` and `response` are those of the revision if a model made it, else those of the
     answer.
 
-    `config`: random or domain. `revised`, `question`, `answer`: rows of REVISED, QUESTIONS and ANSWERS.
+    `config`: random or domain. `revised`, `question`, `answer`: rows of REVISED, QUESTIONS and ANSWERS. `placed`: the
+    columns `split`, `split_from` and `sources`.
     """
     by_model = revised["revised_by"] == "model"
     return {
         "row_id": f"l_{fingerprint([config, revised['revised_id']])}",
         "question_id": revised["question_id"],
-        "answer": revised["text"],
+        "answer": plain(revised["text"]),
+        "cited_answer": revised["text"],
         **{name: question[name] for name in ("question", "field", "specific_field", "question_types", "licence")},
         "system": revised["system"],
         "original_answer": answer["text"],
@@ -119,7 +108,7 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, split: 
         **{name: (revised if by_model else answer)[name] for name in ("model", "response")},
         "answer_id": revised["answer_id"],
         "revised_id": revised["revised_id"],
-        "split": split,
+        **placed,
     }
 
 
@@ -170,7 +159,7 @@ def _grouped(
 # ---------------------------------------------------------------- claims and sources
 
 
-@stage(PUBLISHED_CLAIMS, revision=2, split_by="split")
+@stage(PUBLISHED_CLAIMS, revision=3, split_by="split")
 def publish_claims(
     context: StageContext,
     claims: PerGroup,
@@ -188,20 +177,22 @@ def publish_claims(
     """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore; question by
     question, within one by system, answer and position.
 
-    The labels are those of the answer's first annotator by `label_id`. Atomic claims are all of `facts`, also those
-    without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the released file
-    instead, none for claims that were not released. `random`, `domain`: the published splits; null for a question that
-    is in none. Counts atomic claims without a verdict, and released scores that are no number from 0 to 1.
+    Labels are those that most annotators gave (see tasks/expertqa/annotators.py). Atomic claims are all of `facts`,
+    also those without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the
+    released file instead, none for claims that were not released. `random`, `domain`: the published splits; null for a
+    question that is in none. Counts atomic claims without a verdict, and released scores that are no number from 0 to
+    1.
     """
     split_of = {
-        name: {row["question_id"]: row["split"] for row in rows.as_dicts("question_id", "split")}
-        for name, rows in (("random_split", random), ("domain_split", domain))
+        f"{config}_{name}": {row["question_id"]: row[name] for row in rows.as_dicts("question_id", name)}
+        for config, rows in (("random", random), ("domain", domain))
+        for name in ("split", "split_from")
     }
     inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
     for question_id, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT)):
         own, [question], own_answers, own_labels, entailed, atomic_claims, verdicts = found
         answer_by_id = {answer["answer_id"]: answer for answer in own_answers}
-        first_label = {label["answer_id"]: label for label in reversed(own_labels)}
+        labels_by_answer = grouped(own_labels, "answer_id")
         attribution = {row["claim_id"]: row for row in entailed}
         atomic = judgements_of(atomic_claims, verdicts)
         context.count(
@@ -216,7 +207,7 @@ def publish_claims(
             context.count("released scores that are no number from 0 to 1", int(unusable))
             yield {
                 **claim_columns(claim, question, answer),
-                **label_columns(key, first_label.get(claim["answer_id"])),
+                **decided(key, labels_by_answer[claim["answer_id"]]),
                 **estimate_columns(attribution.get(key), atomic.get(key, [])),
                 **score,
                 **split,
@@ -237,19 +228,6 @@ def claim_columns(claim: Row, question: Row, answer: Row) -> Row:
         "evidence": [one["text"] or one["url"] or one["given"] or "" for one in claim["evidence"]],
         "evidence_urls": [one["url"] or "" for one in claim["evidence"]],
         **{name: answer[name] for name in ("model", "response")},
-    }
-
-
-def label_columns(claim_id: str, label: Row | None) -> Row:
-    """The columns of PUBLISHED_CLAIMS that come from a row of LABELS: null where it has no label, `revised_evidence`
-    empty. `label`: the row of the claim's answer, None if nobody labelled that.
-    """
-    claim: Row = next((row for row in (label or {}).get("claims", ()) if row["claim_id"] == claim_id), {})
-    return {
-        "usefulness": label and label["usefulness"],
-        "annotator_id": label and label["annotator_id"],
-        **{name: claim.get(name) for name in CLAIM_LABELS},
-        "revised_evidence": claim.get("revised_evidence") or [],
     }
 
 

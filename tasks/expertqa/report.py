@@ -11,22 +11,22 @@ import pyarrow.parquet as pq
 
 from longform.artifacts.rows import Row, Rows
 from longform.settings import qafacteval_models
+from tasks.expertqa.annotators import agreement_of_annotators, usefulness_of
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.estimates.autoais import RELEASED
-from tasks.expertqa.estimates.predictions import why_no_qafacteval
+from tasks.expertqa.estimates.predictions import scored_rows, why_no_qafacteval
 from tasks.expertqa.tables import label_counts as counted
 from tasks.expertqa.tables import paper_tables as made
 from tasks.expertqa.tables import second_labelling as second
+from tasks.expertqa.tables.calibration import calibration, compared, trust
 from tasks.expertqa.tables.figures import plots
+from tasks.expertqa.tables.reasons import Facts, facts_of, with_reasons
+from tasks.expertqa.tables.rules import CLAIMS, MARKS, OWN, PARITY, flagged
 from tasks.expertqa.vocabulary import LABELLED
 from tasks.metrics.entailment import lexical_entailment
 from tasks.metrics.rouge import WORDS
 from tasks.publishing.card import Figure, ReportTable
 
-CLAIMS = [
-    *("claim_id", "answer_id", "system", "field", "question_types", "random_split", *LABELLED),
-    *("autoais", "autoais_backend", "fact_score", "fact_score_model"),
-]
 QUESTIONS = ["question_id", "field", "question_types"]
 PREDICTIONS = ["question_id", "model", "zero_shot", "config", "rouge1", "rouge2", "rougeL", "qafacteval"]
 LABELS = ("label_id", "answer_id", "question_id", "system", "annotator_id", "usefulness")
@@ -38,6 +38,15 @@ NOTHING_JUDGED = (
     "Nothing was judged: FActScore was left out, or no passage was found to judge by, or the released file holds no "
     "estimates (`fact_score`)."
 )
+BY_PRESET: dict[str, dict[str, str]] = {
+    OWN: {},
+    PARITY: {
+        "table_5": " First by the authors' scoring: complete, cite-worthy, with evidence that has a text; released "
+        "claims without a label are not attributable.",
+        "table_6": " First by the authors' scoring: claims of the domain split's test questions that nobody called "
+        "unworthy of a citation.",
+    },
+}
 NONE_RELEASED = "The released file holds no estimates (`autoais_label`), so nothing is scored."
 
 
@@ -45,6 +54,7 @@ def tables(
     questions: Rows,
     answers: Rows,
     samples: Rows,
+    cited: Rows,
     claims: Rows,
     attributions: Rows,
     labels: Rows,
@@ -53,11 +63,16 @@ def tables(
     predictions: Rows,
     random: Rows,
     domain: Rows,
+    preset: str = OWN,
 ) -> list[ReportTable]:
     """The report's tables, in this order: the paper's tables 2, 4 to 9 and 14, then figures 4, 5 and 8 to 10 as
-    tables. `claims` are the published ones, `random` and `domain` the published splits.
+    tables. `cited`: the pages that claims cite. `claims` are the published ones, `random` and `domain` the published
+    splits. `preset`: by whose rules claims are chosen and counted (tables/rules.py).
     """
     asked, judged = questions.to_pandas(QUESTIONS), claims.to_pandas(CLAIMS)
+    if preset == PARITY:
+        judged = judged.merge(flagged(claims.as_dicts(*MARKS)), on="claim_id")
+    facts = facts_of(judged, len(asked))
     sampled, given = samples.to_pandas(["answer_id", "system"]), _labels(labels)
     predicted, tests = predictions.to_pandas(PREDICTIONS), {"random": _tests(random), "domain": _tests(domain)}
     used = answers_of([sampled, judged], given)
@@ -65,24 +80,43 @@ def tables(
         ReportTable(
             "Question types (table 2)",
             "A question may have several types: the shares sum to more than 100.",
-            made.table_2_question_types(asked),
+            with_reasons(made.table_2_question_types(asked), "table_2", facts),
         ),
         ReportTable(
             "Answers by system, and how many abstain (table 4)",
             "Sampled answers are shown to experts; released ones all were. The abstention rate is of the generated "
             "answers: released ones were chosen among those that do not abstain.",
-            made.table_4_abstentions(answers.to_pandas(["system", "kind", "abstention"]), sampled),
+            with_reasons(
+                made.table_4_abstentions(answers.to_pandas(["system", "kind", "abstention"]), sampled), "table_4", facts
+            ),
         ),
-        *estimates(judged, claims, attributions, entailed.to_pandas(["claim_id", "model", "attributable"])),
+        *estimates(
+            judged, claims, attributions, entailed.to_pandas(["claim_id", "model", "attributable"]), facts, preset
+        ),
         ReportTable(
-            "Predicted answers (table 9)", _of_predictions(predicted), made.table_9_predictions(predicted, tests)
+            "Cited pages by system and month",
+            "Pages that answers cite by address alone, each once an answer; month of the snapshot, or of the failure. "
+            "Dead: it could not be had; unreadable: without text that can be read.",
+            made.cited_pages(cited.to_pandas(["answer_id", "system", "pages"])),
+        ),
+        ReportTable(
+            "Predicted answers (table 9)",
+            _of_predictions(predicted),
+            with_reasons(made.table_9_predictions(predicted, tests), "table_14", facts),
         ),
         ReportTable(
             "Predicted answers, zero-shot ones too (table 14)",
             _of_predictions(predicted),
-            made.table_14_predictions(predicted, tests),
+            with_reasons(made.table_14_predictions(predicted, tests), "table_14", facts),
         ),
         second_labelling(given, _labels(second_labels), dict(zip(asked.question_id, asked.field, strict=True))),
+        ReportTable(
+            "Agreement of the annotators",
+            "Of answers (usefulness) and claims that two or more annotators labelled. Alpha: Krippendorff's, nominal: "
+            "1 for full agreement, 0 for chance; its 95 % interval by bootstrap. The tables count the label of the "
+            "majority; without one the claim counts as not labelled. All labels are in the config `labels`.",
+            agreement_of_annotators(labels),
+        ),
         *map(labels_table, counted.figure_5_by_system(used, judged)),
         ReportTable(
             "Question types by field (figure 8)",
@@ -108,28 +142,48 @@ def figures(questions: Rows, claims: Rows, labels: Rows, second_labels: Rows) ->
 # ---------------------------------------------------------------- tables with notes
 
 
-def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: pd.DataFrame) -> list[ReportTable]:
+def estimates(
+    judged: pd.DataFrame,
+    claims: Rows,
+    attributions: Rows,
+    entailed: pd.DataFrame,
+    facts: Facts,
+    preset: str = OWN,
+) -> list[ReportTable]:
     """Tables 5 to 8: AutoAIS, imported predictions and FActScore, and how they agree with people.
 
-    `judged`: the columns CLAIMS of the published `claims`. `entailed`: imported predictions of entailment models, with
-    claim_id, model and attributable.
+    `judged`: the columns CLAIMS of the published `claims`, by PARITY with FLAGS. `entailed`: imported predictions of
+    entailment models, with claim_id, model and attributable. `facts`: of the claims. `preset`: as in `tables`.
     """
     backends, judges = (set(judged[name].dropna()) for name in ("autoais_backend", "fact_score_model"))
     by = _said_by(backends)
+    found = compared(judged, attributions.to_pandas(["claim_id", "backend", "attributable", "score"]))
     return [
-        ReportTable("AutoAIS (table 5)", attribution_note(judged), made.table_5_autoais(judged)),
+        ReportTable(
+            "AutoAIS (table 5)",
+            f"{attribution_note(judged)} {trust(found)}" + BY_PRESET[preset].get("table_5", ""),
+            with_reasons(made.table_5_autoais(judged, preset), "table_5", facts),
+        ),
         ReportTable(
             "AutoAIS against people (table 6)",
             f"{by} People: support is complete. Only claims count that are both scored and labelled; unscored: "
-            "labelled, but without a score. Interval of F1 (95 %) by bootstrap over answers.",
-            made.table_6_autoais_against_people(judged),
+            "labelled, but without a score. Interval of F1 (95 %) by bootstrap over answers."
+            + BY_PRESET[preset].get("table_6", ""),
+            with_reasons(made.table_6_autoais_against_people(judged, preset), "table_6_zero_shot", facts),
+        ),
+        ReportTable(
+            "Calibration of AutoAIS",
+            "Of claims that are scored and that people labelled complete, partial, incomplete or missing: what share "
+            "of them people call complete, by the judge's score. Brier: mean squared difference of score and label; "
+            "ECE: mean difference of score and share, weighted by claims; both 0 at best.",
+            calibration(found),
         ),
         ReportTable(
             "Imported entailment models against people (table 6)",
             "Predictions of entailment models that were imported (`entailments`). A model that was fine-tuned on "
             "claims of train (`longform export`) is told by those of the random split's test questions. Unscored: "
             "labelled claims that are not predicted.",
-            made.table_6_imported_against_people(judged, entailed),
+            with_reasons(made.table_6_imported_against_people(judged, entailed), "table_6_finetuned", facts),
         ),
         ReportTable(
             "Disagreements of AutoAIS and people (table 7)",
@@ -139,7 +193,11 @@ def estimates(judged: pd.DataFrame, claims: Rows, attributions: Rows, entailed: 
             "over fine-grained wording.",
             disagreements(judged, claims, attributions),
         ),
-        ReportTable("FActScore against people (table 8)", factscore_note(judges), made.table_8_factscore(judged)),
+        ReportTable(
+            "FActScore against people (table 8)",
+            factscore_note(judges, preset),
+            with_reasons(made.table_8_factscore(judged, preset), "table_8", facts),
+        ),
     ]
 
 
@@ -157,13 +215,14 @@ def attribution_note(judged: pd.DataFrame) -> str:
     )
 
 
-def factscore_note(judges: Iterable[str]) -> str:
+def factscore_note(judges: Iterable[str], preset: str = OWN) -> str:
     """The note under table 8: who judged, or that nothing was judged, and what counts as factual. `judges`: names of
     models.
     """
     by = f"Judged by {names}." if (names := ", ".join(sorted(judges))) else NOTHING_JUDGED
+    limit = "of 0.5 or more, without answers that abstain and small talk" if preset == PARITY else "above 0.5"
     return (
-        f"{by} Factual: FActScore above 0.5; for people: definitely or probably correct. F1 of the claims that are "
+        f"{by} Factual: FActScore {limit}; for people: definitely or probably correct. F1 of the claims that are "
         "scored and labelled; the mean FActScore of all scored ones. Intervals (95 %) by bootstrap over answers. "
         "Unscored (no atomic claim was judged) is not zero: such claims count nowhere."
     )
@@ -262,11 +321,11 @@ def answers_of(rows: Iterable[pd.DataFrame], labels: Sequence[Row]) -> pd.DataFr
     """A frame with a row for each answer in `rows` (frames of answers or of their claims) or `labels` (rows of
     LABELS): answer_id, system, usefulness. Answers in `labels` come first.
 
-    Usefulness is that of the answer's first row in `labels`, missing without one.
+    Usefulness is that of the majority of the answer's rows in `labels`, missing without one.
     """
     columns = ["answer_id", "system", "usefulness"]
-    labelled = pd.DataFrame([{name: row[name] for name in columns} for row in labels], columns=columns)
-    every = [labelled, *(own[["answer_id", "system"]] for own in rows)]
+    said = [(answer, *found) for answer, found in usefulness_of(labels).items()]
+    every = [pd.DataFrame(said, columns=columns), *(own[["answer_id", "system"]] for own in rows)]
     return pd.concat(every, ignore_index=True).drop_duplicates("answer_id", ignore_index=True)
 
 
@@ -276,8 +335,9 @@ def _labels(rows: Rows) -> list[Row]:
 
 
 def _tests(split: Rows) -> int:
-    """The number of questions in the test part of a published split."""
-    return len({row["question_id"] for row in split.as_dicts("question_id", "split") if row["split"] == "test"})
+    """The number of test questions of a published split on which models are scored."""
+    rows = split.as_dicts("question_id", "split", "split_from")
+    return len({row["question_id"] for row in scored_rows(rows)})
 
 
 def _of(rows: Rows, columns: list[str], claim_ids: Iterable[str]) -> dict[str, Row]:

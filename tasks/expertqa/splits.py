@@ -1,65 +1,101 @@
-"""Splits of long-form questions (section 6): at random, and by field.
+"""Sides of questions in the splits of long-form QA (section 6): the released ones, and new ones that never move.
 
-A split keeps together all revised answers of a question, and all questions of the same text (white space and case
-aside). Questions are ranked by a hash and the ranks cut into splits, so that the order of the rows does not matter.
+A question that the paper's authors released keeps its released side. Any other takes the side of the near-duplicates
+that are decided before it: all released questions, then those that stand earlier in the bank. Without such, a hash of
+its own text decides, so that no question moves when others are added after it. Where near-duplicates are on different
+sides, the question goes to `overlap`, which is used by none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
 
 from longform.artifacts.parts import key_hash
 from longform.errors import UsageError
+from tasks.text.copies.duplicates import near_duplicates
+from tasks.text.copies.shingles import shingle_hashes, words
 
 SPLITS = ("train", "validation", "test")
+OVERLAP = "overlap"
+RELEASED, NEAR, BY_HASH = "released", "near-duplicate", "hash"
+ALIKE = {1: 0.75, 3: 0.7}  # words of an n-gram -> least Jaccard similarity of near-duplicates
+AROUND, LEAST = 4, 3  # words
+SAFEST_FIRST = ("test", "validation", "train")
 
 
-def random_splits(texts: Iterable[str], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """Text -> split (train, validation or test), of the distinct texts, ranked by a hash of `seed` and text. Sizes are
-    the shares rounded by largest remainder; of equal remainders the earlier split is rounded up.
+class Side(NamedTuple):
+    """A question's split (train, validation, test or overlap), and what decided it: RELEASED, NEAR or BY_HASH."""
 
-    UsageError if `shares` are not three of 0 or more that sum to 1.
+    split: str
+    decided_by: str
+
+
+def deal(
+    texts: Iterable[str],
+    released: Mapping[str, Collection[str]],
+    near: Mapping[str, Collection[str]],
+    *,
+    salt: str,
+    shares: Sequence[float],
+) -> dict[str, Side]:
+    """Text -> its side. `texts`: those of the bank (`folded`), in its order. `released`: text -> its released splits.
+    `near`: text -> its near-duplicates among all texts. `salt`: goes into the hash.
+
+    Of several released splits of one text the first of SAFEST_FIRST counts. UsageError for `shares` that are not three
+    of 0 or more that sum to 1.
     """
-    ranked = _ranked(texts, seed)
-    return _assigned(ranked, apportioned(len(ranked), _exact(shares), [Fraction(0)] * len(SPLITS)))
+    limits = _limits(shares)
+    sides: dict[str, Side] = {}
+    for text in dict.fromkeys(texts):
+        if own := released.get(text):
+            sides[text] = Side(min(own, key=SAFEST_FIRST.index), RELEASED)
+    for text in dict.fromkeys(texts):
+        if text not in sides:
+            decided = [*(released.get(other, ()) for other in near.get(text, ()))]
+            earlier = (sides[other].split for other in near.get(text, ()) if other in sides)
+            found = {split for of in (*decided, earlier) for split in of} - {OVERLAP}
+            alone = Side(_by_hash(f"{salt}\x1f{text}", limits), BY_HASH)
+            sides[text] = Side(found.pop() if len(found) == 1 else OVERLAP, NEAR) if found else alone
+    return sides
 
 
-def field_splits(texts: Iterable[tuple[str, str]], *, seed: int, shares: Sequence[float]) -> dict[str, str]:
-    """Text -> split (train, validation or test), of (text, field) pairs; in each field the sizes are its shares,
-    rounded up or down, and texts are ranked by a hash of `seed` and text.
+def near_questions(texts: Sequence[str]) -> dict[str, set[str]]:
+    """Text -> the other texts that are near-duplicates of it; texts without any are left out.
 
-    Fields are taken in the order of their names. Rounded up is the split that is furthest below its share over the
-    fields so far, the earlier one of equals. So fields of 1 to 9 questions, which cannot be cut 80/10/10, go to train
-    first, and all fields together come closest to the shares. A text with two fields counts in the first by name.
-    UsageError if `shares` are not three of 0 or more that sum to 1.
+    Near-duplicates share three of four words, in any order, or 70 % of their word 3-grams (Jaccard, ALIKE), or one is
+    the other with at most AROUND words before and after it; case and punctuation do not count.
     """
-    exact, owed = _exact(shares), [Fraction(0)] * len(SPLITS)
-    fields: dict[str, str] = {}
-    for text, field in texts:
-        fields[text] = min(field, fields.get(text, field))
-    splits: dict[str, str] = {}
-    for field in sorted(set(fields.values())):
-        ranked = _ranked((text for text, own in fields.items() if own == field), seed)
-        sizes = apportioned(len(ranked), exact, owed)
-        owed = [debt + share * len(ranked) - size for debt, share, size in zip(owed, exact, sizes, strict=True)]
-        splits |= _assigned(ranked, sizes)
-    return splits
+    plain = [unicodedata.normalize("NFKC", text) for text in texts]
+    pairs = {
+        pair
+        for n, least in ALIKE.items()
+        for pair in near_duplicates([shingle_hashes(text, n) for text in plain], least)
+    }
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for one, other in sorted(pairs | set(_framed([words(text) for text in plain]))):
+        found[texts[one]].add(texts[other])
+        found[texts[other]].add(texts[one])
+    return dict(found)
 
 
-def apportioned(n: int, shares: Sequence[Fraction], owed: Sequence[Fraction]) -> list[int]:
-    """The sizes of the splits: whole numbers that sum to n, each its share of n rounded up or down.
-
-    Rounded up are those for which the fraction that rounding down drops, plus `owed`, is largest, of equals the first.
-    `owed`: for each split how many rows it is short of its share by earlier roundings.
+def _framed(texts: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
+    """(i, j) of all texts, given as their words, of which i has at least LEAST words and is j without up to AROUND
+    words at its ends.
     """
-    sizes = [int(share * n) for share in shares]
-    rest = [share * n - size for share, size in zip(shares, sizes, strict=True)]
-    inexact = [place for place, remainder in enumerate(rest) if remainder]
-    inexact.sort(key=lambda place: (-(rest[place] + owed[place]), place))
-    for place in inexact[: n - sum(sizes)]:
-        sizes[place] += 1
-    return sizes
+    known: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, own in enumerate(texts):
+        known[tuple(own)].append(place)
+    for place, own in enumerate(texts):
+        for before in range(AROUND + 1):
+            for after in range(before == 0, AROUND + 1 - before):
+                inside = tuple(own[before : len(own) - after])
+                if len(inside) >= LEAST:
+                    yield from ((other, place) for other in known.get(inside, ()))
 
 
 def folded(text: str) -> str:
@@ -67,22 +103,17 @@ def folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _exact(shares: Sequence[float]) -> list[Fraction]:
-    """The shares as fractions; UsageError if they are not three of 0 or more that sum to 1."""
+def _limits(shares: Sequence[float]) -> list[Fraction]:
+    """The shares summed up from the first; UsageError if they are not three of 0 or more that sum to 1."""
     exact = [Fraction(str(share)) for share in shares]
     if len(exact) != len(SPLITS) or sum(exact) != 1 or min(exact) < 0:
         raise UsageError(
             f"The shares {list(shares)} are no split: give three of 0 or more that sum to 1, such as 0.8, 0.1 and 0.1."
         )
-    return exact
+    return list(accumulate(exact))
 
 
-def _ranked(texts: Iterable[str], seed: int) -> list[str]:
-    """The distinct texts, ordered by the hash of seed and text."""
-    return sorted(set(texts), key=lambda text: (key_hash(f"{seed}\x1f{text}"), text))
-
-
-def _assigned(ranked: Sequence[str], sizes: Sequence[int]) -> dict[str, str]:
-    """Text -> split: the first texts go to train, as many as its size, the next to validation, the last to test."""
-    splits = [split for split, size in zip(SPLITS, sizes, strict=True) for _ in range(size)]
-    return dict(zip(ranked, splits, strict=True))
+def _by_hash(key: str, limits: Sequence[Fraction]) -> str:
+    """The first split below whose limit the hash of the key lies, as a number from 0 to 1."""
+    place = Fraction(key_hash(key), 2**64)
+    return next(split for split, limit in zip(SPLITS, limits, strict=True) if place < limit)

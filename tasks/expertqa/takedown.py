@@ -131,7 +131,7 @@ FROM_ANSWERS = ("estimate_attribution", "break_claims", "judge_facts", "revise_a
 ASKED = ("write_closed_book", "write_from_passages", *FROM_ANSWERS)
 DOCUMENTS_READ = ("read_corpus", "read_pages")
 PASSAGES = ("find_for_questions", "find_for_claims", "find_for_facts")
-EVIDENCE = ("link_evidence", "take_claims")
+EVIDENCE = ("link_cited_pages", "link_evidence", "take_claims")
 
 OF_LISTED = "split_part(question_id, '#', 1) IN (SELECT id FROM listed)"
 DERIVED = "answer_id IN (SELECT id FROM answers)"

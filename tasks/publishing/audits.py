@@ -88,13 +88,15 @@ class QueryAudit:
 class VersionAudit:
     """What must hold of the rows of a version together. `finds` yields a finding for each row that is concerned;
     `ceiling` is their share (0 to 1) that is let through, 1 if they are only reported. `configs`: those that it looks
-    at, by default all; it is no audit of a version that has none of them.
+    at, by default all; it is no audit of a version that has none of them. `among`: SQL condition of the rows that
+    it looks at, and of which the share is.
     """
 
     name: str
     ceiling: float
     finds: Callable[[Files], Iterable[Finding]]
     configs: Sequence[str] = ()
+    among: str = "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +246,24 @@ def _counts(store: Store, parts: Sequence[Part], conditions: Iterable[str]) -> d
 def _gate(audit: VersionAudit, found: Iterable[Finding], files: Files) -> Gate:
     """The gate of an audit of a version: the distinct rows that it found, among those that it looked at."""
     rows = {(each.config, each.split, each.key) for each in found}
-    checked = sum(
-        pq.read_metadata(path).num_rows
+    looked_at = [
+        path
         for config, splits in files.items()
         if not audit.configs or config in audit.configs
         for paths in splits.values()
         for path in paths
-    )
+    ]
+    checked = _rows_of(looked_at, audit.among)
     return Gate(audit.name, "version", "rows", len(rows), max(checked, len(rows)), audit.ceiling)
+
+
+def _rows_of(paths: Sequence[Path], among: str) -> int:
+    """The number of rows in these files for which an SQL condition is true."""
+    if among == "true" or not paths:
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+    with duckdb.connect(config={"memory_limit": "512MB", "threads": 1}) as database:
+        found = database.execute(f"SELECT count_if({among}) FROM {read_parquet(paths)}").fetchone()
+    return int(found[0]) if found else 0
 
 
 def missing_kinds(

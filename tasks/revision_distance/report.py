@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 KINDS = ["case_id", "task", "kind"]
 CHECKED = ["case_id", "checked", "checked_kind"]
-DRAFTS = ["draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces"]
+DRAFTS = ["draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces", "signature"]
+OF_LISTS = ["valid", "coverage", "silent", "wholesale", "no_ops", "duplicates", "residual", "lost_edits"]
 EDITS = ("category", "revision_intention", "placed", "applied", "why_not")
 JUDGEMENTS = ["sheet_id", "case_id", "expert", "better", "first", "second", *RATED]
 
@@ -32,7 +33,7 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows,
 
     scored = [metric.column for metric in (*made.METRICS, made.SOURCE)]
     taken, drawn, verdicts = cases.to_pandas(KINDS), candidates.to_pandas(KINDS), checked.to_pandas(CHECKED)
-    drafts, edits = published_drafts.to_pandas([*DRAFTS, *scored]), edits_of(published_drafts)
+    drafts, edits = published_drafts.to_pandas([*DRAFTS, *OF_LISTS, *scored]), edits_of(published_drafts)
     number = taken.task.value_counts()
     hard, free = int(number.get("hard", 0)), int(number.get("free", 0))
     return [
@@ -82,6 +83,9 @@ def tables(cases: Rows, candidates: Rows, checked: Rows, published_drafts: Rows,
             "Of the same kind: accepted ones of which the model sees the kind that the rules see.",
             made.kinds(taken, drawn, verdicts),
         ),
+        *(table for task in ("easy", "hard", "free") for table in ranked(drafts, task)),
+        *(weak_and_strong(drafts, task, int(number.get(task, 0)), valid=True) for task in ("easy", "hard")),
+        trusted(drafts),
     ]
 
 
@@ -95,16 +99,19 @@ def figures(published: Rows) -> list[Figure]:
 # ---------------------------------------------------------------- tables with notes
 
 
-def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
+def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int, *, valid: bool = False) -> ReportTable:
     """Table 2 of the paper for the task easy or hard, with a note that also counts what is left out.
 
-    `drafts`: as the tables in `paper_tables` need them. `cases`: how many the task has.
+    `drafts`: as the tables in `paper_tables` need them. `cases`: how many the task has. `valid`: only over drafts whose
+    edits give the words of their references.
     """
     from tasks.revision_distance.tables import paper_tables as made
 
     weak, strong = made.WEAK_AND_STRONG[task]
+    drafts = drafts[drafts.valid.map({True: True}).notna()] if valid else drafts
     own = drafts[drafts.task == task]
     sentences = (
+        *(["Only drafts whose edits give the words of their references."] if valid else []),
         *([] if weak == "weak" else [f"Weak: {weak}; strong: {strong}."]),
         "Means over the cases of which both drafts have the score; intervals (95 %) by bootstrap over cases. Change: "
         "strong less weak, with the sign turned where less is better, so that positive is an improvement.",
@@ -114,7 +121,33 @@ def weak_and_strong(drafts: pd.DataFrame, task: str, cases: int) -> ReportTable:
         *made.lack_of_bertscore(own),
     )
     rows = made.table_2_weak_and_strong(drafts, task, cases)
-    return ReportTable(f"Weak and strong drafts of the {task} task (table 2)", " ".join(sentences), rows)
+    title = f"Weak and strong drafts of the {task} task (table 2)"
+    title = f"Table 2 over valid pairs: {task}" if valid else title
+    return ReportTable(title, " ".join(sentences), rows)
+
+
+def ranked(drafts: pd.DataFrame, task: str) -> list[ReportTable]:
+    """The systems of a task ranked by the corrected distance, and how they differ; two tables."""
+    from tasks.revision_distance.tables.ranking import ranking, ranking_notes
+
+    own = drafts[drafts.task == task]
+    found = ranking(own)
+    note, note_of_pairs = ranking_notes(found, own)
+    return [
+        ReportTable(f"Systems by the corrected distance: {task}", note, found.systems, on_card=True),
+        ReportTable(f"Differences between systems: {task}", note_of_pairs, found.pairs),
+    ]
+
+
+def trusted(drafts: pd.DataFrame) -> ReportTable:
+    """The report's table of how far the lists of edits can be trusted, by task and system."""
+    from tasks.revision_distance.tables import paper_tables as made
+    from tasks.revision_distance.tables.ranking import TRUST_NOTE, trust
+
+    rows = trust(drafts, ("task", "system"))
+    if len(rows):
+        rows = made.in_order(rows.set_index(["task", "system"]))
+    return ReportTable("How far the lists of edits can be trusted", TRUST_NOTE, rows, on_card=True)
 
 
 def order_alone(drafts: pd.DataFrame) -> ReportTable:

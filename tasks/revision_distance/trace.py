@@ -181,6 +181,11 @@ def _edits(
         placed = f"{draft['not_placed']} not placed, {draft['not_applied']} not applied"
         gives = f" · gives the reference: {draft['reproduces']}" if draft["reproduces"] else ""
         yield "distance", f"{draft['distance']}, weighted {draft['weighted']:g} · {placed}{gives}"
+        if draft["corrected"] is not None:
+            left = "" if draft["residual"] is None else f", {draft['residual']} left to the reference"
+            without = f"{draft['no_ops']} without effect, {draft['duplicates']} twice, {draft['lost_edits']} lost"
+            yield "corrected", f"{draft['corrected']}, {draft['normalised']:.1f} per 100 words{left} · {without}"
+            yield "signature", draft["signature"]
     yield from (line for row in behind["edits"] for line in lines_on_model(row, calls))
     for position, each in enumerate(draft["edits"]):
         if edit is None or position == edit["position"]:

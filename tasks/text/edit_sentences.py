@@ -89,6 +89,11 @@ def sentences(text: str) -> list[Sentence]:
     ]
 
 
+def prose_spans(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences of one paragraph, in order, without the white space between them."""
+    return _sentences_of(text, 0, len(text))
+
+
 def split_alike(text: str, own: list[Sentence], other: list[Sentence]) -> list[Sentence]:
     """`own`, the sentences of `text`, each cut in two if it begins or ends with a sentence that only `other` has.
 

@@ -120,12 +120,12 @@ def test_in_which_part_of_a_bank_a_question_stands_changes_no_row(tmp_path: Path
     numbers = range(QUESTIONS_A_PART + 4)
     forward = build_until_revised(tmp_path / "forward", bank(tmp_path / "bank.jsonl", numbers))
     backward = build_until_revised(tmp_path / "backward", bank(tmp_path / "bank.jsonl", reversed(numbers)))
-    (entry,) = [entry for entry in forward.done if entry.stage == "link_evidence"]
+    (entry,) = [entry for entry in forward.done if entry.stage == "link_cited_pages"]
     assert [part.key.split(".") for part in entry.artifact.parts] == [
         ["expertqa/part000"],
         ["expertqa/part000", "00001"],
     ]
-    for stage in ("take_questions", "collect_answers", "link_evidence", "judge_facts", "revise_answers"):
+    for stage in ("take_questions", "collect_answers", "link_cited_pages", "judge_facts", "revise_answers"):
         tables = [rows_of(run, stage).drop(columns="position", errors="ignore") for run in (forward, backward)]
         one, other = (sorted(table.astype(str).to_numpy().tolist()) for table in tables)
         assert one == other, stage
@@ -142,7 +142,7 @@ def test_a_question_more_at_the_end_of_a_bank_changes_its_last_part_alone(tmp_pa
         "find_for_questions",
         "write_closed_book",
         "split_claims",
-        "link_evidence",
+        "link_cited_pages",
         "judge_facts",
         "revise_answers",
     )
@@ -186,16 +186,41 @@ def test_claims_stand_where_they_say(sample: tuple[Path, Version, Build]) -> Non
         assert "".join(cut.split()) == "".join(claim.claim.split())
 
 
-def test_splits_are_80_10_10_and_share_no_question(sample: tuple[Path, Version, Build]) -> None:
+def test_splits_share_no_question(sample: tuple[Path, Version, Build]) -> None:
     _, version, _ = sample
     sides = {
         split: set(pandas.read_parquet(version.folder / split)["question_id"])
         for split in ("train", "validation", "test")
     }
+    assert all(sides.values())
     assert sum(map(len, sides.values())) == len(set().union(*sides.values()))
-    total = sum(map(len, sides.values()))
-    assert abs(len(sides["train"]) - 0.8 * total) < 1
-    assert abs(len(sides["test"]) - 0.1 * total) < 1
+
+
+def test_released_sides_are_kept_and_others_stay_where_they_were_as_the_bank_grows(tmp_path: Path) -> None:
+    """Of two released questions, one is on the authors' test side; a question like it follows it there."""
+    known = [json.loads(line) for line in (SAMPLES / "released.jsonl").read_text().splitlines()]
+    (tmp_path / "splits").mkdir()
+    for config, split, place in (("rand", "test", 0), ("domain", "train", 0), ("rand", "val", 1)):
+        lines = {"example_id": 0, "context": "", "question": known[place]["question"], "answer": "A."}
+        (tmp_path / "splits" / f"{config}_lfqa_{split}.json").write_text(json.dumps(lines) + "\n")
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text(json.dumps({**known[0], "question": f"Please: {known[0]['question']}"}) + "\n")
+    settings = {"systems": [], "commercial": [], "factscore": "none", "released_splits": str(tmp_path / "splits")}
+    files = [str(SAMPLES / "released.jsonl"), str(mine)]
+    found = []
+    for number in (1, 2):
+        version, _, _ = make(tmp_path / f"home{number}", questions=files[:number], **settings)
+        rows = [pandas.read_parquet(path) for path in sorted(version.folder.glob("*/*.parquet"))]
+        random = pandas.concat(each for each in rows if "split_from" in each)
+        found.append({row.question: (row.split, row.split_from) for row in random.itertuples()})
+        domain = pandas.read_parquet(version.folder / "domain")
+        placed = domain[domain.question == known[0]["question"]].iloc[0]
+        assert (placed.split, placed.split_from) == ("train", "released")
+    before, after = found
+    assert before[known[0]["question"]] == ("test", "released")
+    assert before[known[1]["question"]] == ("validation", "released")
+    assert {key: after[key] for key in before} == before
+    assert after[f"Please: {known[0]['question']}"] == ("test", "near-duplicate")
 
 
 @pytest.mark.check
@@ -310,7 +335,7 @@ def test_a_plan_says_which_stages_search_the_web(tmp_path: Path) -> None:
     options = Options(tmp_path / "home", "v1")
     found, _ = plan(declare("expertqa", config, options), options)
     *_, line = plan_foot(found.stages)
-    assert line.startswith("find_for_questions, find_for_claims, find_for_facts: up to one web search a row")
+    assert line.startswith("find_for_questions, find_for_claims, read_cited_pages, find_for_facts: up to one")
     without = ExpertqaConfig(questions=str(tmp_path / "questions.jsonl"))
     found, _ = plan(declare("expertqa", without, options), options)
     assert not any("web" in line for line in plan_foot(found.stages))
@@ -336,6 +361,28 @@ def test_answers_alone_are_asked_for_with_the_temperature_of_the_paper(tmp_path:
         assert expected_message[1.0] == 2 * 3, "two questions, of three systems that are asked"
         assert set(expected_message) == {1.0, None}
         assert set(temperatures(parameters={"temperature": 0.2})) == {0.2}
+
+
+def test_the_preset_asks_judges_at_temperature_0_and_takes_its_own_prompts(tmp_path: Path) -> None:
+    endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "price": {"input": 1.0, "output": 1.0}}
+    settings: dict[str, Any] = {"model": "one", "endpoints": {"one": endpoint}, "autoais": "model", "splitter": "lists"}
+    options = Options(tmp_path / "home", "v1")
+    calls = {
+        preset: {
+            call.name: call.arguments
+            for call in declare("expertqa", ExpertqaConfig(preset=preset, **settings), options).calls
+        }
+        for preset in ("own", "parity")
+    }
+    judges = ("estimate_attribution", "break_claims", "judge_facts")
+    temperatures = {
+        preset: [dict(of[stage]["model"].parameters).get("temperature") for stage in (*judges, "write_closed_book")]
+        for preset, of in calls.items()
+    }
+    assert temperatures == {"own": [None, None, None, 1.0], "parity": [0.0, 0.0, 0.0, 1.0]}
+    assert [of["split_claims"]["splitter"] for of in calls.values()] == ["lists", "sentences"]
+    prompts = [calls["parity"][stage]["prompt"].name for stage in ("write_closed_book", "judge_facts", "break_claims")]
+    assert prompts == ["expertqa/closed_book_as_in_paper", "expertqa/judge_fact_as_in_paper", "expertqa/break_claim"]
 
 
 def _reply(text: str) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def test_a_plan_bounds_what_is_asked_as_far_as_settings_do(tmp_path: Path, serve
     found = planned(home, server.url)
     assert (found["write_closed_book"].calls, found["write_closed_book"].exact) == (LINES, True)
     assert (found["write_from_passages"].calls, found["write_from_passages"].known) == (2 * LINES, "at most")
-    made(home, server.url, options={"until": "link_evidence"})
+    made(home, server.url, options={"until": "link_cited_pages"})
     found = planned(home, server.url)
     assert found["judge_facts"].known == "unknown until read"  # a claim has any number of facts
     assert found["judge_facts"].calls is None

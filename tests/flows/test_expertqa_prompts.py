@@ -23,6 +23,8 @@ INPUTS: dict[str, dict[str, Any]] = {
     "entails": {"claim": "Copper turns green [1].", "evidence": "It does."},
     "break_claim": {"claim": "Copper turns green [1]."},
     "judge_fact": {"fact": "Copper turns green.", "passages": ["one"]},
+    "closed_book_as_in_paper": {"field": "Chemistry", "question": "Why does copper turn green?"},
+    "judge_fact_as_in_paper": {"fact": "Copper turns green.", "passages": ["one"]},
     "revise": {"question": "Why?", "answer": "So.", "claims": ["a [1]", "b"], "evidence": ["", "c"]},
 }
 LABELS = {
@@ -31,6 +33,8 @@ LABELS = {
     "entails": ["Evidence", "Claim"],
     "break_claim": ["Claim"],
     "judge_fact": ["Passage 1", "Statement"],
+    "closed_book_as_in_paper": ["Field", "Question"],
+    "judge_fact_as_in_paper": ["Passage 1", "Statement"],
     "revise": ["Question", "Answer", "Claim 1", "Claim 2", "Evidence 1", "Evidence 2"],
 }
 
@@ -52,7 +56,7 @@ def test_these_are_all_prompts_of_the_dataset() -> None:
 def test_each_text_stands_under_its_label_by_which_the_task_is_found(name: str) -> None:
     texts = unfenced(message(name))
     assert [label for label, _ in texts] == LABELS[name]
-    assert task_of([("user", message(name))]) == f"expertqa/{name}"
+    assert task_of([("user", message(name))]) == f"expertqa/{name.removesuffix('_as_in_paper')}"
 
 
 def test_claims_and_evidence_have_the_same_numbers_and_missing_evidence_is_an_empty_fence() -> None:

@@ -70,7 +70,8 @@ def test_writers_sample_as_in_the_paper_and_an_endpoint_has_the_last_word(
         "check_request": [{}],
         "write": [{**EASY, "temperature": 0.2}, EASY],
         **{prompt: [{"temperature": 1.0}] for prompt in ("related_vanilla", "recall", "segment", "related_cot")},
-        **{prompt: [{}] for prompt in ("edit_to_reference", "edit_freely", "rate")},
+        **{prompt: [{"seed": 41, "temperature": 0}] for prompt in ("edit_to_reference", "edit_freely")},
+        "rate": [{}],
     }
     assert counted["repeated"] == {}
     with closing(open_responses(responses(tmp_path), read_only=True)) as store:

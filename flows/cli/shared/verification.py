@@ -51,7 +51,7 @@ def _conservation_problems(store: Store, version: Version) -> Iterator[str]:
         }
         try:
             kept, side_inputs = stage.conserved(inputs), stage.side_inputs(inputs)
-            check_conservation(store, name, stage.schema, built.parts, kept, side_inputs)
+            check_conservation(store, name, stage.schema, built.parts, kept, side_inputs, stage.only)
         except ConservationError as error:
             yield str(error)
 

@@ -92,6 +92,9 @@ class Request:
     separate answers are wanted. `logprobs`: how many alternatives to return at each position (0: only the chosen
     token's probability; None: none at all).
 
+    `salvage`: where no attempt gives a reply that can be read whole, the items of its list that can be read are an
+    answer, which says how many are lost (`Answer.lost`); of models whose one field is a list of objects.
+
     `whole`: a plain reply must be whole, with its end mark or a plausible end (`whole_reply`). `check` says of a reply,
     as it is in `Answer.value`, why it is of no use, as (kind of failure, why); None if it is. `declines`: a reply that
     declines to answer is an answer, because the method counts such replies; else it is a Failure. `copies`: so is one
@@ -106,6 +109,7 @@ class Request:
     max_tokens: int = 2048
     prompt: str = ""
     reply: type[BaseModel] | None = None
+    salvage: bool = False
     form: Form = "text"
     samples: int = 1
     logprobs: int | None = None
@@ -127,7 +131,8 @@ class Answer:
     names, else the endpoint's. `sample`: the number of the sample, from 0. Token counts are 0 where the server gives
     none. `served`: (model, fingerprint of its set-up) as the server names them, None where it does not.
 
-    `logprobs` is the choice's `logprobs.content` as received; None where there is none.
+    `logprobs` is the choice's `logprobs.content` as received; None where there is none. `lost`: items of its list that
+    could not be read, one more where the list is cut off; 0 for a reply that was read whole.
     """
 
     text: str
@@ -141,6 +146,7 @@ class Answer:
     sample: int = 0
     logprobs: Any = None
     served: tuple[str | None, str | None] = (None, None)
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)

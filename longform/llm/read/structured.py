@@ -171,7 +171,7 @@ def _bare_choice(text: str, model: type[BaseModel]) -> BaseModel | None:
     (name, field), *others = model.model_fields.items()
     if others or get_origin(field.annotation) is not Literal or len(text) > LONGEST_CHOICE:
         return None
-    read = _fitted({name: text.strip("= \t\r\n")}, model, "")
+    read = fitted({name: text.strip("= \t\r\n")}, model, "")
     return None if isinstance(read, str) else read
 
 
@@ -222,12 +222,12 @@ def _read_json(text: str, model: type[BaseModel]) -> BaseModel | str:
         if begin is None:
             break
         try:
-            value, at = _decoder().raw_decode(text, begin.start())
+            value, at = strict_decoder().raw_decode(text, begin.start())
         except _Twice:
             return TWICE
         except (ValueError, RecursionError):
             return BROKEN_JSON
-        read = _fitted(value, model, "the reply's JSON does not fit")
+        read = fitted(value, model, "the reply's JSON does not fit")
         if not isinstance(read, str):
             found.append(_Found(read, begin.start(), at))
         elif value.keys() & model.model_fields.keys():
@@ -285,7 +285,7 @@ def _inner_names(model: type[BaseModel]) -> re.Pattern[str]:
 
 
 @cache
-def _decoder() -> json.JSONDecoder:
+def strict_decoder() -> json.JSONDecoder:
     """A decoder that accepts line breaks and other control characters inside strings, which small models write.
     ValueError for the words NaN, Infinity and -Infinity; _Twice for an object with two different values of one field.
     """
@@ -302,11 +302,11 @@ def _decoder() -> json.JSONDecoder:
     return json.JSONDecoder(strict=False, parse_constant=refuse, object_pairs_hook=fields)
 
 
-class _Twice(Exception):
+class _Twice(ValueError):
     """Raised for an object with two different values of one field, of which the last would hide the others."""
 
 
-def _fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseModel | str:
+def fitted(data: dict[str, Any], model: type[BaseModel], misfit: str) -> BaseModel | str:
     """The data as the model, or the reason why they do not fit, which mostly begins with `misfit`. Values of a wrong
     type are corrected once, in `data` itself (see `_correct`).
     """
@@ -473,7 +473,7 @@ def _read_tags(text: str, model: type[BaseModel]) -> BaseModel | str:
         if name not in tags.lists and name not in tags.optional:
             return f"no {_words(name)} in the reply"
         data[name] = None if name in tags.optional else []
-    return _fitted(data, model, "the reply's tags do not fit")
+    return fitted(data, model, "the reply's tags do not fit")
 
 
 def _tagged(text: str, tags: _Tags) -> dict[str, Any] | str:

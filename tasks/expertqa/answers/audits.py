@@ -11,8 +11,12 @@ from collections.abc import Iterator
 
 from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.answers.abstentions import abstention
-from tasks.publishing.audits import Audits, Kinds, rejected_by
+from tasks.expertqa.answers.plain import marks_in
+from tasks.publishing.audits import Audit, rejected_by
 from tasks.publishing.generated import audits_of_texts, generated, is_generated
+
+LONGEST = 300  # characters of what a finding says
+MARKED = 0.01
 
 
 def _answers(row: Row) -> Iterator[tuple[str, str, str]]:
@@ -24,13 +28,16 @@ def _revisions(row: Row) -> Iterator[tuple[str, str, str]]:
     return _answers(row) if row["revised_by"] == "model" else iter(())
 
 
+def _marked(row: Row) -> str | None:
+    """The marks that an answer to train on still holds; None if it holds none."""
+    found = marks_in(row["answer"])
+    return f"marks in the answer: {', '.join(found[:3])}"[:LONGEST] if found else None
+
+
 OF_ANSWERS = audits_of_texts(_answers, generated(), abstains=abstention)
-OF_REVISIONS = audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention)
-WRITERS = ("write_closed_book", "write_from_passages", "answer_post_hoc")
-AUDITS = Audits(
-    rows={"claims": OF_ANSWERS, "random": OF_REVISIONS, "domain": OF_REVISIONS},
-    kinds=(Kinds("system", WRITERS, "collect_answers", asked="systems", among="response IS NOT NULL"),),
-    applied={"claims": "collect_answers"},
+OF_REVISIONS = (
+    *audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention),
+    Audit("marks", MARKED, _marked),
 )
 
 

@@ -1,6 +1,7 @@
 """Citations in an answer: marks such as [1], and the sources it lists.
 
-Marks: [1] · [1] [2] · [1, 2] · [1-3] · [^1^] (Bing Chat) · [^1] (Markdown) · [Passage 2] · (Passage ID: 2) · [1](https://…).
+Marks: [1] · [1] [2] · [1, 2] · [1-3] · [^1^] (Bing Chat) · [^1] (Markdown) · [Passage 2] · (Passage ID: 2) ·
+[1](https://…) · [cite: 1, 2] (Gemini, with [cite_start]) · 【1†source】 · <sup>[1]</sup> · word¹ (but no km²).
 Addresses: [https://…] · (https://…) · <https://…> · [words](https://…).
 Lists at the end: `[1] https://…`, `[^1]: https://…`, `1. https://…`, or any numbered list under "References".
 All repetitions in the patterns are bounded, so that no answer can make matching slow.
@@ -20,12 +21,23 @@ HIGHEST = 1_000  # numbers from here on are ignored when a new source gets the n
 
 _TO = r"(?:\s?[-‐‑–—]\s?|\sto\s)"
 _URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
-_THING = r"(?:passages?|sources?|documents?|docs?|refs?|references?|citations?|ids?)"
+_THING = r"(?:passages?|sources?|documents?|docs?|refs?|references?|citations?|cites?|ids?)"
 _NAME = rf"(?:{_THING}\.?(?:[\s_](?:ids?|numbers?))?[\s:#_]{{0,3}})"
 _ITEM = rf"\^?\d{{1,9}}\^?(?:{_TO}\^?\d{{1,9}}\^?)?"
 _ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}){{0,60}}"
 _SQUARE = rf"\[\d{{1,9}}\]{_TO}\[\d{{1,9}}\]|\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
-_NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|【\s?{_ITEMS}(?:†[^【】\n]{{0,100}})?\s?】"
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_UNITS = (
+    *("feet", "foot", "inch", "mile", "yard", "metre", "meter", "metres", "meters", "miles", "inches", "yards"),
+    *("mol", "log", "sin", "cos", "tan", "chi", "sigma"),
+)
+_NO_UNIT = "".join(rf"(?<!{unit})" for unit in _UNITS)
+_WORD_BEFORE = rf"(?:(?<=[^\W\d_]{{3}})|(?<=[^\W\d_]{{2}}\s)|(?<=[.!?,;:…\"'”’»)\]])){_NO_UNIT}"
+_SUPER = rf"{_WORD_BEFORE}[{_RAISED}]{{1,4}}(?:\s?[,⁻–-]\s?[{_RAISED}]{{1,4}}){{0,20}}(?!\w)"
+_TAGGED = rf"<sup>\s?(?:\[\s?{_ITEMS}\s?\]\s?){{1,20}}</sup>|{_WORD_BEFORE}<sup>\s?{_ITEMS}\s?</sup>"
+_NOTE = r"(?:†[^\[\]【】\n]{0,100})?"
+_NOTED = rf"【\s?{_ITEMS}{_NOTE}\s?】|\[\s?{_ITEMS}{_NOTE}\]"
+_NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|{_NOTED}|{_TAGGED}|{_SUPER}"
 _TITLE = r"(?:\s{1,2}\"[^\"\n]{0,300}\")?"
 _LINKED = rf"\(\s?<?{_URL}>?{_TITLE}\s?\)"
 _LABEL = r"(?:[A-Za-z ]{1,30}(?::\s?|\s)|\d{1,9}[:,.]?\s)?"
@@ -39,10 +51,12 @@ _NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({_URL})", re.IGNORECAS
 _ANY_URL = re.compile(_URL)
 _GLUED = re.compile(r"[,;](?=https?://)")
 _NUMBER = re.compile(rf"(\d{{1,9}})(?:{_TO}(\d{{1,9}}))?")
-_BARE_NUMBERS = str.maketrans("", "", "^[]")
-_CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]")
+_BARE_NUMBERS = str.maketrans(_RAISED + "⁻", "0123456789-", "^[]")
+_CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]|\[cite_(?:start|end)\]\s?")
 _UNSEEN = re.compile(rf"(?<=[.!?…])(?:\[\s?{_ITEMS}\s?\])++(?=[\"'”’»›)\]}}])|{_CARETS.pattern}", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?…][\"'”’»)]{0,2}\s{0,5}\Z")
+
+_ACRONYM = re.compile(r"(?<!\w)(?:\w{1,3}\.){2,4}\Z")
 
 _HEADING = re.compile(
     r"[ \t#*_]{0,12}(?:references?|sources?|citations?|bibliography|works cited|footnotes|reference list|source list"
@@ -52,7 +66,8 @@ _HEADING = re.compile(
 )
 _ENTRY = re.compile(
     r"[ \t]{0,12}(?:[-*•]\s{1,3})?"
-    r"(?:(?P<square>\[\s?\^?(?P<one>\d{1,6})\^?\s?\]):?|\(?(?P<two>\d{1,6})[.):])[ \t]{0,8}(?P<rest>.*)"
+    rf"(?:(?P<square>\[\s?\^?(?P<one>\d{{1,6}})\^?\s?\]|(?P<raised>[{_RAISED}]{{1,4}})):?"
+    r"|\(?(?P<two>\d{1,6})[.):])[ \t]{0,8}(?P<rest>.*)"
 )
 _BULLET = re.compile(r"[ \t]{0,12}(?:[-*•]\s{1,3})?(?P<rest>.*)")
 _ONE_LINE = re.compile(
@@ -113,7 +128,9 @@ def _is_interval(citation: str) -> bool:
 
 
 def caret_spans(text: str) -> Spans:
-    """(start, end) of each mark of the form [^1^], including one white-space character before it."""
+    """(start, end) of each mark of the form [^1^], including one white-space character before it, and of [cite_start],
+    including one after it.
+    """
     return [match.span() for match in _CARETS.finditer(text)]
 
 
@@ -122,15 +139,32 @@ def unseen_spans(text: str) -> Spans:
     overlapping ones merged.
 
     These are marks such as [^1^], marks before the quote or bracket that closes a sentence (`asked "Why?[2]"`, in
-    released post-hoc answers), and citations after the end of a sentence (`Tin melts. [1] Lead does, too.`).
+    released post-hoc answers), and citations after the end of a sentence (`Tin melts. [1] Lead does, too.`). A full
+    stop before a citation that ends no sentence (`Acme Inc. [1]. Moreover`, `Smith et al. [3] found`) is hidden.
     """
-    following = [(start, end) for start, end in _citation_runs(text) if _ENDED.search(text[max(0, start - 9) : start])]
+    following = [
+        _hidden(text, start, end)
+        for start, end in _citation_runs(text)
+        if _ENDED.search(text[max(0, start - 9) : start])
+    ]
     spans: Spans = []
     for start, end in sorted([match.span() for match in _UNSEEN.finditer(text)] + following):
         if spans and start <= spans[-1][1]:
             start, end = spans[-1][0], max(spans.pop()[1], end)
         spans.append((start, end))
     return spans
+
+
+def _hidden(text: str, start: int, end: int) -> tuple[int, int]:
+    """(start, end) of what to hide of the citations in text[start:end], which follow a stop: they, or the full stop if
+    it ends no sentence, or nothing if spaCy knows that it ends none.
+    """
+    stop = len(text[:start].rstrip())
+    after = text[end : end + 2].lstrip()[:1]
+    if text[stop - 1] != "." or not (after.islower() or (after and after in ".!?")):
+        return start, end
+    known = _ACRONYM.search(text[max(0, stop - 9) : stop])
+    return stop - (not known), stop
 
 
 def without_marks(text: str) -> str:
@@ -270,7 +304,8 @@ def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
     rest = entry["rest"].strip()
     found = urls(rest) or ([bare.pop()] if bare else [])
     title = _ANY_URL.sub("", rest).strip(' \t-–—:,.()<>[]*"') or None
-    return int(entry["one"] or entry["two"]), Source(found[0] if found else None, title)
+    number = entry["one"] or entry["two"] or entry["raised"].translate(_BARE_NUMBERS)
+    return int(number), Source(found[0] if found else None, title)
 
 
 def _is_sure(entry: re.Match[str], source: Source) -> bool:

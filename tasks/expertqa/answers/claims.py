@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from longform.engine.at_most import unbounded
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import CLAIMS
-from tasks.expertqa.answers.citations import caret_spans, citation_spans, cited_numbers, unseen_spans, urls
+from tasks.expertqa.answers.citations import caret_spans, citation_spans, cited_numbers, references, unseen_spans, urls
 from tasks.expertqa.exact import read_exact, write_exact
-from tasks.text.lists import listed_spans
+from tasks.text.lists import listed_spans, without_quote_marks
 from tasks.text.sentences import Folded, folded_spans
 
 _NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
@@ -46,14 +46,20 @@ def claims_of(
     `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences whose text
     has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase; with `questions`,
     those that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the
-    form [^1^] are left out of a claim's text, but not of its `marks`.
+    form [^1^] are left out of a claim's text, but not of its `marks`. `lists` also leaves out headings, code, the marks
+    of quotes, and the list of references at the end.
     """
-    spans = folded_spans(text, unseen_spans(text)) if splitter == "sentences" else listed_spans(text, _citations(text))
-    found = (
-        Claim(_folded(text[start:end]), start, end, cited_numbers(text[start:end]), urls(text[start:end]))
-        for start, end in spans
-    )
+    plain = splitter == "sentences"
+    spans = folded_spans(text, unseen_spans(text)) if plain else _listed(text)
+    parts = ((start, end, text[start:end] if plain else without_quote_marks(text[start:end])) for start, end in spans)
+    found = (Claim(_folded(part), start, end, cited_numbers(part), urls(part)) for start, end, part in parts)
     return [claim for claim in found if _is_claim(claim.text, small_talk, least_characters, questions)]
+
+
+def _listed(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences of `listed_spans`, without those of the list of references at the end."""
+    end, _ = references(text)
+    return listed_spans(text[:end], _citations(text[:end]))
 
 
 def _citations(text: str) -> list[tuple[int, int]]:

@@ -5,7 +5,9 @@ Section 5.2 of ExpertQA (Min et al. 2023); table 8. Atomic claims without a verd
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 
 from longform.artifacts.rows import grouped
@@ -18,8 +20,14 @@ from schemas.expertqa import FACTS, JUDGED
 from schemas.replies import AtomicClaims, Judgement
 from tasks.answers import NO_MODEL, made_by, unanswered
 from tasks.expertqa.estimates.autoais import CLAIM_CHARACTERS, judged_text
+from tasks.metrics.entailment import content_words, lexical_entailment
+from tasks.text.audits.equality import equal_texts
+from tasks.text.audits.language import other_language
+from tasks.text.audits.wrapping import wrapped
 
 PASSAGE_CHARACTERS = 12_000
+LONG, CLAUSE = 16, 4  # words of a claim that surely says several things, and of each of these
+_JOINT = re.compile(r"(?:;|,\s(?:and|but|so|while|whereas))\s+")
 FACTUAL_ABOVE = 0.5
 CORRECT = frozenset(("Definitely correct", "Probably correct"))
 
@@ -31,22 +39,62 @@ def _longest_claim(of: Sizes) -> list[Request]:
     return [of["prompt"].request(of["model"], reply=AtomicClaims, claim=longest(CLAIM_CHARACTERS))]
 
 
-@stage(FACTS, revision=2, at_most=AtMost(rows=unbounded, questions=_longest_claim))
+@stage(FACTS, revision=3, at_most=AtMost(rows=unbounded, questions=_longest_claim))
 def break_claims(context: StageContext, claims: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The atomic claims of each claim, in the model's order, each once. A Rejected for each claim without a usable
-    reply, or whose reply has no atomic claim.
+    reply, or whose reply has no atomic claim. Whether a reply leaves the claim as it is counts for claims that
+    surely say several things (`joined_clauses`).
     """
-    requests = (
-        (claim, prompt.request(model, reply=AtomicClaims, check=_flaw, claim=judged_text(claim))) for claim in claims
-    )
+    requests = ((claim, _breaking(judged_text(claim), model, prompt)) for claim in claims)
     for claim, reply in context.ask(model, requests):
         yield from _facts(claim, reply, model, prompt)
 
 
-def _flaw(reply: AtomicClaims) -> Flaw | None:
-    """What is wrong with a reply whose one claim declines to answer."""
+def _breaking(claim: str, model: Endpoint, prompt: Prompt) -> Request:
+    """The request to break up the text of a claim."""
+    return prompt.request(
+        model,
+        reply=AtomicClaims,
+        check=partial(flaw_of, claim),
+        unchanged=partial(is_whole, claim) if joined_clauses(claim) else None,
+        claim=claim,
+    )
+
+
+def flaw_of(claim: str, reply: AtomicClaims) -> Flaw | None:
+    """What is wrong with a reply as the atomic claims of this claim: it declines, has none although the claim has
+    words, is in another language, wraps a claim in a fence, JSON or a preamble, or has no word of the claim. None if
+    nothing is.
+    """
     texts = atomic_claims(reply)
-    return ("refusal", DECLINES) if len(texts) == 1 and refusal_in(texts[0]) is not None else None
+    if not texts:
+        return ("empty", "no atomic claim") if content_words(claim) else None
+    if refusal_in(texts[0]) is not None and (len(texts) == 1 or not lexical_entailment(claim, texts[0])):
+        return "refusal", DECLINES
+    if found := other_language(claim, " ".join(texts)):
+        return "invalid", f"atomic claims in another language than the claim: {found}"
+    fenced = "a code fence" if any(text.lstrip().startswith(("```", "~~~")) for text in reply.atomic_claim) else None
+    if found := fenced or next(filter(None, map(wrapped, reply.atomic_claim)), None):
+        return "invalid", f"an atomic claim is wrapped: {found}"
+    if not any(lexical_entailment(claim, text) for text in texts):
+        return "invalid", "atomic claims without a word of the claim"
+    return None
+
+
+def joined_clauses(claim: str) -> tuple[str, str] | None:
+    """The two clauses of a long claim that joins them by a semicolon, or by a comma and a word such as `and`; None for
+    any other claim.
+    """
+    if len(claim.split()) < LONG:
+        return None
+    halves = ((claim[: joint.start()], claim[joint.end() :]) for joint in _JOINT.finditer(claim))
+    return next((both for both in halves if min(len(half.split()) for half in both) >= CLAUSE), None)
+
+
+def is_whole(claim: str, reply: AtomicClaims) -> bool:
+    """Whether the only atomic claim of a reply is the claim itself."""
+    texts = atomic_claims(reply)
+    return len(texts) == 1 and equal_texts(claim, texts[0])
 
 
 def _facts(claim: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:

@@ -5,7 +5,8 @@ Answers to the test questions are scored against the revised answers of the test
     {"question_id": "expertqa/…", "model": "a-7b", "prediction": "Tides are …", "config": "domain", "zero_shot": true}
 
 `question`, the text, may replace `question_id`, and `text` may replace `prediction`; `config` defaults to random,
-`zero_shot` to false. Only questions of that config's test split are scored.
+`zero_shot` to false. Only questions of that config's test split are scored; where the authors released some of these,
+only they are.
 
 ROUGE as the authors compute it: F measures without stemming, citation marks such as [1] left out of the reference (and
 here of the prediction too: the paper's models wrote none). With more than one revised answer the mean is taken.
@@ -37,7 +38,7 @@ from longform.settings import qafacteval_models
 from schemas.expertqa import ENTAILED, PREDICTIONS
 from tasks.expertqa.answers.citations import without_marks
 from tasks.expertqa.bank import GROUP, defect, first_fault, is_filled_text, jsonl_records
-from tasks.expertqa.splits import folded
+from tasks.expertqa.splits import RELEASED, folded
 from tasks.metrics.qafacteval import PACKAGE, installed, load_scorer, qafacteval
 from tasks.metrics.rouge import KINDS, rouge
 from tasks.sources.files.inputs import open_files, raw_text
@@ -74,7 +75,7 @@ def why_no_qafacteval(models: Path | None, package: str = PACKAGE) -> str | None
     return None if installed(models, package) else "LONGFORM_QAFACTEVAL_MODELS names no folder with all its models"
 
 
-@stage(PREDICTIONS, revision=1)
+@stage(PREDICTIONS, revision=2)
 def read_predictions(
     context: StageContext, files: Shard, random: AllRows, domain: AllRows, *, scorer: str | None
 ) -> Iterator[Row | Rejected]:
@@ -102,14 +103,23 @@ class References:
 
 
 def references_of(rows: Rows) -> References:
-    """The test questions of a published split with their revised answers; both mappings are empty if there are none."""
+    """The test questions of a published split that are scored (`scored_rows`), with their revised answers; both
+    mappings are empty if there are none.
+    """
     references: defaultdict[str, list[str]] = defaultdict(list)
     ids: dict[str, str] = {}
-    for row in rows.as_dicts("question_id", "question", "answer", "split"):
-        if row["split"] == "test":
-            references[row["question_id"]].append(without_marks(row["answer"]))
-            ids.setdefault(folded(row["question"]), row["question_id"])
+    for row in scored_rows(rows.as_dicts("question_id", "question", "answer", "split", "split_from")):
+        references[row["question_id"]].append(without_marks(row["answer"]))
+        ids.setdefault(folded(row["question"]), row["question_id"])
     return References(dict(references), ids)
+
+
+def scored_rows(rows: Iterable[Row]) -> list[Row]:
+    """Those of the rows, which have split and split_from, on whose questions models are scored: the test rows, and if
+    some of these are on a released side, these alone.
+    """
+    tests = [row for row in rows if row["split"] == "test"]
+    return [row for row in tests if row["split_from"] == RELEASED] or tests
 
 
 def predictions(

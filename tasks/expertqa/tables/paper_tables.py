@@ -10,6 +10,7 @@ division by zero. Intervals (95 %) are by bootstrap over answers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ import numpy as np
 import pandas as pd
 
 from tasks.expertqa.estimates.autoais import SYSTEMS
-from tasks.expertqa.estimates.factscore import CORRECT, FACTUAL_ABOVE
+from tasks.expertqa.estimates.factscore import CORRECT
 from tasks.expertqa.estimates.predictions import CONFIGS
+from tasks.expertqa.tables.rules import OWN, PARITY, factual, of_table_5, of_table_6, of_table_8, tested
 from tasks.expertqa.vocabulary import type_texts
 from tasks.metrics.intervals import ratio_interval
 from tasks.metrics.rouge import KINDS
@@ -48,7 +50,9 @@ SELECTIONS: dict[str, Selection] = {
     "cite-worthy": _worthy,
     "all claims": lambda claims: claims.claim_id.notna(),
 }
-OF_THE_PAPER = ("complete support", "complete support, cite-worthy")
+HEADLINE = "complete support, cite-worthy"
+OF_THE_PAPER = ("complete support", HEADLINE)
+BY_PARITY = "test, not unworthy"
 JUDGED: dict[str, Selection] = {
     "labelled": lambda claims: claims.support.notna(),
     "labelled, cite-worthy": lambda claims: claims.support.notna() & _worthy(claims),
@@ -91,17 +95,21 @@ def table_4_abstentions(answers: pd.DataFrame, samples: pd.DataFrame) -> pd.Data
     return beside(rows, printed(PRINTED, "table_4"), on=["system"])
 
 
-def table_5_autoais(claims: pd.DataFrame) -> pd.DataFrame:
+def table_5_autoais(claims: pd.DataFrame, preset: str = OWN) -> pd.DataFrame:
     """Table 5 (AutoAIS, Num. Claims): the share of claims that AutoAIS calls attributable, in percent, by system and
     over all.
 
     `macro` is the mean over answers of the share within an answer, `micro` the share over claims; `claims` and
     `answers` count those scored. First come the claims with complete support, as the paper's text has it, then those
     of them worth a citation, as its authors' scoring has it: the printed figures stand beside both. Then all claims
-    worth a citation, and all claims.
+    worth a citation, and all claims. By PARITY those of the authors come first, and the printed figures stand beside
+    them alone (`claims` has FLAGS then).
     """
-    rows = _selected(claims, SELECTIONS, "claims with", _attributable)
-    paper = printed(PRINTED, "table_5").merge(pd.DataFrame({"claims with": OF_THE_PAPER}), how="cross")
+    first = {HEADLINE: SELECTIONS[HEADLINE]} if preset == PARITY else {}
+    chosen = of_table_5(claims) if preset == PARITY else claims
+    rows = _selected(chosen, first | SELECTIONS, "claims with", _attributable)
+    of_paper = (HEADLINE,) if preset == PARITY else OF_THE_PAPER
+    paper = printed(PRINTED, "table_5").merge(pd.DataFrame({"claims with": of_paper}), how="cross")
     return beside(rows, paper, on=["claims with", "system"])
 
 
@@ -121,14 +129,23 @@ def _attributable(claims: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def table_6_autoais_against_people(claims: pd.DataFrame) -> pd.DataFrame:
+def table_6_autoais_against_people(claims: pd.DataFrame, preset: str = OWN) -> pd.DataFrame:
     """Table 6, zero-shot (P, R, F1): AutoAIS against people, in percent, by system and over all.
 
     People's label is positive if support is `Complete`; `Partial`, `Incomplete`, `Missing` and `N/A` are negatives.
-    First all claims that are both scored and labelled, then those of them worth a citation.
+    First all claims that are both scored and labelled, then those of them worth a citation. By PARITY the claims that
+    the authors score come first, with the printed figures beside them (`claims` has FLAGS then).
     """
     rows = _selected(claims, JUDGED, "claims", _against_people)
-    return beside(rows, _of_all_claims("table_6_zero_shot"), on=["claims", "system"])
+    if preset != PARITY:
+        return beside(rows, _of_all_claims("table_6_zero_shot"), on=["claims", "system"])
+    chosen = of_table_6(claims)
+    own = [
+        {"claims": BY_PARITY, "system": system, **_against_people(of[of.support.notna()])}
+        for system, of in by_system(chosen, systems=claims.system)
+    ]
+    paper = printed(PRINTED, "table_6_zero_shot").assign(claims=BY_PARITY)
+    return beside(pd.concat([pd.DataFrame(own), rows], ignore_index=True), paper, on=["claims", "system"])
 
 
 def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame) -> pd.DataFrame:
@@ -136,10 +153,11 @@ def table_6_imported_against_people(claims: pd.DataFrame, entailed: pd.DataFrame
     models.
 
     `entailed`: claim_id, model, attributable; of a model's several predictions for a claim the last counts. For each
-    model first all claims, then those of the random split's test questions, beside which the printed figures stand.
+    model first all claims, then those of the random split's test questions (the released ones, if there are any),
+    beside which the printed figures stand.
     """
     last = entailed.drop_duplicates(["model", "claim_id"], keep="last")
-    chosen = {TOTAL: claims, "test": claims[claims.random_split == "test"]}
+    chosen = {TOTAL: claims, "test": tested(claims, "random")}
     frames = [
         _selected(own.drop(columns="autoais").merge(rows, on="claim_id", how="left"), JUDGED, "claims", _against_people)
         .assign(model=model, questions=questions)
@@ -197,23 +215,25 @@ def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
     return pd.concat([found[:k].assign(kind=kind) for kind, found in kinds.items()], ignore_index=True)
 
 
-def table_8_factscore(claims: pd.DataFrame) -> pd.DataFrame:
+def table_8_factscore(claims: pd.DataFrame, preset: str = OWN) -> pd.DataFrame:
     """Table 8 (F1 (T), F1 (F), F1 (overall)): FActScore against people on which claims are factual, in percent, by
     system and over all.
 
-    A claim is factual for FActScore above 0.5 (not at exactly 0.5), for people if it is definitely or probably
-    correct. The three F1 are of claims both scored and labelled; overall is micro-averaged, the share of claims on
-    which both agree. `FActScore` is the mean over all scored claims, labelled or not.
+    A claim is factual for FActScore above 0.5 (by PARITY also at 0.5), for people if it is definitely or probably
+    correct. By PARITY answers that abstain and small talk are left out (`claims` has FLAGS then). The three F1 are of
+    claims both scored and labelled; overall is micro-averaged, the share of claims on which both agree. `FActScore` is
+    the mean over all scored claims, labelled or not.
     """
-    rows = [{"system": system, **_factual(own)} for system, own in by_system(claims, systems=claims.system)]
+    chosen = of_table_8(claims) if preset == PARITY else claims
+    rows = [{"system": system, **_factual(own, preset)} for system, own in by_system(chosen, systems=claims.system)]
     return beside(pd.DataFrame(rows), printed(PRINTED, "table_8"), on=["system"])
 
 
-def _factual(claims: pd.DataFrame) -> dict[str, Any]:
+def _factual(claims: pd.DataFrame, preset: str) -> dict[str, Any]:
     """The figures of table 8 of these claims: column -> number. NaN where nothing is scored, or scored and labelled."""
     scored = claims.dropna(subset="fact_score")
     labelled = scored.dropna(subset="correctness")
-    predicted, true = labelled.fact_score > FACTUAL_ABOVE, labelled.correctness.isin(CORRECT)
+    predicted, true = factual(labelled.fact_score.astype(float), preset), labelled.correctness.isin(CORRECT)
     agreed, scores = (predicted == true).groupby(labelled.answer_id), scored.fact_score.astype(float)
     by_answer = scores.groupby(scored.answer_id)
     return {
@@ -326,3 +346,25 @@ def _bounds(name: str, parts: Any, wholes: Any) -> dict[str, float]:
     """
     low, high = ratio_interval(parts, wholes)
     return {f"{name} from": 100 * low, f"{name} to": 100 * high}
+
+
+# ---------------------------------------------------------------- cited pages
+
+STATES = ("read", "dead", "unreadable", "taken down", "not among the pages")
+
+
+def cited_pages(claims: pd.DataFrame) -> pd.DataFrame:
+    """The number of cited pages for each system and month, and of them by state, with the reasons of those not read.
+
+    `claims`: answer_id, system and pages (structs of CITED_PAGE). A page counts once for each answer that cites it.
+    """
+    rows = claims.explode("pages").dropna(subset=["pages"])
+    pages = pd.DataFrame(list(rows.pages), columns=["url", "state", "reason", "month"])
+    pages[["answer_id", "system"]] = rows[["answer_id", "system"]].to_numpy()
+    pages = pages.drop_duplicates(["answer_id", "url"])
+    pages["month"] = pages.month.fillna("unknown")
+    found = pd.crosstab([pages.system, pages.month], pages.state).reindex(columns=list(STATES), fill_value=0)
+    found.insert(0, "cited", found.sum(axis=1))
+    unread = pages[pages.state != "read"].groupby(["system", "month"]).reason
+    reasons = unread.agg(lambda own: ", ".join(f"{name} {count}" for name, count in Counter(sorted(own)).most_common()))
+    return found.assign(reasons=reasons).fillna({"reasons": ""}).reset_index().rename_axis(columns=None)

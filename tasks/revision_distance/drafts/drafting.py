@@ -32,7 +32,6 @@ PERSPECTIVES = {
     "how the own paper carries this on.",
 }
 TASKS_WITH_DRAFTS = ("free", "structure")
-ANOTHER_TASK = "another task"
 DRAFT_TOKENS = 4_096
 STEP_TOKENS = 2_048
 TITLE_CHARACTERS = 500
@@ -45,6 +44,11 @@ _RELATED_REQUEST = "Write one paragraph for the related-work section of this pap
 _CITED_REQUEST = "It is to speak of these papers:"
 
 Inputs = Callable[[Row], Row]
+
+
+def _only(*tasks: str) -> str:
+    """The SQL condition of the cases of these tasks."""
+    return " OR ".join(f"task = '{task}'" for task in tasks)
 
 
 # ---------------------------------------------------------------- upper bounds of a plan
@@ -94,20 +98,20 @@ _longest_segment = partial(
 # ---------------------------------------------------------------- easy writing
 
 
-@stage(DRAFTS, revision=3, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
+@stage(DRAFTS, revision=4, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request), only=_only("easy"))
 def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The weak model's draft of each easy case, written from the request alone.
 
-    A Rejected for a case of another task, and for one without a usable reply.
+    A Rejected for a case without a usable reply.
     """
     yield from _drafts(context, _ready(cases, "easy"), "weak", _request, model, prompt)
 
 
-@stage(DRAFTS, revision=3, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request))
+@stage(DRAFTS, revision=4, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request), only=_only("easy"))
 def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The strong model's draft of each easy case, written from the request alone.
 
-    A Rejected for a case of another task, and for one without a usable reply.
+    A Rejected for a case without a usable reply.
     """
     yield from _drafts(context, _ready(cases, "easy"), "strong", _request, model, prompt)
 
@@ -117,28 +121,30 @@ def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt:
 
 @stage(
     DRAFTS,
-    revision=3,
+    revision=4,
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=DRAFT_TOKENS)),
+    only=_only("hard"),
 )
 def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """A related-work paragraph for each hard case, written in one call from the paper and the papers to cite.
 
-    A Rejected for a case of another task, and for one without a usable reply.
+    A Rejected for a case without a usable reply.
     """
     yield from _drafts(context, _ready(cases, "hard"), "vanilla", papers_of, model, prompt)
 
 
 @stage(
     KNOWLEDGE,
-    revision=3,
+    revision=4,
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=STEP_TOKENS)),
+    only=_only("hard"),
 )
 def recall_knowledge(
     context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """Step 1 of the chain of thought: what the model knows about the subject of each hard case.
 
-    A Rejected for a case of another task, and for one without a usable reply.
+    A Rejected for a case without a usable reply.
     """
     ready, others = _ready(cases, "hard")
     yield from others
@@ -147,14 +153,19 @@ def recall_knowledge(
         yield written if isinstance(written, Rejected) else {**key, **written}
 
 
-@stage(SEGMENTS, revision=3, at_most=AtMost(rows=_segments, calls=_segments, questions=_longest_segment))
+@stage(
+    SEGMENTS,
+    revision=4,
+    at_most=AtMost(rows=_segments, calls=_segments, questions=_longest_segment),
+    only=_only("hard"),
+)
 def write_segments(
     context: StageContext, cases: Rows, knowledge: Rows, *, model: Endpoint, prompt: Prompt, perspectives: list[str]
 ) -> Iterator[Row | Rejected]:
     """Step 2 of the chain of thought: a segment of each hard case from each perspective, a key of PERSPECTIVES.
 
     If a segment of a case has no usable reply, the case has no segments, but a Rejected for each one that failed. A
-    Rejected also for a case of another task, and for one without knowledge.
+    Rejected also for a case without knowledge.
     """
     known = {row["case_id"]: row["text"] for row in knowledge}
     ready, others = _ready(cases, "hard", {"no knowledge": known})
@@ -183,13 +194,13 @@ def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
     return {"segment_id": segment, "case_id": key, "perspective": perspective, **written}
 
 
-@stage(DRAFTS, revision=3, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot))
+@stage(DRAFTS, revision=4, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot), only=_only("hard"))
 def write_cot(
     context: StageContext, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
     """Step 3 of the chain of thought: one paragraph from the papers, the recalled knowledge and the segments.
 
-    A Rejected for a case of another task, for one without knowledge or segments, and for one without a usable reply.
+    A Rejected for a case without knowledge or segments, and for one without a usable reply.
     """
     known = {row["case_id"]: row["text"] for row in knowledge}
     segments_of = grouped(segments, "case_id")
@@ -209,7 +220,7 @@ def write_cot(
 def _ready(
     cases: Iterable[Row], task: str, needed: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 ) -> tuple[list[Row], list[Rejected]]:
-    """(cases of the task that are in all of `needed`, a Rejected for every other case).
+    """(cases of the task that are in all of `needed`, a Rejected for each other case of the task).
 
     `needed`: reason for rejecting a case that is missing -> the case ids for which an earlier step succeeded (as
     keys).
@@ -217,8 +228,10 @@ def _ready(
     ready: list[Row] = []
     others: list[Rejected] = []
     for case in cases:
+        if case["task"] != task:
+            continue
         missing = (reason for reason, present in needed.items() if case["case_id"] not in present)
-        reason = next(missing, None) if case["task"] == task else ANOTHER_TASK
+        reason = next(missing, None)
         if reason:
             others.append(Rejected(case["case_id"], "filtered", reason))
         else:
@@ -274,16 +287,21 @@ def _request(case: Row) -> Row:
 # ---------------------------------------------------------------- drafts of the source data, and all drafts
 
 
-@stage(DRAFTS, revision=1, at_most=AtMost(rows=lambda of: 2 * of["cases"]))  # chosen and rejected
+@stage(
+    DRAFTS,
+    revision=2,
+    at_most=AtMost(rows=lambda of: 2 * of["cases"]),  # chosen and rejected
+    only=_only(*TASKS_WITH_DRAFTS),
+)
 def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
     """The drafts that the source data has for cases of the tasks free and structure, unchanged.
 
-    A Rejected for a case of another task, for one without such drafts, and for each empty draft.
+    A Rejected for a case without such drafts, and for each empty draft.
     """
     for case in cases:
         if case["task"] not in TASKS_WITH_DRAFTS:
-            yield Rejected(case["case_id"], "filtered", ANOTHER_TASK)
-        elif not case["given"]:
+            continue
+        if not case["given"]:
             yield Rejected(case["case_id"], "filtered", "no draft given")
         else:
             for draft in case["given"]:

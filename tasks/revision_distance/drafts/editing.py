@@ -17,8 +17,9 @@ from schemas.revision_distance import DISTANCES, EDITS
 from tasks.answers import made_by, unanswered
 from tasks.revision_distance.drafts.categories import category
 from tasks.revision_distance.drafts.drafting import request_of
-from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, measure, weight
+from tasks.revision_distance.drafts.measure import REQUEST_CHARACTERS, edit_request, measure, numbers_of, weight
 from tasks.revision_distance.drafts.placing import Placement
+from tasks.revision_distance.drafts.signature import signature
 
 DRAFT_AND_REFERENCE_CHARACTERS = 120_000
 OF_REFERENCES = ("hard", "structure")
@@ -37,7 +38,7 @@ def _longest(of: Sizes) -> list[Request]:
     return [edit_request(text, reference, request, of["model"], *prompts) for reference in ("", None)]
 
 
-@stage(EDITS, revision=1, at_most=AtMost(questions=_longest))
+@stage(EDITS, revision=2, at_most=AtMost(questions=_longest))
 def propose_edits(
     context: StageContext, drafts: Rows, cases: Rows, *, model: Endpoint, to_reference: Prompt, freely: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -70,6 +71,7 @@ def propose_edits(
                 "draft_id": draft["draft_id"],
                 "case_id": draft["case_id"],
                 "edits": [edit.model_dump() for edit in answer.value.edits],
+                "lost_edits": answer.lost,
                 **made_by(answer, model, prompt),
             }
 
@@ -89,19 +91,27 @@ def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
 # ---------------------------------------------------------------- distances
 
 
-@stage(DISTANCES, revision=1, at_most=AtMost(rows=lambda of: of["edits"]))
+@stage(DISTANCES, revision=2, at_most=AtMost(rows=lambda of: of["edits"]))
 def place_edits(
-    context: StageContext, edits: Rows, drafts: Rows, cases: Rows, *, weights: dict[str, float]
+    context: StageContext,
+    edits: Rows,
+    drafts: Rows,
+    cases: Rows,
+    *,
+    weights: dict[str, float],
+    editor: str,
 ) -> Iterator[Row]:
     """A row of DISTANCES for each draft whose edits were listed: its distance, and each edit with its place.
 
-    `weights`: intention -> weight; WEIGHTS is used for those missing.
+    `weights`: intention -> weight; WEIGHTS is used for those missing. `editor`: who was asked, for the signature
+    (`named`).
     """
     references = {case["case_id"]: case["reference"] for case in cases}
     of = {draft["draft_id"]: draft for draft in drafts}
     for row in edits:
         draft = of[row["draft_id"]]
-        found = measure(draft["text"], references[draft["case_id"]], row["edits"], weights)
+        reference = references[draft["case_id"]]
+        found = measure(draft["text"], reference, row["edits"], weights, lost_edits=row["lost_edits"])
         yield {
             "distance_id": f"x_{fingerprint(row['draft_id'])}",
             "edits_id": row["edits_id"],
@@ -116,6 +126,8 @@ def place_edits(
             "edits": [_placed(each, draft["task"], weights) for each in found.edits],
             "revised": found.revised,
             "reproduces": found.reproduces,
+            **numbers_of(found),
+            "signature": signature(editor, row["prompt"] or "", row["prompt_hash"] or "", row["model"] or ""),
         }
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +29,9 @@ from longform.errors import LongformError, UsageError
 from longform.llm.ask.prompts import Prompt, load_prompt
 from longform.llm.ask.types import Endpoint, Failure, Request
 from schemas.replies import ProposedEdit, RevisionEdits
+from tasks.revision_distance.drafts.corrected import Corrected, corrected
 from tasks.revision_distance.drafts.placing import Placement, apply, place
+from tasks.revision_distance.drafts.signature import signature_of
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
@@ -49,8 +51,10 @@ class Revision:
     """The edits of a draft and what follows from them. `distance` is their number.
 
     `weighted` is the sum of their weights, `revised` the draft with the edits applied, `reproduces` whether that is the
-    reference (None without one). `not_applied` includes the edits counted in `not_placed`. `model`, `response`: the
-    model that listed the edits and the key of its stored response; empty if no model was asked.
+    reference (None without one). `not_applied` includes the edits counted in `not_placed`, and those without effect.
+    `numbers`: how far to trust the list, and the corrected distance. `lost_edits`: edits of the reply that could not be
+    read, one more where it is cut off. `model`, `response`, `signature`: the model that listed the edits, the key of
+    its stored response, and what the distance depends on; empty if no model was asked.
     """
 
     distance: int
@@ -60,8 +64,11 @@ class Revision:
     reproduces: Reproduces | None
     not_placed: int
     not_applied: int
+    numbers: Corrected
+    lost_edits: int = 0
     model: str = ""
     response: str = ""
+    signature: str = ""
 
 
 def distance(
@@ -81,17 +88,18 @@ def distance(
     Asks the model of `client`, unless the reply is stored. UsageError for an unknown intention or a weight that is no
     number from 0 on; LongformError if the reply is no list of edits, besides the client's errors.
     """
-    chosen = _weights(weights or {})
+    chosen = checked_weights(weights or {})
     prompts = to_reference or _prompt("edit_to_reference"), freely or _prompt("edit_freely")
     asked = edit_request(draft, reference, request, client.endpoint, *prompts)
     _, answer = next(iter(client.ask([(None, asked)])))
     if isinstance(answer, Failure):
         raise LongformError(_unusable(answer, client.endpoint.name))
-    found = measure(draft, reference, answer.value.edits, chosen)
-    return replace(found, model=answer.model, response=answer.key)
+    found = measure(draft, reference, answer.value.edits, chosen, lost_edits=answer.lost)
+    signature = signature_of(client.endpoint, prompts[reference is None], answer.model)
+    return replace(found, model=answer.model, response=answer.key, signature=signature)
 
 
-def _weights(own: Mapping[str, float]) -> dict[str, float]:
+def checked_weights(own: Mapping[str, float]) -> dict[str, float]:
     """WEIGHTS, with the weights of `own` in place of its own.
 
     UsageError for an unknown intention, or a weight that is below 0 or not finite.
@@ -124,22 +132,31 @@ def _unusable(failure: Failure, endpoint: str) -> str:
 
 
 def edit_request(
-    draft: str, reference: str | None, request: str, model: Endpoint, to_reference: Prompt, freely: Prompt
+    draft: str,
+    reference: str | None,
+    request: str,
+    model: Endpoint,
+    to_reference: Prompt,
+    freely: Prompt,
+    *,
+    samples: int = 1,
 ) -> Request:
     """The request for a draft's edits: by the prompt `to_reference`, or by `freely` if there is no reference.
 
-    Draft and reference are never cut. `request`, which only `freely` shows, is cut to REQUEST_CHARACTERS.
+    Draft and reference are never cut. `request`, which only `freely` shows, is cut to REQUEST_CHARACTERS. `samples`:
+    how many lists are wanted.
     """
-    tokens = edit_tokens(len(draft) + len(reference or ""), model)
-    unchanged = partial(_leaves, " ".join(draft.split()))
+    unchanged = partial(_leaves, " ".join(draft.split())) if draft.split() != (reference or "").split() else _never
+    asked = {"max_tokens": edit_tokens(len(draft) + len(reference or ""), model), "reply": RevisionEdits}
+    how: dict[str, Any] = {**asked, "salvage": True, "samples": samples, "unchanged": unchanged, "draft": draft}
     if reference is None:
-        asked = request[:REQUEST_CHARACTERS]
-        return freely.request(
-            model, max_tokens=tokens, reply=RevisionEdits, unchanged=unchanged, request=asked, draft=draft
-        )
-    return to_reference.request(
-        model, max_tokens=tokens, reply=RevisionEdits, unchanged=unchanged, draft=draft, reference=reference
-    )
+        return freely.request(model, request=request[:REQUEST_CHARACTERS], **how)
+    return to_reference.request(model, reference=reference, **how)
+
+
+def _never(reply: RevisionEdits) -> bool:
+    """False: where draft and reference have the same words, nothing is to be changed."""
+    return False
 
 
 def _leaves(draft: str, reply: RevisionEdits) -> bool:
@@ -172,13 +189,16 @@ def measure(
     reference: str | None,
     edits: Iterable[ProposedEdit | Mapping[str, Any]],
     weights: Mapping[str, float],
+    *,
+    lost_edits: int = 0,
+    with_ter: bool = True,
 ) -> Revision:
     """The Revision of a draft by edits that are already listed; asks no model.
 
     `edits`: as dicts with the fields of ProposedEdit, or as such objects. `weights`: intention -> weight; WEIGHTS is
-    used for those missing.
+    used for those missing. `lost_edits`: as in Revision. `with_ter`: else TER is not computed.
     """
-    placements = place(draft, edits)
+    placements = place(draft, edits, reference)
     revised = apply(draft, placements)
     return Revision(
         distance=len(placements),
@@ -188,7 +208,15 @@ def measure(
         edits=placements,
         revised=revised,
         reproduces=None if reference is None else reproduces(revised, reference),
+        numbers=corrected(draft, reference, placements, revised, lost_edits=lost_edits, with_ter=with_ter),
+        lost_edits=lost_edits,
     )
+
+
+def numbers_of(found: Revision) -> dict[str, Any]:
+    """The columns NUMBERS of a Revision: what they mean is told in the schema."""
+    numbers = {field.name: getattr(found.numbers, field.name) for field in fields(found.numbers)}
+    return {"lost_edits": found.lost_edits, **{name: numbers[name] for name in numbers if name != "useful"}}
 
 
 def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:

@@ -11,6 +11,7 @@ and of two blanks around removed words one is kept.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,8 +24,11 @@ NO_PLACE = "it names no place in the draft"
 NO_ORIGINAL = "its original_snippet is not in the draft"
 NO_PRECEDING = "its preceding_snippet is not in the draft"
 OVERLAPS = "it overlaps with an edit before it"
+NO_CHANGE = "it changes no word"
+REPEATS = "it repeats an edit before it"
 
 _WORST_LAST: tuple[How, ...] = ("exactly", "folded", "nearly")
+_BLANK: dict[str, Any] = dict.fromkeys(ProposedEdit.model_fields.keys() - {"revised_snippet"}, "")
 _NEAR = 4  # characters on either side of a seam that decide whether it joins words
 _ENDS, _CLOSING, _OPENING, _JOINING = ".!?…,;:", "\"'”’»)]", '"“‘«([', "-‐‑'’/_"
 _UNSPACED = (  # scripts without blanks between words: South East Asian, East Asian, their wide and half-wide forms
@@ -56,31 +60,45 @@ class Placement:
 
     @property
     def applied(self) -> bool:
-        """Whether the edit is applied: it has a place and overlaps with no edit applied before it."""
+        """Whether the edit is applied: it has a place, changes words, and neither repeats an edit that is applied
+        before it nor overlaps with one.
+        """
         return self.why_not is None
 
 
 # ---------------------------------------------------------------- placing
 
 
-def place(draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]]) -> list[Placement]:
+def place(
+    draft: str, edits: Iterable[ProposedEdit | Mapping[str, Any]], reference: str | None = None
+) -> list[Placement]:
     """A Placement for each edit, in their order.
 
-    An edit that has no place, or that overlaps with one applied before it, is not applied; `why_not` says so. `edits`:
-    as dicts with the fields of ProposedEdit, or as such objects.
+    An edit is not applied if it has no place, changes no word, repeats an edit that is applied before it, or overlaps
+    with one; `why_not` says so. Of equal additions at one place as many are applied as `reference` has room for: it
+    holds the added words that often more than the draft. `edits`: as dicts with the fields of ProposedEdit, or as such
+    objects.
     """
     searched, applied = SearchedDraft(draft), AppliedEdits()
+    before, room = Counter[tuple[int, int, int, str]](), _Room(draft, reference)
     placements = []
     for each in edits:
         edit = each if isinstance(each, ProposedEdit) else ProposedEdit.model_construct(**each)
         found = _find(searched, edit)
         if isinstance(found, str):
             placements.append(Placement(edit, None, None, None, "not", found))
+            continue
+        (how, start, end), at = found
+        identity = (start, end, at, edit.revised_snippet)
+        if _changes_nothing(draft, start, end, at, edit.revised_snippet):
+            why_not: str | None = NO_CHANGE
+        elif before[identity] and (start < end or before[identity] > room.for_more(edit.revised_snippet)):
+            why_not = REPEATS
         else:
-            (how, start, end), at = found
             searched.take(start, end)
             why_not = None if applied.add(start, end, at) else OVERLAPS
-            placements.append(Placement(edit, start, end, at, how, why_not))
+            before[identity] += why_not is None
+        placements.append(Placement(edit, start, end, at, how, why_not))
     return placements
 
 
@@ -118,6 +136,47 @@ def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[
     stands = at <= found.start <= searched.after_white_space(at) or found.start < at < found.end
     how = max(before.how, found.how, key=_WORST_LAST.index)
     return found._replace(how=how), found.start if stands else at
+
+
+def _changes_nothing(draft: str, start: int, end: int, at: int, revised: str) -> bool:
+    """Whether an edit leaves the words of the draft as they are, in their order: at most white space differs.
+
+    It removes the span from `start` to `end` and inserts `revised` at `at`.
+    """
+    removed, added = draft[start:end], revised
+    if removed.split() != added.split():
+        return False
+    if start <= at <= end:
+        spaced = (removed[:1].isspace(), removed[-1:].isspace()) == (added[:1].isspace(), added[-1:].isspace())
+        return spaced or _same_words_around(draft, start, end, at, revised)
+    between = draft[end:at] if at > end else draft[at:start]
+    return removed.split() + between.split() == between.split() + removed.split()
+
+
+def _same_words_around(draft: str, start: int, end: int, at: int, revised: str) -> bool:
+    """Whether an edit leaves the words as they are, seen from a few characters before it to a few after it."""
+    first, last = max(0, start - 2 * _NEAR), end + 2 * _NEAR
+    edit, seen = ProposedEdit.model_construct(**_BLANK, revised_snippet=revised), draft[first:last]
+    placement = Placement(edit, start - first, end - first, at - first, "exactly", None)
+    return apply(seen, [placement]).split() == seen.split()
+
+
+class _Room:
+    """How much room a reference has for additions: how much more often it holds words than the draft does."""
+
+    def __init__(self, draft: str, reference: str | None) -> None:
+        self._draft, self._reference = draft, reference
+        self._found: dict[str, int] = {}
+
+    def for_more(self, added: str) -> int:
+        """How often more an addition may stand in the text after the first time; 0 without a reference, or less."""
+        if self._reference is None:
+            return 0
+        if added not in self._found:
+            words = " ".join(added.split())
+            in_draft, wanted = (" ".join(text.split()).count(words) for text in (self._draft, self._reference))
+            self._found[added] = wanted - in_draft - 1
+        return self._found[added]
 
 
 class AppliedEdits:

@@ -47,9 +47,14 @@ class Metric(NamedTuple):
 ROUGE = (Metric("rouge1", "ROUGE-1"), Metric("rouge2", "ROUGE-2"), Metric("rougeL", "ROUGE-L"))
 BERTSCORE = Metric("bertscore", "BERTScore")
 DISTANCES = (Metric("distance", "distance", -1), Metric("weighted", "weighted distance", -1))
+CORRECTED = (
+    Metric("corrected", "corrected distance", -1),
+    Metric("normalised", "corrected distance per 100 words", -1),
+    Metric("ter", "TER", -1),
+)
 GPT_SCORE = Metric("gpt_score", "GPT-Score")
 SOURCE = Metric("source_score", "the source's own score")
-METRICS = (*ROUGE, BERTSCORE, GPT_SCORE, *DISTANCES)
+METRICS = (*ROUGE, BERTSCORE, GPT_SCORE, *DISTANCES, *CORRECTED)
 
 
 def scores(drafts: pd.DataFrame, task: str, column: str) -> pd.DataFrame:

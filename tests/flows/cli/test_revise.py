@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from standin_server import serve
 
-from flows.cli.revise import CHANGED, _diff
+from flows.cli.revision.revise import CHANGED, _diff
 
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 DRAFT = "Tea is old. Kettles whistle when they boil. Cups come in many sizes.\n"

@@ -192,3 +192,15 @@ def test_a_row_of_a_side_input_may_be_rejected_beside_rows_of_another_key(tables
     with pytest.raises(ConservationError, match="question_id p1 is no row of its input"):
         tables.check(PAIRS, made, questions)
     check_conservation(tables.store, "stage", PAIRS, made, [questions], [more])
+
+
+def test_rows_of_the_first_input_that_a_stage_is_not_for_may_be_missing(tables: Tables) -> None:
+    given, more = tables.rows(POSTS, posts("a1", "a2", "b1")), tables.rows(POSTS, posts("b2"))
+    only = "post_id LIKE 'a%'"
+    check_conservation(tables.store, "stage", POSTS, tables.parts(POSTS, posts("a1", "a2")), [given], (), only)
+    check_conservation(tables.store, "stage", POSTS, tables.parts(POSTS, posts("a1", "a2", "b1")), [given], (), only)
+    with pytest.raises(ConservationError, match="post_id a2 is neither"):
+        check_conservation(tables.store, "stage", POSTS, tables.parts(POSTS, posts("a1")), [given], (), only)
+    made = tables.parts(POSTS, posts("a1", "a2"))
+    with pytest.raises(ConservationError, match="post_id b2 is neither"):
+        check_conservation(tables.store, "stage", POSTS, made, [given, more], (), only)

@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
     (folder / "draft.txt").write_text("Tea is old. Cups are round.")
     (folder / "final.txt").write_text("Cups are round. Tea is old.")
+    (folder / "drafts.jsonl").write_text('{"draft": "Tea is old.", "reference": "Tea is new."}\n')
     (folder / "criteria.md").write_text("1. **Subject**: Does it begin with its subject?\n2. **End**: Does it end?\n")
     (folder / "notes").mkdir()
     (folder / "notes" / "lamps.md").write_text(

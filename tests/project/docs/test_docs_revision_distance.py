@@ -10,11 +10,12 @@ import pytest
 from pages import built, commands, page, typed
 
 import longform
-from flows.cli.revise import MAX_BYTES
+from flows.cli.revision.revise import MAX_BYTES
 from flows.registry import stages_of
 from flows.revision_distance import RevisionDistanceConfig
 from longform.artifacts.versions import versions
 from schemas.revision_distance import PUBLISHED_DRAFTS, PUBLISHED_EDITS
+from tasks.revision_distance.audits import AUDITS
 from tasks.revision_distance.offline_editor import LONG_SENTENCE_WORDS
 
 pytestmark = pytest.mark.check
@@ -84,6 +85,7 @@ def test_numbers_of_the_page_are_the_programs() -> None:
 def test_names_of_the_page_are_the_programs() -> None:
     stages = {*stages_of("revision-distance")}
     known = {*stages, *RevisionDistanceConfig.model_fields, *PUBLISHED_DRAFTS.names, *PUBLISHED_EDITS.names}
+    known |= {*AUDITS.names}
     section = PAGE.split("## Stages")[1].split("##")[0]
     for name in re.findall(r"`([a-z_]+)`", section.split("| makes |")[1]):
         if name != "papers_source":

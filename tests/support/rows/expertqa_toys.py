@@ -64,7 +64,7 @@ def collect_answers(context: StageContext, questions: Rows, *, rows: list[Row]) 
 
 
 @stage(CLAIMS, revision=1)
-def link_evidence(context: StageContext, answers: Rows, *, rows: list[Row]) -> Iterator[Row | Rejected]:
+def link_cited_pages(context: StageContext, answers: Rows, *, rows: list[Row]) -> Iterator[Row | Rejected]:
     for one in answers:
         own = [row for row in rows if row["answer_id"] == one["answer_id"]]
         yield from own or [Rejected(one["answer_id"], "filtered", "no claim")]

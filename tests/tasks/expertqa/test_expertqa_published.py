@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter, defaultdict
-from fractions import Fraction
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from expertqa_tables import Home, answer, claim, claim_label, evidence, filled, label, question
-from hypothesis import given
-from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from longform.artifacts.rows import Rows
-from longform.errors import UsageError
 from schemas.expertqa import (
     ANSWERS,
     ATTRIBUTIONS,
@@ -31,104 +27,17 @@ from schemas.expertqa import (
     PUBLISHED_CLAIMS,
     QUESTIONS,
     RANDOM_SPLIT,
+    RELEASED_SIDES,
     REVISED,
+    SIDES,
 )
 from tasks.expertqa.estimates.factscore import judgements_of
 from tasks.expertqa.published import estimate_columns, name_sources, publish_claims, split_by_field, split_randomly
-from tasks.expertqa.splits import apportioned, field_splits, folded, random_splits
+from tasks.expertqa.sides.dealing import deal_sides
+from tasks.expertqa.splits import folded
 
 SHARES = [0.8, 0.1, 0.1]
 SPLITS = ("train", "validation", "test")
-EXACT = [Fraction(4, 5), Fraction(1, 10), Fraction(1, 10)]
-TEXTS = st.lists(st.text("abcdef ", min_size=1, max_size=8), max_size=40)
-
-
-def sizes(sides: dict[str, str]) -> list[int]:
-    counts = Counter(sides.values())
-    return [counts[side] for side in SPLITS]
-
-
-@pytest.mark.parametrize(
-    ("n", "expected"),
-    # worked out by hand: the whole parts, then one more to the largest remainders, earlier sides first
-    [
-        (0, [0, 0, 0]),
-        (1, [1, 0, 0]),
-        (2, [2, 0, 0]),
-        (3, [3, 0, 0]),
-        (4, [3, 1, 0]),
-        (5, [4, 1, 0]),
-        (6, [5, 1, 0]),
-        (7, [5, 1, 1]),
-        (8, [6, 1, 1]),
-        (9, [7, 1, 1]),
-        (10, [8, 1, 1]),
-        (11, [9, 1, 1]),
-        (2177, [1741, 218, 218]),
-    ],
-)
-def test_sizes_by_largest_remainder(n: int, expected: list[int]) -> None:
-    assert sizes(random_splits(map(str, range(n)), seed=1, shares=SHARES)) == expected
-
-
-def test_sides_are_ranges_of_the_rank_of_a_hash_of_seed_and_text() -> None:
-    texts = [f"question {number}" for number in range(50)]
-    ranked = sorted(texts, key=lambda text: xxh3_64_intdigest(f"7\x1f{text}".encode()))
-    expected = dict(zip(ranked, ["train"] * 40 + ["validation"] * 5 + ["test"] * 5, strict=True))
-    assert random_splits(texts, seed=7, shares=SHARES) == expected
-    assert random_splits(texts, seed=8, shares=SHARES) != expected
-
-
-@given(TEXTS, st.randoms(use_true_random=False), st.integers(0, 3))
-def test_the_order_of_rows_changes_no_side(texts: list[str], dice: random.Random, seed: int) -> None:
-    shuffled = dice.sample(texts, len(texts))
-    assert random_splits(texts, seed=seed, shares=SHARES) == random_splits(shuffled, seed=seed, shares=SHARES)
-    fields = [(text, "ab"[len(text) % 2]) for text in texts]
-    again = [(text, "ab"[len(text) % 2]) for text in shuffled]
-    assert field_splits(fields, seed=seed, shares=SHARES) == field_splits(again, seed=seed, shares=SHARES)
-
-
-@given(st.lists(st.integers(0, 60), max_size=35), st.sampled_from([SHARES, [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]]))
-def test_each_field_is_shared_out_as_well_as_whole_questions_can_be_and_all_of_them_together(
-    fields: list[int], shares: list[float]
-) -> None:
-    asked = [(f"{field} {number}", f"{field:02d}") for field, n in enumerate(fields) for number in range(n)]
-    sides = field_splits(asked, seed=3, shares=shares)
-    assert len(sides) == len(asked)
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for text, field in asked:
-        found[field][sides[text]] += 1
-    for field, n in enumerate(fields):
-        for side, share in zip(SPLITS, shares, strict=True):
-            assert abs(found[f"{field:02d}"][side] - Fraction(str(share)) * n) < 1
-    for side, share in zip(SPLITS, shares, strict=True):
-        assert abs(sum(counts[side] for counts in found.values()) - Fraction(str(share)) * len(asked)) < 2
-
-
-def test_a_field_that_divides_evenly_is_shared_out_exactly_whatever_the_others_left_over() -> None:
-    asked = [(f"a {n}", "a") for n in range(3)] + [(f"b {n}", "b") for n in range(20)]
-    sides = field_splits(asked, seed=0, shares=SHARES)
-    assert Counter(side for text, side in sides.items() if text[0] == "b") == {"train": 16, "validation": 2, "test": 2}
-
-
-def test_ten_fields_of_one_question_are_shared_out_together_train_first() -> None:
-    asked = [("what?" + field, field) for field in "abcdefghij"]
-    sides = field_splits(asked, seed=0, shares=SHARES)
-    assert sizes(sides) == [8, 1, 1]
-    assert sides["what?a"] == sides["what?b"] == "train"
-
-
-@pytest.mark.parametrize("n", range(1, 10))
-def test_a_single_small_field_is_rounded_by_largest_remainder(n: int) -> None:
-    assert sizes(field_splits([(str(k), "x") for k in range(n)], seed=5, shares=SHARES)) == apportioned(
-        n, EXACT, [0, 0, 0]
-    )
-
-
-@pytest.mark.parametrize("shares", [[0.8, 0.2], [0.8, 0.1, 0.2], [1.1, -0.05, -0.05], []])
-def test_shares_that_are_no_split_are_usage_errors(shares: list[float]) -> None:
-    with pytest.raises(UsageError, match="are no split: give three"):
-        random_splits(["a"], seed=1, shares=shares)
 
 
 # ---------------------------------------------------------------- stages
@@ -142,7 +51,12 @@ def revised(answer_id: str, key: str, **given: Any) -> dict[str, Any]:
     return filled(REVISED, revised_id=f"r_{answer_id}", answer_id=answer_id, question_id=f"expertqa/{key}", **given)
 
 
-def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows]:
+def sides(home: Home, asked: Rows) -> Rows:
+    """Their sides, none of them released."""
+    return home.run(deal_sides, asked, home.table(RELEASED_SIDES, []), seed=1, shares=SHARES)
+
+
+def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows, Rows, Rows]:
     """n questions in two parts, every third of the same text as the one before; two systems' answers to each."""
     keys = [f"q{number}" for number in range(n)]
     texts = [f"Why  is tea {number - (number % 3 == 2)} so?".upper() if number % 3 == 2 else f"why is tea {number} so?"
@@ -152,34 +66,37 @@ def tables(home: Home, n: int = 60) -> tuple[Rows, Rows, Rows]:
     better = [revised(row["answer_id"], row["question_id"][9:], system=row["system"]) for row in given]
     better[0] |= {"revised_by": "model", "annotator_id": None, "model": "reviser", "response": "ff"}
     half = n // 2
+    bank = home.table(QUESTIONS, asked[half:], asked[:half])
     return (
         home.table(REVISED, better[:half], better[half:]),
-        home.table(QUESTIONS, asked[half:], asked[:half]),
+        bank,
         home.table(ANSWERS, given[half:], given[:half]),
+        home.table(CLAIMS, []),
+        sides(home, bank),
     )
 
 
 @pytest.mark.parametrize("work", [split_randomly, split_by_field])
 def test_every_revised_answer_is_on_one_side_with_all_answers_to_its_question(work: Any, tmp_path: Path) -> None:
     home = Home(tmp_path)
-    better, asked, given = tables(home)
-    made = home.run(work, better, asked, given, seed=1, shares=SHARES)
+    better, asked, given, claims, dealt = tables(home)
+    made = home.run(work, better, asked, given, claims, dealt)
     frame = pd.DataFrame(list(made))
     assert set(frame.revised_id) == {row["revised_id"] for row in better}
     assert frame.row_id.is_unique
     assert (frame.groupby(frame.question.map(folded)).split.nunique() == 1).all()
     assert frame.question.map(folded).nunique() == 40
-    distinct = frame.assign(text=frame.question.map(folded)).drop_duplicates("text")
-    if work is split_randomly:
-        assert distinct.split.value_counts().to_dict() == {"train": 32, "validation": 4, "test": 4}
+    config = "random" if work is split_randomly else "domain"
+    assert dict(zip(frame.question_id, frame.split, strict=True)) == {row["question_id"]: row[config] for row in dealt}
+    assert set(frame.split_from) == {"hash"}
     assert {part.key: part.rows for part in made.parts or ()} == {
-        f"expertqa/0-00000/{side}": int((frame.split == side).sum()) for side in SPLITS
+        f"expertqa/0-00000/{side}": int((frame.split == side).sum()) for side in frame.split.unique()
     }
 
 
 def test_rows_come_in_the_order_of_the_hash_of_their_question(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    made = home.run(split_randomly, *tables(home), seed=1, shares=SHARES)
+    made = home.run(split_randomly, *tables(home))
     for path in made.paths:
         keys = [xxh3_64_intdigest(key.encode()) for key in pq.read_table(path)["question_id"].to_pylist()]
         assert keys == sorted(keys)
@@ -187,7 +104,7 @@ def test_rows_come_in_the_order_of_the_hash_of_their_question(tmp_path: Path) ->
 
 def test_rows_hold_question_answer_and_who_wrote_what(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    rows = {row["revised_id"]: row for row in home.run(split_randomly, *tables(home), seed=1, shares=SHARES)}
+    rows = {row["revised_id"]: row for row in home.run(split_randomly, *tables(home))}
     by_model, by_person = rows["r_a_q0_gpt4"], rows["r_a_q1_bing_chat"]
     assert (by_model["model"], by_model["response"], by_model["annotator_id"]) == ("reviser", "ff", None)
     assert (by_person["model"], by_person["response"], by_person["annotator_id"]) == ("m", None, "e1")
@@ -197,22 +114,45 @@ def test_rows_hold_question_answer_and_who_wrote_what(tmp_path: Path) -> None:
     assert by_person["licence"] == "CC0-1.0"
 
 
+def test_answers_have_no_marks_and_their_sources_stand_beside(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    bank = home.table(QUESTIONS, [question("q")])
+    cited = [
+        {"number": 1, "url": "https://a.example/1", "passage_id": None, "title": "A", "text": None},
+        {"number": 2, "url": "https://a.example/2", "passage_id": None, "title": None, "text": None},
+    ]
+    text = "Tea is hot [2] [1]. It is old [7].\n\nReferences:\n[1] https://a.example/1"
+    better = [revised("a1", "q", text=text), revised("a2", "q", text="[1] [2]", system="bing_chat")]
+    given = [answer("a1", "q", cited=cited), answer("a2", "q", system="bing_chat", cited=cited)]
+    claims = [claim("a1", 0, "q", evidence=[evidence(number=1, url="https://a.example/1", text="Tea.")])]
+    tables = (home.table(REVISED, better), bank, home.table(ANSWERS, given), home.table(CLAIMS, claims))
+    made = home.run(split_randomly, *tables, sides(home, bank))
+    (row,) = made
+    assert row["answer"] == "Tea is hot. It is old."
+    assert row["cited_answer"] == text
+    assert [(one["number"], one["title"], one["text"]) for one in row["sources"]] == [(1, "A", "Tea."), (2, None, None)]
+    assert [reason for part in made.parts or () for _, reason, _ in part.rejected] == ["nothing but marks"]
+    assert [dict(part.counts) for part in made.parts or () if part.counts] == [{"marks without a source": 1}]
+
+
 def test_rows_in_another_order_or_other_parts_make_the_same_bytes(tmp_path: Path) -> None:
     homes = Home(tmp_path / "a"), Home(tmp_path / "b")
     first = [list(rows) for rows in tables(homes[0])]
     for rows in first:
         random.Random(3).shuffle(rows)
-    again = [homes[1].table(schema, rows) for schema, rows in zip((REVISED, QUESTIONS, ANSWERS), first, strict=True)]
+    schemas = (REVISED, QUESTIONS, ANSWERS, CLAIMS, SIDES)
+    again = [homes[1].table(schema, rows) for schema, rows in zip(schemas, first, strict=True)]
     for work in (split_randomly, split_by_field):
-        made = homes[0].run(work, *tables(homes[0]), seed=1, shares=SHARES)
-        other = homes[1].run(work, *again, seed=1, shares=SHARES)
+        made = homes[0].run(work, *tables(homes[0]))
+        other = homes[1].run(work, *again)
         assert [part.sha256 for part in made.parts or ()] == [part.sha256 for part in other.parts or ()]
 
 
 def test_nothing_revised_makes_no_row(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    empty = (home.table(REVISED, []), home.table(QUESTIONS, [question("q")]), home.table(ANSWERS, []))
-    assert not list(home.run(split_by_field, *empty, seed=1, shares=SHARES))
+    bank = home.table(QUESTIONS, [question("q")])
+    empty = (home.table(REVISED, []), bank, home.table(ANSWERS, []), home.table(CLAIMS, []), sides(home, bank))
+    assert not list(home.run(split_by_field, *empty))
 
 
 def test_many_rows_are_cut_into_parts_at_ranges_of_hashes(tmp_path: Path) -> None:
@@ -220,11 +160,13 @@ def test_many_rows_are_cut_into_parts_at_ranges_of_hashes(tmp_path: Path) -> Non
     keys = [f"q{number}" for number in range(17_000)]
     better = home.table(REVISED, [revised(f"a_{key}", key) for key in keys])
     asked, given = home.table(QUESTIONS, [question(key) for key in keys]), [answer(f"a_{key}", key) for key in keys]
-    made = home.run(split_randomly, better, asked, home.table(ANSWERS, given), seed=1, shares=SHARES)
-    assert {part.key.rsplit("/", 1)[0] for part in made.parts or ()} == {"expertqa/1-00000", "expertqa/1-00001"}
-    assert Counter(part.key.rsplit("/", 1)[1] for part in made.parts or () for _ in range(part.rows)) == Counter(
-        train=13_600, validation=1_700, test=1_700
+    made = home.run(
+        split_randomly, better, asked, home.table(ANSWERS, given), home.table(CLAIMS, []), sides(home, asked)
     )
+    assert {part.key.rsplit("/", 1)[0] for part in made.parts or ()} == {"expertqa/1-00000", "expertqa/1-00001"}
+    counts = Counter(part.key.rsplit("/", 1)[1] for part in made.parts or () for _ in range(part.rows))
+    assert counts.keys() == set(SPLITS)
+    assert abs(counts["test"] - 1_700) < 4 * 39  # of the binomial distribution four standard deviations
 
 
 # ---------------------------------------------------------------- claims
@@ -266,6 +208,7 @@ def published(home: Home, released: dict[str, Any] | None = None) -> Rows:
     said = claim_label("a1#0", support="Partial", worthiness="Yes", revised_claim="", revised_evidence=["x"])
     labels = [
         label("a1", "e2", "q1", [claim_label("a1#0", support="Complete")], usefulness="Useful"),
+        label("a1", "e3", "q1", [claim_label("a1#0", support="Partial", worthiness="No")], usefulness="Useful"),
         label("a1", "e1", "q1", [said], usefulness="Partially useful"),
     ]
     first = [fact("a1#0", n, "expertqa/q1") for n in (10, 0, 1, 2, 3, 4)]
@@ -275,8 +218,8 @@ def published(home: Home, released: dict[str, Any] | None = None) -> Rows:
         *[verdict(row, truths[row["position"]]) for row in first if row["position"] in truths],
         verdict(others[0], None),
     ]
-    split = {"question_id": "expertqa/q1", "split": "test"}
-    domain = split | {"split": "train"}
+    split = {"question_id": "expertqa/q1", "split": "test", "split_from": "released"}
+    domain = split | {"split": "train", "split_from": "hash"}
     estimates = [attribution("a1#0", "expertqa/q1", attributable=True, score=0.9)]
     inputs = [
         home.table(CLAIMS, claims),
@@ -304,7 +247,7 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "question_types": ["I", "V"],
         "system": "gpt4",
         "answer": "It is a1.",
-        "usefulness": "Partially useful",  # of e1, the first by label_id
+        "usefulness": "Useful",  # of two among three
         "position": 0,
         "claim": "Claim 0 of a1.",
         "start": 0,
@@ -314,12 +257,14 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "support": "Partial",
         "reason_missing_support": None,
         "informativeness": None,
-        "worthiness": "Yes",
+        "worthiness": None,  # one says Yes, one No
         "correctness": None,
         "reliability": None,
         "revised_claim": "",
         "revised_evidence": ["x"],
-        "annotator_id": "e1",
+        "annotator_id": "e1",  # whose revised claim it is
+        "annotators": 3,
+        "undecided": ["worthiness"],
         "autoais": True,
         "autoais_backend": "lexical-1",
         "atomic_claims": ["fact 0", "fact 1", "fact 2", "fact 3", "fact 4", "fact 10"],
@@ -332,6 +277,8 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
         "response": "aa",
         "random_split": "test",
         "domain_split": "train",
+        "random_split_from": "released",
+        "domain_split_from": "hash",
         "split": "full",
     }
 

@@ -382,6 +382,9 @@ def long_form(number: int, split: str) -> Row:
         **{"answer": f"Because {number}.", "field": "Law", "specific_field": None, "question_types": ["I"]},
         **{"system": "gpt4", "original_answer": "So.", "revised_by": "person", "annotator_id": "a", "licence": "MIT"},
         **{"model": None, "response": None, "answer_id": "a_1", "revised_id": f"v_{number}", "split": split},
+        "split_from": "hash",
+        "cited_answer": f"Because {number} [1].",
+        "sources": [{"number": 1, "url": "https://a.example", "title": None, "text": None}],
     }
 
 
@@ -399,6 +402,8 @@ def test_a_chat_is_a_question_and_its_revised_answer():
             "field": "Law",
             "revised_by": "person",
             "split": "train",
+            "cited_answer": "Because 1 [1].",
+            "sources": [{"number": 1, "url": "https://a.example", "title": None, "text": None}],
         },
     }
     assert [one["messages"][0]["content"] for one in found] == ["Why 1?", "Why 3?"]

@@ -14,7 +14,7 @@ from expertqa_toys import (
     answer,
     claim,
     collect_answers,
-    link_evidence,
+    link_cited_pages,
     question,
     read_questions,
     toy_source,
@@ -198,7 +198,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with building(folder / "home") as run:
         asked = read_questions(run, [toy_source(folder)], rows=questions)
         told = collect_answers(run, asked, rows=answers)
-        linked = link_evidence(run, told, rows=claims)
+        linked = link_cited_pages(run, told, rows=claims)
         drawn = sample_answers(run, asked, told, linked, most_claims=10, seed=0)
     stages = {rows.stage: rows.fingerprint for rows in (asked, told, linked, drawn)}
     manifest = {"number": 1, "recipe": "r", "stages": stages, "splits": {}, "offline": True, "files": {}}

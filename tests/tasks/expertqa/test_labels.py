@@ -18,7 +18,7 @@ from expertqa_toys import (
     answer,
     claim,
     collect_answers,
-    link_evidence,
+    link_cited_pages,
     question,
     read_questions,
     rejected_of,
@@ -749,7 +749,7 @@ def collected(tmp_path: Path, answers: list[Row], claims: list[Row], *files: byt
     with building(tmp_path / "home") as run:
         asked = read_questions(run, [toy_source(tmp_path, 2)], rows=[question(name) for name in names])
         told = collect_answers(run, asked, rows=answers)
-        split = link_evidence(run, told, rows=claims)
+        split = link_cited_pages(run, told, rows=claims)
         given_labels = labels.read_labels(run, open_labels(paths, sha256_of, accounts={}), split, told)
         made = labels.collect_labels(run, told, split, given_labels)
     return list(made), rejected_of(made), rejected_of(given_labels)

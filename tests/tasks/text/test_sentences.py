@@ -247,7 +247,7 @@ def listed(text: str) -> list[str]:
         ("Needs (1) oil (2) heat.", ["Needs (1) oil (2) heat."]),
         ("See part 1. It is short. Part 2. Is long.", ["See part 1.", "It is short.", "Part 2.", "Is long."]),
         ("| a | b |\n|:--|--:|\n| 1. | 2 |", ["a | b", "1. | 2"]),
-        ("# Title\nText goes\non.", ["Title", "Text goes on."]),
+        ("# Title\nText goes\non.", ["Text goes on."]),
         ("A wide - and - flat plain.", ["A wide - and - flat plain."]),
     ],
 )  # fmt: skip

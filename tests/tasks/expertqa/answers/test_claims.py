@@ -109,6 +109,12 @@ def test_a_mark_glued_before_a_closing_sign_is_not_seen_and_kept(
         ("Tin melts.\n[https://a.example/x] Lead melts.", ["Tin melts. [https://a.example/x]", "Lead melts."]),
         ("Tin melts [1]. Lead melts [2].", ["Tin melts [1].", "Lead melts [2]."]),
         ("Tin, e.g. [1], melts. So it is.", ["Tin, e.g. [1], melts.", "So it is."]),
+        ("They left the U.S. [1]. Moreover, tin fell.", ["They left the U.S. [1].", "Moreover, tin fell."]),
+        ("Shown by Roe et al. [3]. Later work agreed.", ["Shown by Roe et al. [3].", "Later work agreed."]),
+        ("Roe et al. [3] said so. Others agreed.", ["Roe et al. [3] said so.", "Others agreed."]),
+        ("Wood, stone, etc. [2]. Tin is dearer.", ["Wood, stone, etc. [2].", "Tin is dearer."]),
+        ("It is made by Tin Inc. [4]. It sells.", ["It is made by Tin Inc. [4].", "It sells."]),
+        ("He has a Ph.D. [2]. She has two.", ["He has a Ph.D. [2].", "She has two."]),
     ],
 )
 def test_citations_after_a_full_stop_belong_to_the_sentence_before(answer: str, sentences: list[str]) -> None:
@@ -128,10 +134,48 @@ def test_the_splitter_for_lists_keeps_marks_with_what_they_follow() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("## Causes\nTin is slow [1].\n\n**Remedies**\n\nKeep it warm.", ["Tin is slow [1].", "Keep it warm."]),
+        ("He said:\n> Tin pest is\n> slow [1].\nSo it is.", ["He said:", "Tin pest is slow [1].", "So it is."]),
+        ("**Cost.** It is low. **Time:** one day.", ["**Cost.** It is low.", "**Time:** one day."]),
+        ("1. **Footing**\n   It must be level.\n2. **Cope**: sheds rain",
+         ["**Footing**", "It must be level.", "**Cope**: sheds rain"]),
+        ("Tin melts.\n```\nprint(232)\n```\nLead melts.", ["Tin melts.", "Lead melts."]),
+        ("Tin melts [1].\n\nReferences:\n[1] https://a.example/x", ["Tin melts [1]."]),
+        ("Fig. 2 [6] and vol. 3 [4] say so, cf. [5]. It melts at 9 p.m. [1] Then it sets.",
+         ["Fig. 2 [6] and vol. 3 [4] say so, cf. [5].", "It melts at 9 p.m. [1]", "Then it sets."]),
+    ],
+)  # fmt: skip
+def test_the_splitter_for_lists_leaves_out_headings_code_marks_of_quotes_and_references(
+    answer: str, expected: list[str]
+) -> None:
+    assert texts(answer, splitter="lists") == expected
+
+
+@pytest.mark.parametrize("splitter", ["sentences", "lists"])
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("Tin melts [cite: 1, 2]. Lead melts, too.[cite: 3]",
+         [("Tin melts [cite: 1, 2].", [1, 2]), ("Lead melts, too.[cite: 3]", [3])]),
+        ("[cite_start]Tin melts[cite: 4]. So it is.", [("Tin melts[cite: 4].", [4]), ("So it is.", [])]),
+        ("Tin melts.² Lead metal¹,³ does. It has 5 km² or 600 m³.",
+         [("Tin melts.²", [2]), ("Lead metal¹,³ does.", [1, 3]), ("It has 5 km² or 600 m³.", [])]),
+        ("Tin melts<sup>[1]</sup>. An area of 5 m<sup>2</sup> is small.",
+         [("Tin melts<sup>[1]</sup>.", [1]), ("An area of 5 m<sup>2</sup> is small.", [])]),
+        ("Tin melts【4†source】. Lead does, too.", [("Tin melts【4†source】.", [4]), ("Lead does, too.", [])]),
+    ],
+)  # fmt: skip
+def test_marks_of_other_chatbots_are_read(answer: str, claims: list[tuple[str, list[int]]], splitter: str) -> None:
+    assert [(claim.text, claim.marks) for claim in claims_of(answer, splitter=splitter)] == claims
+
+
 def test_planted_lists_are_found_better_by_the_splitter_that_knows_them() -> None:
     plain, lists = planted("sentences"), planted("lists")
     assert len(PLANTED) >= 10
-    assert plain["recall"] < 0.3 < 0.9 < lists["recall"]
+    assert plain["recall"] < 0.4 < 0.9 < lists["recall"]
     assert plain["precision"] < 0.4 < 0.9 < lists["precision"]
 
 

@@ -12,7 +12,7 @@ from expertqa_toys import (
     answer,
     claims,
     collect_answers,
-    link_evidence,
+    link_cited_pages,
     question,
     read_questions,
     rejected_of,
@@ -113,7 +113,7 @@ def test_the_stages_lose_nothing_and_cut_parts_change_nothing(tmp_path: Path, pi
     with building(tmp_path / "home") as run:
         asked = read_questions(run, [toy_source(tmp_path, pieces)], rows=questions)
         given_answers = collect_answers(run, asked, rows=answers)
-        given_claims = link_evidence(run, given_answers, rows=of_answers)
+        given_claims = link_cited_pages(run, given_answers, rows=of_answers)
         shown = sample_answers(run, asked, given_answers, given_claims, most_claims=10, seed=7)
         taken = take_claims(run, given_claims, shown)
     rejected = rejected_of(shown)

@@ -108,9 +108,9 @@ def test_the_offline_model_breaks_claims_up_and_judges_what_was_found_for_them(t
 
 def test_a_claim_without_atomic_claims_is_rejected_and_counted(tmp_path: Path) -> None:
     with serve(say=json.dumps({"atomic_claim": [" ", "- ", "…"]})) as server:
-        found = scored(tmp_path, [claim(0, "Well, well.")], [], endpoint(server))
+        found = scored(tmp_path, [claim(0, "Well, well."), claim(1, "[1] …")], [], endpoint(server))
     assert (found["facts"], found["judged"]) == ([], [])
-    assert found["broken"] == {"a_1#0": "no atomic claim"}
+    assert found["broken"] == {"a_1#0": "model: empty", "a_1#1": "no atomic claim"}  # of words there is one
 
 
 def endpoint(server: Server) -> Endpoint:

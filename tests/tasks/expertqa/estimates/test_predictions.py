@@ -25,10 +25,21 @@ from tasks.expertqa.estimates.predictions import (
     open_predictions,
     predictions,
     read_predictions,
+    scored_rows,
     scorer_of,
 )
 from tasks.metrics.qafacteval import MODELS, installed, qafacteval
 from tasks.metrics.rouge import rouge
+
+SIDES = [("train", "released"), ("test", "hash"), ("test", "near-duplicate")]
+
+
+def test_where_test_sides_were_released_they_alone_are_scored() -> None:
+    rows = [{"split": split, "split_from": decided} for split, decided in SIDES]
+    assert scored_rows(rows) == rows[1:]
+    released = {"split": "test", "split_from": "released"}
+    assert scored_rows([*rows, released]) == [released]
+
 
 WORDS = st.lists(st.sampled_from(["tea", "kite", "bread", "tide", "oak"]), max_size=9).map(" ".join)
 TESTS = {

@@ -211,7 +211,9 @@ def test_table_6_is_what_plain_python_counts(number: int) -> None:
 
 
 def test_imported_predictions_take_the_place_of_autoais_and_stand_beside_the_finetuned_model() -> None:
-    claims = claims_of(scored("gpt4", "a", True, False, None)).assign(random_split=["test", "test", "train"])
+    claims = claims_of(scored("gpt4", "a", True, False, None)).assign(
+        random_split=["test", "test", "train"], random_split_from="hash"
+    )
     entailed = pandas.DataFrame({"claim_id": ["c0", "c2"], "model": "tuned", "attributable": [False, True]})
     found = cells_of(table_6_imported_against_people(claims, entailed), "model", "questions", "claims", "system")
     counts = ("scored", "attributable", "unscored")
@@ -221,6 +223,9 @@ def test_imported_predictions_take_the_place_of_autoais_and_stand_beside_the_fin
     assert (test["recall, %"], test["recall, % paper"], test["recall, % difference"]) == (0.0, 32, -32.0)
     assert found["tuned", "all", "labelled", "gpt4"]["recall, % paper"] is None
     assert table_6_imported_against_people(claims, entailed[:0]).empty
+    claims.loc[1, "random_split_from"] = "released"
+    found = cells_of(table_6_imported_against_people(claims, entailed), "model", "questions", "claims", "system")
+    assert [found["tuned", "test", "labelled", "gpt4"][name] for name in counts] == [0, 0, 1]
 
 
 # ---------------------------------------------------------------- table 7

@@ -14,6 +14,8 @@ from schemas.revision_distance import CASES, DISTANCES, DRAFTS, EDITS
 from tasks.revision_distance.drafts.editing import place_edits
 from tasks.revision_distance.drafts.measure import WEIGHTS, measure, reproduces
 
+EDITOR = "mine/m(seed=41,temperature=0)"
+
 
 def edit(original: str, revised: str, preceding: str | None = None, **given: str) -> Row:
     told = {
@@ -39,7 +41,7 @@ def tables(home: Home, drafts: dict[str, tuple[str, str, str | None, list[Row] |
         cases.append(filled(CASES, case_id=case, task=task, reference=reference))
         texts.append(filled(DRAFTS, draft_id=key, case_id=case, task=task, system="weak", text=text))
         if listed is not None:
-            edits.append(filled(EDITS, edits_id=f"e_{key}", draft_id=key, case_id=case, edits=listed))
+            edits.append(filled(EDITS, edits_id=f"e_{key}", draft_id=key, case_id=case, edits=listed, lost_edits=0))
     return [home.table(EDITS, edits), home.table(DRAFTS, texts), home.table(CASES, cases)]
 
 
@@ -52,7 +54,7 @@ def test_the_distance_of_each_draft(home: Home):
         edit("Milk", "Cream", revision_intention="other"),
     ]
     given = tables(home, {"a": ("easy", draft, reference, listed), "b": ("free", "Fine.", None, [])})
-    rows = {row["draft_id"]: row for row in home.run(place_edits, *given, weights=WEIGHTS)}
+    rows = {row["draft_id"]: row for row in home.run(place_edits, *given, weights=WEIGHTS, editor=EDITOR)}
     a, b = rows["a"], rows["b"]
     assert (a["distance"], a["weighted"], a["not_placed"], a["not_applied"]) == (4, 3.0, 1, 2)
     assert (a["revised"], a["reproduces"]) == ("Tea was hot.", "exactly")
@@ -73,7 +75,10 @@ def test_the_distance_of_each_draft(home: Home):
 def test_edits_to_related_work_have_a_category(home: Home):
     listed = [edit("A", "B", action_name="swap"), edit("x", "y", action_name="simplify")]
     given = tables(home, {task: (task, "A x", "B y", listed) for task in ("hard", "structure", "easy", "free")})
-    rows = {row["task"]: [e["category"] for e in row["edits"]] for row in home.run(place_edits, *given, weights={})}
+    rows = {
+        row["task"]: [e["category"] for e in row["edits"]]
+        for row in home.run(place_edits, *given, weights={}, editor=EDITOR)
+    }
     assert rows["hard"] == rows["structure"] == ["order", "description"]
     assert rows["easy"] == rows["free"] == [None, None]
 
@@ -81,7 +86,7 @@ def test_edits_to_related_work_have_a_category(home: Home):
 def test_a_draft_without_edits_in_the_table_has_no_distance(home: Home):
     """Its reply could not be used: unreadable is not zero."""
     given = tables(home, {"a": ("easy", "A", "B", []), "b": ("easy", "A", "B", None)})
-    assert [row["draft_id"] for row in home.run(place_edits, *given, weights=WEIGHTS)] == ["a"]
+    assert [row["draft_id"] for row in home.run(place_edits, *given, weights=WEIGHTS, editor=EDITOR)] == ["a"]
 
 
 def test_the_weights_are_by_intention():
@@ -115,5 +120,5 @@ def test_every_edit_counts(draft: str, snippets: list[tuple[str, str, str | None
 
 def test_the_schema_has_all_columns(home: Home):
     given = tables(home, {"a": ("easy", "A", "B", [edit("A", "B")])})
-    row = next(iter(home.run(place_edits, *given, weights=WEIGHTS)))
+    row = next(iter(home.run(place_edits, *given, weights=WEIGHTS, editor=EDITOR)))
     assert list(row) == DISTANCES.names

@@ -174,7 +174,6 @@ def test_null_words_are_none_and_a_null_intention_is_another(home: Home) -> None
         "{}\n=====",
         '{"edits": null}\n=====',
         '{"edits": [{"action_name": "remove"}]}\n=====',
-        '{"edits": [' + json.dumps(REMOVED),
         json.dumps({"edits": [{**REMOVED, "original_snippet": 7}]}),
         json.dumps({"edits": [{**REMOVED, "action_name": " "}]}),
         reply(REMOVED) + "\nNo, rather:\n" + reply(MOVED),
@@ -301,3 +300,24 @@ def test_ratings_over_http_are_those_of_the_offline_model(home: Home, standin: S
     asked = run(home, rate_drafts, *tables(home), model=over_http(standin, capabilities=capabilities), prompt=RATE)
     assert [row["gpt_score"] for row in own] == [row["gpt_score"] for row in asked]
     assert all(row["gpt_score"] is None or 0 <= row["gpt_score"] <= 100 for row in own)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "lost"),
+    [
+        ('{"edits": [' + json.dumps(REMOVED), [REMOVED], 1),
+        ('{"edits": [' + json.dumps(REMOVED) + ", " + json.dumps(MOVED)[:50], [REMOVED], 1),
+        (reply(REMOVED, {**MOVED, "original_snippet": 7}), [REMOVED], 1),
+        (reply({**REMOVED, "action_name": " "}, MOVED), [MOVED], 1),
+        (reply(REMOVED).replace("}]}", ", }, ") + json.dumps(MOVED) + "]}", [MOVED], 1),
+        (json.dumps([REMOVED, MOVED]), [REMOVED, MOVED], 0),
+        (reply({**REMOVED, "confidence": 0.9}, MOVED), [REMOVED, MOVED], 0),
+    ],
+)
+def test_edits_that_can_be_read_are_kept_and_the_others_counted(
+    home: Home, said: str, kept: list[Row], lost: int
+) -> None:
+    with serve(say=said) as server:
+        made = run(home, propose_edits, *tables(home), model=over_http(server), **EDITORS)
+    assert [(row["edits"], row["lost_edits"]) for row in made] == [(kept, lost)] * 2
+    assert home.rejected(made) == {}

@@ -181,7 +181,7 @@ def test_a_snippet_that_is_not_to_the_letter(draft: str, snippet: str, start: in
 )
 def test_a_snippet_that_is_not_there(draft: str, snippet: str):
     assert snippet == " \n " or where(draft, edit(snippet, "")) == [(None, None, None, "not", False)]
-    assert snippet != " \n " or where(draft, edit(snippet, " ")) == [(1, 2, 1, "folded", True)]
+    assert snippet != " \n " or where(draft, edit(snippet, " ")) == [(1, 2, 1, "folded", False)]
 
 
 def test_the_worse_of_two_snippets_says_how_an_edit_was_placed():

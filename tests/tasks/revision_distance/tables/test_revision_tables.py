@@ -38,8 +38,12 @@ NAMES = {
     "gpt_score": "GPT-Score",
     "distance": "distance",
     "weighted": "weighted distance",
+    "corrected": "corrected distance",
+    "normalised": "corrected distance per 100 words",
+    "ter": "TER",
 }
-LESS = ("distance", "weighted")
+DISTANCES = ("distance", "weighted")
+LESS = ("distance", "weighted", "corrected", "normalised", "ter")
 
 
 # ---------------------------------------------------------------- the paper
@@ -72,8 +76,8 @@ def test_the_table_names_the_papers_denominators_and_divides_by_nothing() -> Non
     assert math.isnan(made.change(0.0, 0.0, over=0.0, sign=-1))
     own = "not in the paper"
     printed = {
-        "easy": ["strong", "strong", "strong", own, "strong", "strong", own],
-        "hard": ["strong", "strong", "strong", "strong", "strong", "weak", own],
+        "easy": ["strong", "strong", "strong", own, "strong", "strong", *[own] * 4],
+        "hard": ["strong", "strong", "strong", "strong", "strong", "weak", *[own] * 4],
     }
     for task, expected in printed.items():
         assert list(made.table_2_weak_and_strong(NO_DRAFTS, task, 0)["the paper divides by"]) == expected
@@ -132,6 +136,24 @@ def edit(dice: np.random.Generator, task: str) -> Row:
     }
 
 
+def numbers(dice: np.random.Generator, edits: int, has_reference: bool) -> Row:
+    residual = int(dice.integers(0, 3)) if has_reference else None
+    return {
+        "lost_edits": 0,
+        "no_ops": 0,
+        "duplicates": 0,
+        "residual": residual,
+        "valid": None if residual is None else residual == 0,
+        "coverage": None if residual is None else 1.0 / (1 + residual),
+        "silent": None if residual is None else residual > 0 and not edits,
+        "wholesale": bool(dice.random() < 0.05),
+        "corrected": edits + (residual or 0),
+        "normalised": float(dice.integers(0, 50)),
+        "ter": float(dice.integers(0, 120)) if has_reference else None,
+        "signature": "revdist|editor:m",
+    }
+
+
 def draft(dice: np.random.Generator, task: str, case_id: str, system: str) -> Row:
     has_reference, refused = task != "free", dice.random() < 0.1
     edits = [] if refused else [edit(dice, task) for _ in range(int(dice.integers(0, 6)))]
@@ -152,6 +174,7 @@ def draft(dice: np.random.Generator, task: str, case_id: str, system: str) -> Ro
         weighted=None if refused else math.fsum(one["weight"] for one in edits),
         edits=edits,
         reproduces=None if refused or not has_reference else drawn(dice, ["exactly", "words", "no"]),
+        **({} if refused else numbers(dice, len(edits), has_reference)),
         **rouge,
         bertscore=float(dice.normal(60, 9)) if scored else None,
         bertscore_left_out=None if scored else long if has_reference else "no reference",
@@ -404,7 +427,7 @@ def test_the_sources_scores_are_explained_by_what_the_distance_says(world: World
     rows = table_of(found(world, "own scores, by"), keys=2)
     scores = wide(world, "free", "source_score")
     outcomes = {1: "chosen needs fewer edits", 0: "tie", -1: "rejected needs fewer edits"}
-    for column in LESS:
+    for column in DISTANCES:
         both = wide(world, "free", column)
         sign = np.sign((both.weak - both.strong).round(9))
         for value, name in outcomes.items():
@@ -675,7 +698,7 @@ def test_an_expert_study_by_hand() -> None:
 
 def test_the_report_has_its_tables_in_order_and_no_text_of_a_source(world: World) -> None:
     titles = [table.title for table in world.tables]
-    assert len(titles) == len(set(titles)) == 14
+    assert len(titles) == len(set(titles)) == 23
     assert [re.search(r"\((.*?)\)$", title) is not None for title in titles[:6]] == [True] * 4 + [False, True]
     assert as_data(tables(**world.rows)) == as_data(world.tables)
 

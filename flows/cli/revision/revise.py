@@ -22,9 +22,11 @@ from flows.cli.shared.arguments import (
     Home,
     Json,
     MaxCost,
+    PlanOnly,
     PromptsFolder,
     RetryErrors,
     Settings,
+    Yes,
     amount,
     print_json,
     with_prompts,
@@ -68,13 +70,23 @@ _WORD = re.compile(rf"(?:[{_CHARACTER}]|[{_SIGN}]|[^\s{_CHARACTER}{_SIGN}]+)\s*|
 
 @app.command("revise")
 def revise(
-    draft: Annotated[str, typer.Argument(metavar="DRAFT", help="the text to measure: a file, or - for standard input")],
+    draft: Annotated[
+        str | None, typer.Argument(metavar="[DRAFT]", help="the text to measure: a file, or - for standard input")
+    ] = None,
     reference: Annotated[
         Path | None, typer.Option("--reference", metavar="FILE", help="the text it should become; else one of its own")
     ] = None,
     request: Annotated[
         str, typer.Option("--request", metavar="TEXT", help="what the text was to be, where there is no reference")
     ] = "",
+    self_test: Annotated[
+        str | None,
+        typer.Option(
+            "--self-test", metavar="ENDPOINT", help="instead: is this model fit to list edits? Exit code 0 or 1"
+        ),
+    ] = None,
+    yes: Yes = False,
+    plan_only: PlanOnly = False,
     config: ConfigFile = None,
     settings: Settings = None,
     prompts: PromptsFolder = None,
@@ -83,7 +95,10 @@ def revise(
     retry_errors: RetryErrors = False,
     as_json: Json = False,
 ) -> None:
-    """Measure one text: the edits that a reader would still make, each as a diff, and their number."""
+    """Measure one text: the edits that a reader would still make, each as a diff, and their number. Or test an editor.
+
+    The options --yes and --plan are those of a self-test, which asks for several lists of edits.
+    """
     from longform.llm.models import Models
     from longform.llm.price import caps_of
     from longform.llm.retry import Retry
@@ -92,6 +107,17 @@ def revise(
     from tasks.revision_distance import distance
     from tasks.revision_distance.offline import RULES
 
+    if self_test is not None:
+        if draft is not None or reference is not None or request:
+            raise UsageError("--self-test brings its own texts: leave out DRAFT, --reference and --request.")
+        return _self_test(
+            self_test, config, with_prompts(settings, prompts), home_of(home),
+            yes=yes, plan_only=plan_only, max_cost=amount(max_cost), retry_errors=retry_errors, as_json=as_json,
+        )  # fmt: skip
+    if draft is None:
+        raise UsageError(f"No text is named: {GIVE_TEXT}, as a file or - for standard input.")
+    if yes or plan_only:
+        raise UsageError("--yes and --plan are options of --self-test: one text is one call, see --max-cost.")
     if reference is not None and request:
         raise UsageError("--request says what a text without a reference was to be: leave out one of the two.")
     if draft == "-" == str(reference):
@@ -105,6 +131,15 @@ def revise(
     if as_json:
         return print_json(document(found))
     show(found, text)
+
+
+def _self_test(endpoint: str, config: Path | None, settings: list[str], home: Path, **options: Any) -> None:
+    """Test an endpoint by the configuration; `options`: as of `self_test`."""
+    from flows.cli.revision.self_test import self_test
+    from flows.config import configuration
+    from flows.measuring.measuring import MeasureConfig
+
+    self_test(endpoint, configuration.read(DATASET, MeasureConfig, config, settings), home, **options)
 
 
 def _read(name: str, next_step: str) -> str:
@@ -154,28 +189,31 @@ def _editor(config: Path | None, settings: list[str]) -> tuple[Any, dict[str, An
 
         return ENDPOINT, {}, None
     from flows.config import configuration
-    from flows.config.endpoints import endpoint_of_stage
+    from flows.config.endpoints import endpoint_of_stage, sampling
     from flows.registry import config_class
     from flows.revision_distance import prompts
 
     chosen = configuration.read(DATASET, config_class(DATASET), config, settings)
-    editor = endpoint_of_stage("propose_edits", chosen)
+    editor = sampling(endpoint_of_stage("propose_edits", chosen), chosen.editor_parameters)
     loaded = prompts(chosen)
     editor_options = {"to_reference": loaded["edit_to_reference"], "freely": loaded["edit_freely"]}
     return editor, {**editor_options, "weights": chosen.weights}, chosen.budget
 
 
 def document(found: Revision) -> dict[str, Any]:
-    """The measurement as one JSON value: the fields of Revision. Each of its `edits` is a dict of the edit's own
-    fields and those of its Placement: `start`, `end` and `at` (offsets in the draft, None without a place), `placed`
-    (how its snippets were found), and `why_not` (why it was not applied; None if it was).
+    """The measurement as one JSON value: the fields of Revision, and its numbers. Each of its `edits` is a dict of the
+    edit's own fields and those of its Placement: `start`, `end` and `at` (offsets in the draft, None without a place),
+    `placed` (how its snippets were found), and `why_not` (why it was not applied; None if it was).
     """
+    from tasks.revision_distance.drafts.measure import numbers_of
+
     edits = [
         placed.edit.model_dump() | {name: value for name, value in asdict(placed).items() if name != "edit"}
         for placed in found.edits
     ]
-    summary = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "edits"}
-    return {**summary, "edits": edits}
+    left = ("edits", "numbers", "lost_edits")
+    summary = {field.name: getattr(found, field.name) for field in fields(found) if field.name not in left}
+    return {**summary, **numbers_of(found), "edits": edits}
 
 
 def show(found: Revision, draft: str) -> None:
@@ -188,11 +226,25 @@ def show(found: Revision, draft: str) -> None:
 
     out = console()
     out.print(f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}")
+    out.print(_numbers(found), soft_wrap=True)
+    out.print(f"signature {found.signature}", soft_wrap=True)
     for number, placed in enumerate(found.edits, start=1):
         out.print(Text("\n").join([Text(), *_edit_lines(out, number, placed, draft)]), soft_wrap=True)
     out.print()
     for line in _foot(found):
         out.print(line)
+
+
+def _numbers(found: Revision) -> str:
+    """The corrected distance and what it is made of, as one line."""
+    numbers = found.numbers
+    if numbers.corrected is None or numbers.normalised is None:
+        return "corrected: none, the texts are too long to be aligned"
+    said = [f"corrected {numbers.corrected:,}", f"{numbers.normalised:.1f} per 100 words"]
+    if numbers.residual is not None:
+        said += [f"{numbers.residual:,} left to the reference", f"coverage {numbers.coverage:.0%}"]
+        said += [f"TER {numbers.ter:.1f}" if numbers.ter is not None else f"no TER: {numbers.ter_left_out}"]
+    return " · ".join(said)
 
 
 def _foot(found: Revision) -> Iterator[str]:
@@ -202,8 +254,18 @@ def _foot(found: Revision) -> Iterator[str]:
     """
     if found.not_placed:
         yield f"{found.not_placed:,} not found in the draft: counted, not applied."
-    if overlapping := found.not_applied - found.not_placed:
+    numbers = found.numbers
+    without = numbers.no_ops + numbers.duplicates
+    if overlapping := found.not_applied - found.not_placed - without:
         yield f"{overlapping:,} in the way of one before: counted, not applied."
+    if without:
+        yield f"{numbers.no_ops:,} without effect, {numbers.duplicates:,} twice: not in the corrected distance."
+    if found.lost_edits:
+        yield f"{found.lost_edits:,} more could not be read."
+    if numbers.wholesale:
+        yield "Together they replace most of the draft: the corrected distance counts them as an alignment does."
+    if numbers.silent:
+        yield "No edit has an effect, although the texts differ: the distance says nothing here."
     if not found.distance:
         yield NOTHING_LEFT[found.reproduces]
     elif found.reproduces is not None:

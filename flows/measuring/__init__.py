@@ -1,0 +1,1 @@
+"""Drafts of one's own measured without building a dataset, and editors tested."""

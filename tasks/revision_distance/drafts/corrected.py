@@ -1,0 +1,165 @@
+"""How far to trust a list of edits, and the distance when it is corrected for what the list does wrong.
+
+The paper counts the edits that are listed. So an editor that replaces the whole draft by one edit finds a distance of
+1, one that lists nothing 0, and one that lists a thousand edits without effect 1,000. The corrected distance is
+
+    the edits that are applied (none without effect, none twice; one that has no place or is in another's way is none)
+    — at least as many as an alignment of the two texts needs for what they bring about, if together they replace more
+      than `LARGEST_SHARE` of the draft —
+    and the edits that the alignment still needs from the revised draft to the reference (the residual).
+
+The alignment is that of tasks/text/revision_edits.py, a lexical baseline, which sees no meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.metrics.ter import ter
+from tasks.revision_distance.drafts.placing import NO_CHANGE, REPEATS, Placement
+from tasks.text.revision_edits import revise
+
+LARGEST_SHARE = 0.25
+NEARLY_ALL, MOST = 0.9, 0.5
+ALIGNED_CHARACTERS = 240_000
+PER_WORDS = 100
+NO_REFERENCE = "no reference"
+NOT_ASKED_FOR = "not asked for"
+
+_OF_ALIGNMENT = ("wholesale", "silent", "residual", "valid", "coverage", "corrected", "normalised")
+_UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """What a list of edits is worth.
+
+    `useful`: edits that are applied. `no_ops`: edits that change no word; `duplicates`: edits that repeat one
+    before them. `wholesale`: the alignment needs more edits for what they bring about, and one of them replaces
+    nearly all of the draft, or they replace most of it and the alignment needs more than twice as many. `silent`:
+    nothing useful is listed, although draft and reference differ in words. `residual`: edits that the alignment
+    still needs to the reference; `valid`: it is 0, the edits give the words of the reference; `coverage`: the share
+    of the alignment's edits of the untouched draft that need not be made any more, 0 to 1. These three, and
+    `silent`, are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
+    reference, else of the draft, of scripts without blanks between words per as many characters. All of these are
+    None where the texts are too long to align. `ter`, `ter_left_out`: TER of the draft, or why there is none.
+    """
+
+    useful: int
+    no_ops: int
+    duplicates: int
+    wholesale: bool | None
+    silent: bool | None
+    residual: int | None
+    valid: bool | None
+    coverage: float | None
+    corrected: int | None
+    normalised: float | None
+    ter: float | None
+    ter_left_out: str | None
+
+
+def corrected(
+    draft: str,
+    reference: str | None,
+    placements: Sequence[Placement],
+    revised: str,
+    *,
+    lost_edits: int = 0,
+    with_ter: bool = True,
+) -> Corrected:
+    """The worth of edits that are placed in a draft. `revised`: the draft with those applied that can be.
+
+    `lost_edits`: edits of the list that could not be read. With a reference the residual holds what they would have
+    done; without one they count as edits. `with_ter`: else TER is not computed.
+    """
+    useful = sum(each.applied for each in placements)
+    told = {reason: sum(each.why_not == reason for each in placements) for reason in (NO_CHANGE, REPEATS)}
+    score, why_not = _ter(draft, reference, with_ter)
+    counts: dict[str, Any] = {"useful": useful, "no_ops": told[NO_CHANGE], "duplicates": told[REPEATS]}
+    if len(draft) + max(len(reference or ""), len(revised)) > ALIGNED_CHARACTERS:
+        nothing: dict[str, Any] = dict.fromkeys(_OF_ALIGNMENT)
+        return Corrected(**counts, **nothing, ter=score, ter_left_out=why_not)
+    done, residual = at_least(draft, reference, placements, revised, useful), None
+    coverage = None
+    if reference is not None:
+        residual = needed(revised, reference)
+        coverage = _coverage(draft, reference, revised, residual)
+    total = done + (lost_edits if residual is None else residual)
+    return Corrected(
+        **counts,
+        wholesale=done > useful and _replaces_most(draft, reference, placements, twice=done > 2 * useful),
+        silent=None if residual is None else useful == 0 and residual > 0,
+        residual=residual,
+        valid=None if residual is None else residual == 0,
+        coverage=coverage,
+        corrected=total,
+        normalised=per_words(total, draft if reference is None else reference),
+        ter=score,
+        ter_left_out=why_not,
+    )
+
+
+def needed(draft: str, reference: str) -> int:
+    """How many edits the alignment needs from one text to another; 0 if they have the same words."""
+    return 0 if draft == reference else len(revise(draft, reference))
+
+
+def at_least(draft: str, reference: str | None, placements: Sequence[Placement], revised: str, useful: int) -> int:
+    """How many edits the applied ones count as: as many as they are, or as the alignment needs for what they bring
+    about, if that is more and they replace more than LARGEST_SHARE of the draft.
+    """
+    if replaced_share(draft, reference, placements) <= LARGEST_SHARE:
+        return useful
+    return max(useful, needed(draft, revised))
+
+
+def replaced_share(draft: str, reference: str | None, placements: Sequence[Placement]) -> float:
+    """The share of the draft that the applied edits replace together: of each what it removes, by the characters of
+    the draft, or what it adds, by those of the reference (without one of the draft), whichever is more.
+    """
+    return sum(_shares(draft, reference, placements))
+
+
+def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) -> list[float]:
+    """The share of the draft that each applied edit replaces, as in `replaced_share`."""
+    before = max(1, len(draft))
+    after = before if reference is None else max(1, len(reference))
+    return [
+        max(((each.end or 0) - (each.start or 0)) / before, len(each.edit.revised_snippet) / after)
+        for each in placements
+        if each.applied
+    ]
+
+
+def _replaces_most(draft: str, reference: str | None, placements: Sequence[Placement], *, twice: bool) -> bool:
+    """Whether one edit replaces NEARLY_ALL of the draft or, with `twice`, all together MOST of it."""
+    shares = _shares(draft, reference, placements)
+    return max(shares, default=0.0) > NEARLY_ALL or (twice and sum(shares) > MOST)
+
+
+def _coverage(draft: str, reference: str, revised: str, residual: int) -> float:
+    """The share of the alignment's edits of the draft that the revised draft no longer needs, 0 to 1."""
+    if not residual:
+        return 1.0
+    before = residual if revised == draft else needed(draft, reference)
+    return max(0.0, 1 - residual / before) if before else 0.0
+
+
+def per_words(number: int, text: str) -> float:
+    """A number per PER_WORDS words of a text, which counts as having one word at least."""
+    return PER_WORDS * number / max(1, len(_WORD.findall(text)))
+
+
+def _ter(draft: str, reference: str | None, wanted: bool) -> tuple[float | None, str | None]:
+    """(TER of the draft, None), or (None, why there is none)."""
+    if reference is None:
+        return None, NO_REFERENCE
+    if not wanted:
+        return None, NOT_ASKED_FOR
+    score, why_not = ter(draft, reference)
+    return score, why_not

@@ -1,0 +1,1 @@
+"""Drafts of one's own: read from files or frames, measured, ranked, reported."""

@@ -1,0 +1,206 @@
+"""Systems ranked by the corrected distance, over the same cases for all, with what speaks against a system's numbers.
+
+A frame of drafts has a row for each draft: case_id, system, distance (the paper's count), corrected, normalised, valid,
+silent, wholesale, no_ops, duplicates, lost_edits; missing where the editor's reply could not be used, and `valid` and
+`silent` also without a reference. A system whose edits are of no use too often is not ranked, and a case counts only
+where each ranked system has a corrected distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tasks.metrics.intervals import mean_interval
+from tasks.revision_distance.faults import CEILINGS, TOLD
+
+AVERAGED = {"edits": "distance", "without effect": "no_ops", "twice": "duplicates", "residual": "residual"}
+
+TRUST_NOTE = (
+    "Valid: the edits give the words of the reference. Coverage: the share of the alignment's edits that they bring "
+    "about. Means are per draft with a list. Silent: no edit has an effect, although the texts differ; wholesale: the "
+    "edits replace so much that they count as the alignment's; padded: more than half have no effect, or stand there "
+    "twice; lost edits could not be read."
+)
+
+
+class Ranking(NamedTuple):
+    """`systems`: a row for each system, best first, those that are not ranked last; `pairs`: a row for each two ranked
+    systems; `cases`: how many cases the ranking is over; `unranked`: system -> why it is not ranked.
+    """
+
+    systems: pd.DataFrame
+    pairs: pd.DataFrame
+    cases: int
+    unranked: dict[str, str]
+
+
+def ranking(drafts: pd.DataFrame, ceilings: Mapping[str, float] = CEILINGS) -> Ranking:
+    """The systems ranked by their mean corrected distance, the least first; equal means share a rank.
+
+    `ceilings`: fault (a key of TOLD) -> the share of a system's drafts, 0 to 1, above which it is not ranked.
+    """
+    unranked = {
+        str(name): why for name, own in drafts.groupby("system", sort=False) if (why := why_unranked(own, ceilings))
+    }
+    names = [name for name in map(str, drafts.system.unique()) if name not in unranked]
+    common = common_cases(drafts, names)
+    means = {name: _of_cases(drafts, name, common).corrected.mean() for name in names}
+    ordered = sorted(names, key=lambda name: (np.nan_to_num(means[name], nan=np.inf), name))
+    ranks = _ranks([means[name] for name in ordered])
+    rows = [_system(drafts, name, common, rank, None) for name, rank in zip(ordered, ranks, strict=True)] + [
+        _system(drafts, name, None, None, why) for name, why in sorted(unranked.items())
+    ]
+    return Ranking(pd.DataFrame(rows), pairs(drafts, ordered, common), len(common), unranked)
+
+
+def faults(own: pd.DataFrame) -> pd.DataFrame:
+    """For each draft whether it has each fault (a key of TOLD); missing where that cannot be said."""
+    usable = own.corrected.notna()
+    junk = own.no_ops.fillna(0) + own.duplicates.fillna(0)
+    found = {
+        "unusable": ~usable,
+        "silent": own.silent,
+        "wholesale": own.wholesale,
+        "padded": (2 * junk > own.distance.fillna(0)).where(usable),
+        "invalid": own.valid.map({True: False, False: True}),
+    }
+    return pd.DataFrame({name: pd.Series(column, own.index).astype(object) for name, column in found.items()})
+
+
+def why_unranked(own: pd.DataFrame, ceilings: Mapping[str, float]) -> str | None:
+    """Why a system with these drafts is not ranked, e.g. `3 of 4 drafts …: 75 %, ceiling 10 %`; None if it is."""
+    found = faults(own)
+    for name, ceiling in ceilings.items():
+        known = found[name].dropna()
+        number = int(known.astype(bool).sum())
+        enough = number > 1 or number == len(known)  # one draft of several says nothing of the others
+        if enough and number and number / len(known) > ceiling:
+            return (
+                f"{number:,} of {len(known):,} drafts {TOLD[name]} ({number / len(known):.0%}, ceiling {ceiling:.0%})"
+            )
+    return None
+
+
+def common_cases(drafts: pd.DataFrame, systems: Sequence[str]) -> list[Any]:
+    """The cases of which each of these systems has a corrected distance, in the order of the drafts."""
+    usable = drafts[drafts.system.isin(systems) & drafts.corrected.notna()]
+    times = usable.groupby("case_id", sort=False).system.nunique()
+    return [case for case, number in times.items() if number == len(systems)]
+
+
+def pairs(drafts: pd.DataFrame, ordered: Sequence[str], common: Sequence[Any]) -> pd.DataFrame:
+    """A row for each two systems, the better one first: how much less its corrected distance is, in the mean over the
+    cases, with the 95 % interval by paired bootstrap and the effect size (mean by standard deviation of the
+    differences), and in how many cases it is better, equal or worse. `clear`: the interval does not hold 0.
+    """
+    scores = {name: _of_cases(drafts, name, common).corrected.astype(float) for name in ordered}
+    return pd.DataFrame([_pair(one, other, scores[one], scores[other]) for one, other in combinations(ordered, 2)])
+
+
+def _pair(one: str, other: str, mine: pd.Series[float], theirs: pd.Series[float]) -> dict[str, Any]:
+    gaps = (theirs - mine).to_numpy(float)
+    low, high = mean_interval(gaps)
+    return {
+        "better": one,
+        "worse": other,
+        "difference": gaps.mean() if len(gaps) else np.nan,
+        "difference from": low,
+        "difference to": high,
+        "effect size": effect_size(gaps),
+        "clear": "yes" if low > 0 or high < 0 else "no",
+        "cases better": int((gaps > 0).sum()),
+        "equal": int((gaps == 0).sum()),
+        "worse in": int((gaps < 0).sum()),
+        "cases": len(gaps),
+    }
+
+
+def effect_size(gaps: NDArray[np.floating[Any]]) -> float:
+    """Cohen's d of paired differences: their mean by their standard deviation; 0 if all are 0, NaN for fewer than two,
+    or if all are equal.
+    """
+    if len(gaps) < 2:
+        return float("nan")
+    spread = float(gaps.std(ddof=1))
+    if spread == 0:
+        return 0.0 if not gaps.any() else float("nan")
+    return float(gaps.mean()) / spread
+
+
+def _system(
+    drafts: pd.DataFrame, name: str, common: Sequence[Any] | None, rank: int | None, why: str | None
+) -> dict[str, Any]:
+    """A system's row: its means over the common cases (None: over all its drafts), beside them those over all its
+    drafts and over the valid ones, and its faults.
+    """
+    own = drafts[drafts.system == name]
+    over = own if common is None else _of_cases(drafts, name, common)
+    row: dict[str, Any] = {"rank": rank, "system": name, "cases": len(over)}
+    low, high = mean_interval(over.corrected.dropna().astype(float))
+    row |= {"corrected": over.corrected.astype(float).mean(), "corrected from": low, "corrected to": high}
+    row |= {
+        "per 100 words": over.normalised.astype(float).mean(),
+        "paper's distance": over.distance.astype(float).mean(),
+    }
+    valid = own[own.valid.map({True: True}).notna()]
+    row |= {"drafts": len(own), "corrected, all": own.corrected.astype(float).mean()}
+    row |= {"valid drafts": len(valid), "corrected, valid": valid.corrected.astype(float).mean()}
+    found = faults(own)
+    row |= {fault: int(found[fault].dropna().astype(bool).sum()) for fault in TOLD}
+    return {**row, "why not ranked": why}
+
+
+def _of_cases(drafts: pd.DataFrame, name: str, cases: Sequence[Any]) -> pd.DataFrame:
+    """The drafts of a system in the order of these cases, indexed by them; of several the first."""
+    own = drafts[drafts.system == name].drop_duplicates("case_id").set_index("case_id")
+    return own.loc[list(cases)]
+
+
+def _ranks(means: Sequence[float]) -> list[int]:
+    """1 for the first of means in ascending order; equal ones share a rank."""
+    found = [1] if means else []
+    for number, (one, other) in enumerate(pairwise(means), start=2):
+        found.append(found[-1] if np.isclose(one, other, rtol=0, atol=1e-9) else number)
+    return found
+
+
+def trust(drafts: pd.DataFrame, keys: Sequence[str] = ("system",)) -> pd.DataFrame:
+    """By `keys`, how far the lists of edits can be trusted: drafts, those with a list, valid ones among those with a
+    reference, mean coverage, means per draft of edits and of what the corrected distance leaves out or adds, lists of
+    each fault, and lists that lost edits.
+    """
+    rows = []
+    for key, own in drafts.groupby(list(keys), sort=False):
+        usable = own[own.corrected.notna()]
+        known, found = usable.valid.dropna().astype(bool), faults(own)
+        row: dict[str, Any] = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+        row |= {"drafts": len(own), "with edits": len(usable), "with a reference": len(known)}
+        row |= {"valid": int(known.sum()), "valid %": 100 * known.mean() if len(known) else np.nan}
+        row |= {"coverage %": 100 * usable.coverage.astype(float).mean()}
+        for name, column in AVERAGED.items():
+            row[name] = usable[column].astype(float).mean()
+        row |= {fault: int(found[fault].dropna().astype(bool).sum()) for fault in ("silent", "wholesale", "padded")}
+        rows.append({**row, "with lost edits": int((usable.lost_edits.fillna(0) > 0).sum())})
+    return pd.DataFrame(rows)
+
+
+def ranking_notes(found: Ranking, drafts: pd.DataFrame) -> tuple[str, str]:
+    """(what is to be read below the table of systems, below the table of pairs)."""
+    signatures = sorted(map(str, drafts.signature.dropna().unique()))
+    sentences = [
+        "Corrected distance: edits with an effect, each once, what replaces most of a draft counted as an alignment of "
+        "sentences counts it, and the edits that are left to the reference. Less is better.",
+        f"Ranked over the {found.cases:,} cases of which every ranked system has one; intervals (95 %) by bootstrap.",
+        *(f"{name} is not ranked: {why}." for name, why in found.unranked.items()),
+        *([f"Signature: {'; '.join(signatures)}."] if signatures else []),
+    ]
+    note = (
+        "Less corrected distance, over the same cases; intervals (95 %) by paired bootstrap, effect size: Cohen's d of "
+    )
+    return " ".join(sentences), f"{note}the differences. Clear: the interval does not hold 0."
