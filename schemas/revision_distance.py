@@ -345,9 +345,7 @@ PUBLISHED_DRAFTS = table(
     column("reproduces", pa.string(), "whether the revised draft is the reference: exactly, words, no", null=True),
     *NUMBERS,
     column("signature", pa.string(), "what the distance depends on: editor, prompt, settings, version", null=True),
-    column(
-        "rouge1", pa.float64(), "ROUGE-1 F measure, 0 to 100; words as rouge_score has them (Latin script)", null=True
-    ),
+    column("rouge1", pa.float64(), "ROUGE-1 F, 0 to 100; words as rouge_score's in Latin script", null=True),
     column("rouge2", pa.float64(), "ROUGE-2 F measure, 0 to 100", null=True),
     column("rougeL", pa.float64(), "ROUGE-L F measure, 0 to 100", null=True),
     column("bertscore", pa.float64(), "BERTScore F1, 0 to 100", null=True),

@@ -32,6 +32,7 @@ from schemas.replies import ProposedEdit, RevisionEdits
 from tasks.revision_distance.drafts.corrected import Corrected, corrected
 from tasks.revision_distance.drafts.placing import Placement, apply, place
 from tasks.revision_distance.drafts.signature import signature_of
+from tasks.text.words import folded
 
 if TYPE_CHECKING:
     from longform.llm.client import Client
@@ -225,10 +226,11 @@ def weight(edit: ProposedEdit, weights: Mapping[str, float]) -> float:
 
 
 def reproduces(revised: str, reference: str) -> Reproduces:
-    """Whether the revised text is the reference: "exactly", "words" (equal but for white space) or "no".
+    """Whether the revised text is the reference: "exactly", "words" (equal but for white space, kinds of quotation
+    marks and the composition of letters) or "no".
 
     White space at the beginning and the end is ignored for "exactly", too.
     """
     if revised.strip() == reference.strip():
         return "exactly"
-    return "words" if revised.split() == reference.split() else "no"
+    return "words" if folded(revised) == folded(reference) else "no"

@@ -24,7 +24,7 @@ REFERENCE = ["The tea is old.", "Kettles sing at noon.", "Cups come in sizes.", 
 
 def record(number: int, system: str, changed: int) -> dict[str, Any]:
     draft = [f"Nobody knew of {n} and {number}." if n < changed else text for n, text in enumerate(own(number))]
-    return {"id": f"q{number}", "system": system, "draft": " ".join(draft), "reference": " ".join(own(number))}
+    return {"id": f"q{number}", "system": system, "draft": "\n\n".join(draft), "reference": "\n\n".join(own(number))}
 
 
 def own(number: int) -> list[str]:
@@ -275,7 +275,7 @@ def texts_of(prompt: str) -> tuple[str, str]:
 
 
 def honest(prompt: str) -> str:
-    draft, reference = (text.split(". ") for text in texts_of(prompt))
+    draft, reference = (text.split("\n\n") for text in texts_of(prompt))
     return edits(*((old.rstrip("."), new.rstrip(".")) for old, new in zip(draft, reference, strict=True) if old != new))
 
 
