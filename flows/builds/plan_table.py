@@ -188,12 +188,13 @@ def _pilot_lines(online: list[Planned]) -> list[str]:
 
 
 def _batch_lines(online: list[Planned]) -> list[str]:
-    """For each setting of `unbatched` a line: the stages in batch mode that have it, and what becomes of questions that
-    a batch leaves unanswered; where they go online with the most calls that these may be, if that is known.
+    """For each setting of `unbatched` a line: the stages in batch mode that have it and may ask something, and what
+    becomes of questions that a batch leaves unanswered; where they go online with the most calls that these may be, if
+    that is known.
     """
     lines = []
     for then, what in UNBATCHED.items():
-        stages = [planned for planned in online if planned.unbatched == then]
+        stages = [planned for planned in online if planned.unbatched == then and planned.calls != 0]
         calls = [planned.calls for planned in stages]
         known = then == "online" and None not in calls
         bound = f", at most {sum(MOST_ONLINE * (number or 0) for number in calls):,} calls" if known else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axioms_builds import Silent, build_axioms
+from axioms_builds import UNSEEN, Silent, build_axioms
 from endpoint_server import Server, server
 
 from flows.axioms import AxiomsConfig
@@ -61,7 +61,7 @@ def asked(server: Server) -> int:
 
 def planned_calls(home: Path, chosen: dict[str, Any], **options: Any) -> dict[str, int | None]:
     given = Options(home, **options)
-    found, _ = plan(declare("axioms", AxiomsConfig(**chosen), given), given, priced=True)
+    found, _ = plan(declare("axioms", AxiomsConfig(**UNSEEN | chosen), given), given, priced=True)
     return {stage.stage: stage.calls for stage in found.stages if stage.endpoint and stage.state == "run"}
 
 

@@ -132,8 +132,8 @@ def test_many_texts_that_are_no_answers_are_refused_and_published_only_if_accept
 def test_a_kind_of_pair_that_an_audit_leaves_out_wholly_is_missing(tmp_path: Path, server: Server) -> None:
     server.fails = spoils(server, "axioms/closed_book", in_german, 1.0)
     with pytest.raises(GateError, match="missing_kinds: 2 of 6 kinds of rows are gone"):
-        build(tmp_path, server, accept=["language"])
-    version = build(tmp_path, server, accept=["language", "missing_kinds"])
+        build(tmp_path, server, accept=["language"], msmarco=[])
+    version = build(tmp_path, server, accept=["language", "missing_kinds"], msmarco=[])
     missing = {row["key"] for row in findings(version) if row["audit"] == "missing_kinds"}
     assert missing == {"open_book > closed_book", "closed_book > corrupted"}
     assert missing & set(pairs(version)["pair_type"].to_pylist()) == set()

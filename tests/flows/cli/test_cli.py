@@ -95,19 +95,12 @@ STAGES = [
     "read_evaluation_texts",
     "list_evaluation_texts",
     "decontaminate",
-    "answer_research_closed",
-    "read_research_pages",
-    "assist_research",
-    "plan_research",
-    "repair_research",
-    "score_research",
-    "list_research_steps",
-    "pair_research",
     "sample_validation",
     "view_as_chats",
     "draw_one_a_question",
     "view_as_texts",
-]  # in the order of the flow
+]  # of a dump of one's own, in the order of the flow
+KEYS = {"train": "pair_id", "test": "pair_id", "ranking/test": "ranking_id", "validation/validation": "validation_id"}
 HEAVY = {"prefect", "pyarrow", "duckdb", "pandas", "numpy", "openai", "lxml", "rich", "sklearn"}
 
 
@@ -564,7 +557,8 @@ def test_plan_writes_nothing_not_even_the_home(longform: Shell, dump: str, tmp_p
     assert [stage["stage"] for stage in found["stages"]] == STAGES
     assert {stage["state"] for stage in found["stages"]} == {"run"}
     assert {stage["stage"] for stage in found["stages"] if stage["endpoint"] == "offline"} == {
-        "answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers",
+        "answer_open_book", "answer_closed_book", "corrupt_answers", "combine_answers", "answer_from_relevant",
+        "answer_from_irrelevant",
     }  # fmt: skip
     assert (found["version"], found["nothing_to_do"]) == (None, False)
     assert not (tmp_path / "home").exists()
@@ -579,10 +573,11 @@ def test_plan_says_what_becomes_of_questions_that_a_batch_leaves(longform: Shell
     found = longform.json("plan", "axioms", *words)
     assert {stage["stage"]: stage["unbatched"] for stage in found["stages"] if stage["endpoint"]} == {
         "answer_open_book": "wait", "answer_closed_book": "wait", "corrupt_answers": None, "combine_answers": "online",
+        "answer_from_relevant": "wait", "answer_from_irrelevant": "wait",
     }  # fmt: skip
     assert {stage["unbatched"] for stage in found["stages"] if not stage["endpoint"]} == {None}
     printed = " ".join(longform("plan", "axioms", *words).stdout.split())
-    assert 'answer_open_book, answer_closed_book in batches, unbatched = "wait"' in printed
+    assert ' answer_open_book, answer_closed_book in batches, unbatched = "wait"' in printed  # no stage with no calls
     assert 'combine_answers in batches, unbatched = "online"' in printed
 
 
@@ -594,6 +589,8 @@ def test_plan_names_what_changed_and_what_it_reaches(longform: Shell, home: Path
     assert states["find_related"] == ("run", "k: 10 -> 3")
     assert {name for name, (state, _) in states.items() if state != "reuse"} == {
         "find_related", "pair_with_related", "assemble_pairs", "view_as_chats", "draw_one_a_question", "view_as_texts",
+        "pair_for_validation", "assemble_validation_pairs", "sample_validation", "rank_held_out",
+        "find_related_discussions", "rank_discussions", "list_evaluation_texts", "decontaminate",
     }  # fmt: skip
     assert states["pair_with_related"] == ("run", "its input related changes")
     assert sum(stage["calls"] or 0 for stage in found["stages"]) == 0
@@ -705,7 +702,7 @@ def test_trace_goes_back_from_every_kind_of_row(longform: Shell, home: Path) -> 
 def test_diff_counts_what_two_versions_have_not_in_common(longform: Shell, home: Path) -> None:
     found = longform.json("diff", "axioms@first", "axioms@second", "--home", home)
     before, after = (home / "datasets" / "axioms" / name for name in ("first", "second"))
-    assert [change["split"] for change in found["splits"]] == ["train", "test"]
+    assert [change["split"] for change in found["splits"]] == [*KEYS]
     for change in found["splits"]:
         old, new = (by_id(version, change["split"]) for version in (before, after))
         assert (change["before"], change["after"]) == (len(old), len(new))
@@ -721,8 +718,9 @@ def test_diff_counts_what_two_versions_have_not_in_common(longform: Shell, home:
 
 
 def by_id(version: Path, split: str) -> dict[str, dict[str, Any]]:
-    rows = (row for file in (version / split).glob("*.parquet") for row in pq.read_table(file).to_pylist())
-    return {row["pair_id"]: row for row in rows}
+    rows = [row for file in (version / split).glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert rows
+    return {row[KEYS[split]]: row for row in rows}
 
 
 # ---------------------------------------------------------------- checking and clearing
