@@ -474,6 +474,7 @@ def publish_claims(context: StageContext, questions: PerGroup) -> Iterator[Row]:
             **{"field": "Law", "question_types": [], "system": "gpt4", "answer": "So.", "position": 0},
             **{"claim": "So [1].", "evidence": ["Air."] * (1 - number), "evidence_urls": [""] * (1 - number)},
             **{"support": "Complete", "revised_evidence": [], "atomic_claims": [], "atomic_judgements": []},
+            **{"annotators": 1, "undecided": []},
             **{"random_split": "train", "domain_split": "test", "split": "all"},
         }
 

@@ -231,3 +231,19 @@ def test_a_model_is_known_by_its_files_and_never_by_its_path(tmp_path: Path, ber
     with (copied / "config.json").open("a") as file:
         file.write(" ")
     assert nli_model(str(copied), sha256_of).digest != known.digest
+
+
+@pytest.mark.parametrize("model", ["true", "bert"])
+def test_in_16_bits_and_in_batches_scores_are_near_those_of_32_bits(model: str, request: pytest.FixtureRequest) -> None:
+    place, asked = str(request.getfixturevalue(model)), pairs(40)
+    exact = load_nli(place, "float32", 1).scores(asked)
+    assert load_nli(place, "float32", 16).scores(asked) == pytest.approx(exact, abs=2e-6)
+    rough = load_nli(place, "bfloat16", 16)
+    assert rough.scores(asked) == pytest.approx(exact, abs=0.05)
+    assert rough.scores(asked) == rough.scores(asked)
+
+
+def test_precision_and_batch_are_part_of_a_settings_identity(bert: Path) -> None:
+    one = nli_model(str(bert), sha256_of)
+    others = [nli_model(str(bert), sha256_of, precision="bfloat16"), nli_model(str(bert), sha256_of, batch=8)]
+    assert len({str(each.identity()) for each in [one, *others]}) == 3

@@ -520,7 +520,9 @@ LIST = "Bring:\n\n- a warm coat\n- a rope\n- a lamp\n"
 def test_a_list_item_goes_and_comes_with_its_mark(draft: str, reference: str, original: str, revised: str) -> None:
     (edit,) = revise(draft, reference)
     assert (edit["original_snippet"], edit["revised_snippet"]) == (original, revised)
-    assert applied(draft, [edit]).strip() == applied_by_the_metric(draft, reference, [edit]).strip() == reference.strip()
+    assert (
+        applied(draft, [edit]).strip() == applied_by_the_metric(draft, reference, [edit]).strip() == reference.strip()
+    )
 
 
 def test_two_items_that_go_are_two_whole_lines() -> None:
