@@ -14,7 +14,7 @@ from flows.config.prompts import PROMPTS
 from flows.preference.community import SAMPLES as SAMPLES
 from flows.preference.evaluation import EvaluationSettings, compared_answers, discussions_to_rank, evaluation_terms
 from flows.preference.passages import PassageSettings, msmarco_terms, passages_of_queries, passages_to_rank
-from flows.preference.research import ResearchSettings, answered_research, questions_for_research
+from flows.preference.research import CONVERSING_STAGES, ResearchSettings, answered_research, questions_for_research
 from flows.preference.validation import ValidationSettings, judged
 from flows.registry import model_stages
 from flows.sources import msmarco
@@ -137,6 +137,7 @@ class AxiomsConfig(ResearchSettings, EvaluationSettings, ValidationSettings, Pas
     """Settings of the axioms dataset."""
 
     MODEL_STAGES: ClassVar = model_stages(globals())
+    CONVERSING: ClassVar = CONVERSING_STAGES
 
     margins: Literal["votes", "critic"] = Field(
         "votes",

@@ -112,6 +112,7 @@ class KiwiConfig(ModelSettings):
     """Settings of the kiwi dataset."""
 
     MODEL_STAGES: ClassVar = model_stages(globals())
+    CONVERSING: ClassVar = (simulate_sessions.name,)
 
     papers: str | list[str] = Field(
         str(SAMPLES / "s2orc"), description="papers, source and cited ones: folders or files of `papers_source`"

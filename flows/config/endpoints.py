@@ -207,11 +207,13 @@ class StageConfig(BaseModel):
 class ModelSettings(BaseModel):
     """The settings of every dataset's configuration that say which models it asks, and how.
 
-    `MODEL_STAGES` are the stages that ask a model.
+    `MODEL_STAGES` are the stages that ask a model; `CONVERSING` those of them whose next question depends on the reply
+    to the last one, again and again, so that no batch can hold their questions: they are never in batch mode.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
     MODEL_STAGES: ClassVar[tuple[str, ...]]
+    CONVERSING: ClassVar[tuple[str, ...]] = ()
 
     model: EndpointName = Field(
         "offline", description="endpoint that is asked: offline (built in), or one of [endpoints]"
@@ -242,13 +244,17 @@ class ModelSettings(BaseModel):
 
     @model_validator(mode="after")
     def stages_ask_models(self) -> Self:
-        """The settings unchanged; ValueError if [stages] names a stage that asks no model."""
+        """The settings unchanged; ValueError if [stages] names a stage that asks no model, or has a batch mode for one
+        of CONVERSING.
+        """
         for name in self.stages:
             if name not in self.MODEL_STAGES:
                 model_name(name)
                 raise ValueError(
                     f'stages has "{name}", which asks no model; those that do: {", ".join(self.MODEL_STAGES)}'
                 )
+            if name in self.CONVERSING and self.stages[name].mode == "batch":
+                raise ValueError(f"stages.{name} asks each question after the last reply, which no batch can")
         return self
 
     def endpoint_name(self, stage: str) -> str | None:
@@ -285,9 +291,12 @@ def ceilings_of_stages(config: ModelSettings) -> dict[str, Ceilings]:
 
 
 def batched(config: ModelSettings) -> frozenset[str]:
-    """The names of the stages that send their requests through the provider's Batch API (mode = "batch")."""
+    """The names of the stages that send their requests through the provider's Batch API: those with mode = "batch", but
+    not those of CONVERSING.
+    """
     asking = filter(config.endpoint_name, config.MODEL_STAGES)
-    return frozenset(stage for stage in asking if _chosen(stage, config, "mode") == "batch")
+    chosen = {stage for stage in asking if _chosen(stage, config, "mode") == "batch"}
+    return frozenset(chosen.difference(config.CONVERSING))
 
 
 def unbatched(config: ModelSettings) -> dict[str, str]:

@@ -60,7 +60,8 @@ from tasks.sources.files.inputs import open_files
 from tasks.sources.web.documents import PIECE_BYTES
 
 RESEARCH = ALL_SAMPLES / "research"
-RESEARCH_STAGES = ("answer_research_closed", "assist_research", "plan_research", "repair_research")
+CONVERSING_STAGES = ("assist_research", "plan_research", "repair_research")
+RESEARCH_STAGES = ("answer_research_closed", *CONVERSING_STAGES)
 PROMPT_NAMES = (
     *("closed_book", "research_queries", "research_plan", "research_summarise", "research_update", "research_ground"),
     *("research_review", "research_repair"),

@@ -23,7 +23,7 @@ from longform.engine.health import PILOT, Ceilings, Gate, Health, counted_of, ga
 from longform.engine.jobs import STOP, Job, Meter, execute_with, hash_of_inputs, jobs_of, reported_fraction, walk
 from longform.engine.runners import Runner
 from longform.engine.served import Served, served_of, warnings_of
-from longform.engine.stage import Method, Stage, StageCall
+from longform.engine.stage import Method, NeedsReplies, Stage, StageCall
 from longform.errors import GateError, Incomplete, LongformError, LostWorker
 from longform.files import remove
 from longform.llm.ask.types import Endpoint, Request, broken_off
@@ -485,7 +485,8 @@ class Build:
         """
         for job in jobs:
             requests: list[tuple[Any, Request]] = []
-            walk(self.store, stage, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
+            with suppress(NeedsReplies):
+                walk(self.store, stage, job, partial(_append_if_wanted, requests, endpoint), lambda *_: None)
             yield from requests
 
     # its end

@@ -45,3 +45,11 @@ def build_axioms(home: Path, version: str = "v1", **settings: Any) -> tuple[Vers
     tasks: Tasks = settings.pop("tasks", None) or SequentialStages()
     published, made = build("axioms", AxiomsConfig(**settings), options, tasks=tasks, progress=progress, runner=runner)
     return published.version if published else None, progress, made
+
+
+def found_of_replies(version: Version) -> list[dict[str, Any]]:
+    """The gates that found something, but `validation`, which counts the pair types that nobody judged: here all."""
+    found = [gate for gate in version.manifest["gates"] if gate["found"]]
+    (unvalidated,) = [gate for gate in found if gate["gate"] == "validation"]
+    assert unvalidated["found"] == unvalidated["checked"]
+    return [gate for gate in found if gate is not unvalidated]

@@ -13,11 +13,14 @@ from axioms_builds import build_axioms
 from endpoint_server import Server, server
 from model_builds import built, mine
 from paths import ROOT
+from pydantic import ValidationError
+from standin_server import serve
 
 from flows.axioms import AxiomsConfig
 from flows.builds.building import Options, declare, plan
 from flows.config.endpoints import StageConfig
 from flows.config.prompts import PROMPTS
+from flows.preference.research import CONVERSING_STAGES
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from tasks.annotation.form import arranged
@@ -149,3 +152,27 @@ def test_each_model_is_asked_once_within_the_plan(tmp_path: Path, server: Server
     tasks = [server.tasks[json.loads(body)["messages"][0]["content"].strip()] for body in server.bodies]
     of_research = sum("research" in task or "judge" in task for task in tasks)
     assert 0 < of_research <= sum(bounds.values())
+
+
+# ---------------------------------------------------------------- batches
+
+
+def test_in_batch_mode_what_depends_on_replies_is_asked_singly_and_the_plan_says_so(tmp_path: Path) -> None:
+    with serve(batch_seconds=0.0) as model:
+        endpoint = {"base_url": model.url, "model": "m", "capabilities": ["json_schema", "batch"]}
+        chosen = {**CHEAP, "model": "mine", "mode": "batch", "endpoints": {"mine": endpoint}, "msmarco": []}
+        options = Options(tmp_path, until="repair_research")
+        found, _ = plan(declare("axioms", AxiomsConfig(**chosen), options), options, priced=True)
+        planned = {stage.stage: stage.unbatched for stage in found.stages if stage.endpoint == "mine"}
+        assert {stage for stage, then in planned.items() if then is None} == set(CONVERSING_STAGES)
+        assert planned["answer_research_closed"] == "wait"
+        _, progress, _ = build_axioms(tmp_path, until="repair_research", **chosen)
+        rows = {run.stage: run.artifact.rows for run in progress.ended}
+        singly = model.counters()["requests"]["POST /v1/chat/completions"]
+    assert all(rows[stage] for stage in CONVERSING_STAGES)
+    assert singly > 0
+
+
+def test_a_batch_mode_that_no_batch_can_keep_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"stages\.plan_research asks each question after the last reply"):
+        AxiomsConfig(stages={"plan_research": StageConfig(mode="batch")})

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from axioms_builds import build_axioms
+from axioms_builds import build_axioms, found_of_replies
 from endpoint_server import Server, server
 from standin_server import serve
 
@@ -69,14 +69,6 @@ def questions(server: Server) -> set[tuple[str, str]]:
 
 def task_of(server: Server, body: dict[str, Any]) -> str:
     return server.tasks[body["messages"][0]["content"].strip()]
-
-
-def found_of_replies(version: Version) -> list[dict[str, Any]]:
-    """The gates that found something, but `validation`, which counts the pair types that nobody judged: here all."""
-    found = [gate for gate in version.manifest["gates"] if gate["found"]]
-    (unvalidated,) = [gate for gate in found if gate["gate"] == "validation"]
-    assert unvalidated["found"] == unvalidated["checked"]
-    return [gate for gate in found if gate is not unvalidated]
 
 
 def by_hash(body: dict[str, Any], share: float) -> bool:

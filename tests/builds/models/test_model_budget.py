@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import http_server
 import pytest
-from axioms_builds import Silent, build_axioms
+from axioms_builds import UNSEEN, Silent, build_axioms
 from http_server import Asked
 from standin_server import Server, serve
 from typer.testing import CliRunner
@@ -238,7 +238,9 @@ def capped(home: Path, usd: float, chosen: dict[str, Any]) -> bool:
     """Whether a build with this cost limit published a version."""
     try:
         options = Options(home, "v1", max_cost=usd)
-        published, _ = build("axioms", AxiomsConfig(**chosen), options, tasks=SequentialStages(), progress=Silent())
+        published, _ = build(
+            "axioms", AxiomsConfig(**UNSEEN | chosen), options, tasks=SequentialStages(), progress=Silent()
+        )
     except BudgetError:
         return False
     return published is not None

@@ -178,7 +178,7 @@ def questions_of(dump: str, home: Path) -> int:
 
 def settings(server: Server) -> str:
     endpoint = {"base_url": server.url, "model": "m", "capabilities": ["json_schema", "batch"]}
-    return json.dumps({"model": "mine", "mode": "batch", "endpoints": {"mine": endpoint}})
+    return json.dumps({"model": "mine", "mode": "batch", "endpoints": {"mine": endpoint}, "msmarco": []})
 
 
 @pytest.mark.parametrize("stages", [1, pytest.param(4, marks=pytest.mark.soak)])
@@ -206,6 +206,6 @@ def test_a_build_in_batch_mode_killed_between_any_two_of_its_steps_submits_no_jo
     with closing(open_responses(responses(home), read_only=True)) as store:
         assert sum(1 for _ in store.scan()) == counted["answered_bodies"]
         assert store.jobs() == []
-    offline, _, _ = build_axioms(tmp_path / "offline")
+    offline, _, _ = build_axioms(tmp_path / "offline", msmarco=[])
     assert offline is not None
     assert find(home, "axioms@v1").manifest["splits"] == offline.manifest["splits"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axioms_builds import Silent, build_axioms
+from axioms_builds import Silent, build_axioms, found_of_replies
 from endpoint_server import Server, server
 from standin_server import serve
 from typer.testing import CliRunner
@@ -38,10 +38,10 @@ class Told(Silent):
 
 
 def build(home: Path, server: Server, name: str = "v1", seed: int = 1, **more: Any) -> Version:
-    """A version; another seed asks all questions again."""
+    """A version without MS MARCO; another seed asks all questions again."""
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     endpoint = {"base_url": url, "model": "m", "concurrency": 8, "parameters": {"seed": seed}}
-    version, _, _ = build_axioms(home, name, model="mine", endpoints={"mine": endpoint}, **more)
+    version, _, _ = build_axioms(home, name, model="mine", endpoints={"mine": endpoint}, msmarco=[], **more)
     assert version is not None
     return version
 
@@ -91,7 +91,7 @@ def test_another_model_within_a_stage_is_a_warning_everywhere_and_its_rows_stay(
     (row,) = [each for each in version.manifest["served"] if each["stage"] == "answer_open_book"]
     assert row["models"].keys() == {"m-2026-01", "m-2026-02"}
     assert sum(row["models"].values()) == odd["all"]
-    assert not any(gate["found"] for gate in version.manifest["gates"])
+    assert found_of_replies(version) == []
     again = Told()
     build(tmp_path, server, progress=again)
     assert [line for line in again.lines if "was served by" in line] == [warning]  # reused, and still so
@@ -99,7 +99,7 @@ def test_another_model_within_a_stage_is_a_warning_everywhere_and_its_rows_stay(
 
 def test_another_model_than_in_the_version_before_refuses_until_it_is_accepted(tmp_path: Path, server: Server) -> None:
     first = build(tmp_path, server)
-    assert not any(gate["found"] for gate in first.manifest["gates"])
+    assert found_of_replies(first) == []
     server.names = lambda body: {"model": "stand-in-2" if task_of(server, body) == "axioms/combine" else "stand-in-1"}
     with pytest.raises(GateError) as caught:
         build(tmp_path, server, "v2", 2)
@@ -112,7 +112,7 @@ def test_another_model_than_in_the_version_before_refuses_until_it_is_accepted(t
     asked = server.bodies.total()
     version = build(tmp_path, server, "v2", 2, accept=["served_model"])
     assert server.bodies.total() == asked
-    (gate,) = [gate for gate in version.manifest["gates"] if gate["found"]]
+    (gate,) = found_of_replies(version)
     assert (gate["gate"], gate["accepted"], gate["found"]) == ("served_model", True, gate["checked"])
     sentence = f"served_model: {gate['found']} of {gate['found']} replies of {changed} (100 %), accepted"
     assert sentence in (version.folder / "README.md").read_text()
@@ -131,7 +131,7 @@ def test_another_fingerprint_alone_is_a_note(tmp_path: Path, server: Server) -> 
     }
     progress = Told()
     version = build(tmp_path, server, "v2", 2, progress=progress)
-    assert not any(gate["found"] for gate in version.manifest["gates"])
+    assert found_of_replies(version) == []
     assert not progress.lines
     assert any("had the fingerprints fp_" in note for note in record(tmp_path)["notes"])
     shown = show(tmp_path)
@@ -148,7 +148,7 @@ def test_a_server_that_names_nothing_changes_nothing_and_equal_builds_have_equal
         assert (one.folder / name).read_bytes() == (two.folder / name).read_bytes()
     assert one.manifest["served"] == two.manifest["served"]
     later = build(tmp_path / "a", server, "v2", 2)
-    assert not any(gate["found"] for gate in later.manifest["gates"])
+    assert found_of_replies(later) == []
 
 
 def test_the_offline_model_has_no_name_to_change(tmp_path: Path) -> None:
