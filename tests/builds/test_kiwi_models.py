@@ -16,8 +16,9 @@ import pytest
 from axioms_builds import Silent
 from bad_models import BAD, replies, said
 from endpoint_server import Server, server
-from killed_builds import killed_when, run
+from killed_builds import CHAT, killed_when, run
 from model_builds import built, mine
+from standin_server import serve
 
 from flows.builds.building import Options, declare, plan
 from flows.builds.building import build as run_build
@@ -28,7 +29,7 @@ from longform.artifacts.store import Store
 from longform.artifacts.versions import Version, artifact
 from longform.engine.plan import total
 from longform.engine.thread_tasks import SequentialStages
-from longform.errors import GateError
+from longform.errors import GateError, Incomplete
 from longform.llm.ask.fence import unfenced
 
 pytestmark = pytest.mark.check
@@ -247,6 +248,20 @@ def test_an_endpoint_with_embeddings_finds_passages_and_is_asked_for_each_text_o
     before = len(asked)
     built("kiwi", config.model_copy(update={"shots": 3}), tmp_path, version="again")
     assert len(asked) == before
+
+
+def test_in_batch_mode_questions_that_wait_for_vectors_are_for_single_calls_and_that_is_said(tmp_path: Path) -> None:
+    with serve(batch_seconds=0.0) as model:
+        endpoint = {"base_url": model.url, "model": "m", "capabilities": ["json_schema", "batch"]}
+        chosen: dict[str, Any] = {"model": "mine", "mode": "batch", "retrieval": "dense", "embedding": "mine"}
+        chosen |= {"endpoints": {"mine": endpoint}, "generate": False, "limit": 2}
+        options = Options(tmp_path, until="answer_first")
+        with pytest.raises(Incomplete, match=r'answer_first.*unbatched = "online"'):
+            run_build("kiwi", KiwiConfig(**chosen), options, tasks=SequentialStages(), progress=Silent())
+        assert CHAT not in model.counters()["requests"]
+        chosen["unbatched"] = "online"
+        run_build("kiwi", KiwiConfig(**chosen), options, tasks=SequentialStages(), progress=Silent())
+        assert model.counters()["requests"][CHAT] > 0
 
 
 DRIVER = """

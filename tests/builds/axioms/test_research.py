@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from axioms_builds import build_axioms
 from endpoint_server import Server, server
+from killed_builds import CHAT
 from model_builds import built, mine
 from paths import ROOT
 from pydantic import ValidationError
@@ -162,13 +163,14 @@ def test_in_batch_mode_what_depends_on_replies_is_asked_singly_and_the_plan_says
         endpoint = {"base_url": model.url, "model": "m", "capabilities": ["json_schema", "batch"]}
         chosen = {**CHEAP, "model": "mine", "mode": "batch", "endpoints": {"mine": endpoint}, "msmarco": []}
         options = Options(tmp_path, until="repair_research")
-        found, _ = plan(declare("axioms", AxiomsConfig(**chosen), options), options, priced=True)
+        config = AxiomsConfig(**chosen)
+        found, _ = plan(declare("axioms", config, options), options, priced=True, config=config)
         planned = {stage.stage: stage.unbatched for stage in found.stages if stage.endpoint == "mine"}
         assert {stage for stage, then in planned.items() if then is None} == set(CONVERSING_STAGES)
         assert planned["answer_research_closed"] == "wait"
         _, progress, _ = build_axioms(tmp_path, until="repair_research", **chosen)
         rows = {run.stage: run.artifact.rows for run in progress.ended}
-        singly = model.counters()["requests"]["POST /v1/chat/completions"]
+        singly = model.counters()["requests"][CHAT]
     assert all(rows[stage] for stage in CONVERSING_STAGES)
     assert singly > 0
 

@@ -37,7 +37,7 @@ def setting(server: Server, **more: Any) -> dict[str, Any]:
     price = {"input": 1.0, "output": 2.0}
     endpoint = {"base_url": server.url, "model": "m", "capabilities": ["json_schema"], "price": price}
     many = {"ceilings": dict.fromkeys(("refused", "cut_off", "unreadable", "not_taken"), 0.5)}  # of 33, by chance
-    return {"model": "mine", "endpoints": {"mine": endpoint}, **many, **more}
+    return {"model": "mine", "endpoints": {"mine": endpoint}, "msmarco": [], **many, **more}
 
 
 def build(home: Path, server: Server, **more: Any) -> Version | None:
