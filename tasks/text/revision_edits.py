@@ -419,7 +419,9 @@ def _changes(draft: str, reference: str, mine: Sentence, theirs: Sentence) -> li
     changed = sum(max(each.end - each.start, each.other_end - each.other_start) for each in found)
     if not found or (len(found) > 1 and changed > _SLIGHT * max(len(own), len(other))):
         return whole
-    pieces = [_told_in_full(_change(draft, reference, own, other, each), draft, mine, len(found)) for each in found]
+    pieces = [
+        _described_in_full(_change(draft, reference, own, other, each), draft, mine, len(found)) for each in found
+    ]
     if joining:
         at = _joining_place(mine, theirs, found, own, other)
         pieces[at] = pieces[at]._replace(action=joining, level="sentence")
@@ -465,7 +467,7 @@ def _change(draft: str, reference: str, own: list[Token], other: list[Token], ea
     return _Piece("change", start, end, start, text, folded(draft[start:end]), folded(text), level)
 
 
-def _told_in_full(piece: _Piece, draft: str, sentence: Sentence, number: int) -> _Piece:
+def _described_in_full(piece: _Piece, draft: str, sentence: Sentence, number: int) -> _Piece:
     """The piece, which changes a part of a sentence, with `old` and `new` as the whole sentence before and after it.
 
     Unless the sentence is long and there are several such (their `number`).

@@ -250,7 +250,7 @@ def test_an_endpoint_with_embeddings_finds_passages_and_is_asked_for_each_text_o
     assert len(asked) == before
 
 
-def test_in_batch_mode_questions_that_wait_for_vectors_are_for_single_calls_and_that_is_said(tmp_path: Path) -> None:
+def test_in_batch_mode_questions_that_wait_for_vectors_need_single_calls_and_the_error_says_so(tmp_path: Path) -> None:
     with serve(batch_seconds=0.0) as model:
         endpoint = {"base_url": model.url, "model": "m", "capabilities": ["json_schema", "batch"]}
         chosen: dict[str, Any] = {"model": "mine", "mode": "batch", "retrieval": "dense", "embedding": "mine"}

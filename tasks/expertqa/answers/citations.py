@@ -28,11 +28,15 @@ _ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}
 _SQUARE = rf"\[\d{{1,9}}\]{_TO}\[\d{{1,9}}\]|\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _UNITS = (
-    *("feet", "foot", "inch", "mile", "yard", "metre", "meter", "metres", "meters", "miles", "inches", "yards"),
-    *("mol", "log", "sin", "cos", "tan", "chi", "sigma"),
+    *("feet", "foot", "inch", "inches", "mile", "miles", "yard", "yards", "acre", "acres"),
+    *("metre", "metres", "meter", "meters", "second", "seconds", "sec", "mol", "squared", "cubed"),
+    *("log", "sin", "cos", "tan", "chi", "sigma", "lambda", "alpha", "beta", "gamma", "delta"),
 )
 _NO_UNIT = "".join(rf"(?<!{unit})" for unit in _UNITS)
-_WORD_BEFORE = rf"(?:(?<=[^\W\d_]{{3}})|(?<=[^\W\d_]{{2}}\s)|(?<=[.!?,;:…\"'”’»)\]])){_NO_UNIT}"
+_WORD_BEFORE = (
+    r"(?:(?<=[^\W\d_]{3})|(?<=[^\W\d_]{3}[\s*_\"”’»])|(?<=[^\W\d_]{3}[*_]{2})"
+    rf"|(?<=[.!?,;:…])|(?<=[.!?,;:…][*_\"'”’»)\]])){_NO_UNIT}"
+)
 _SUPER = rf"{_WORD_BEFORE}[{_RAISED}]{{1,4}}(?:\s?[,⁻–-]\s?[{_RAISED}]{{1,4}}){{0,20}}(?!\w)"
 _TAGGED = rf"<sup>\s?(?:\[\s?{_ITEMS}\s?\]\s?){{1,20}}</sup>|{_WORD_BEFORE}<sup>\s?{_ITEMS}\s?</sup>"
 _NOTE = r"(?:†[^\[\]【】\n]{0,100})?"

@@ -20,21 +20,13 @@ _LIST = r"\d{1,3}(?:\s?[-–—,;&]\s?\d{1,3}){0,40}"
 _URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _OTHERS = (
-    rf"\[\s?cit(?:e|ation)s?[:\s_]\s?{_LIST}\s?\]|\[cite(?:_start|_end)?\]",
-    rf"\\\[\s?{_LIST}\s?\\\]|［\s?{_LIST}\s?］|\[#\d{{1,3}}\]|\[\d{{1,3}}†[^\[\]\n]{{0,100}}\]",
+    r"\[cite(?:_start|_end)?\]",
+    rf"\\\[\s?{_LIST}\s?\\\]|［\s?{_LIST}\s?］|\[#\d{{1,3}}\]",
     rf"\[{_LIST},\s?(?:pp?\.|§|ch\.|chapter|section|page)\s?[^\[\]\n]{{1,30}}\]",
     rf"\^\[{_LIST}\]\^?",
-    rf"<sup>\s?\[?{_LIST}\]?\s?</sup>",
     rf"⁽[{_RAISED}]{{1,3}}⁾",
 )
 _OTHER = re.compile(rf"[ \t]{{0,8}}(?:{'|'.join(_OTHERS)})", re.IGNORECASE)
-_EXPONENT = re.compile(rf"[ \t]{{0,8}}[{_RAISED}]{{1,2}}(?:[,;˒·]?\s?[{_RAISED}]{{1,2}}){{0,20}}(?![{_RAISED}⁺⁻ⁿ\w])")
-_UNITS = frozenset({
-    *("feet", "foot", "inch", "inches", "metre", "metres", "meter", "meters", "mile", "miles", "yard", "yards", "acre"),
-    *("second", "seconds", "sec", "squared", "cubed", "chi", "sigma", "lambda", "alpha", "beta", "gamma", "delta"),
-})  # fmt: skip
-_WORD_BEFORE = re.compile(r"([A-Za-z][a-z'’-]{2,})[*_\"”’»)\]]{0,3}\Z")
-_CLOSED_BEFORE = re.compile(r"[.,;:!?][*_\"”’»)\]]{0,3}\Z")
 _LINK = re.compile(rf"(?<!!)\[([^\[\]\n]{{1,300}})\]\(\s?<?{_URL}>?(?:\s{{1,2}}\"[^\"\n]{{0,300}}\")?\s?\)")
 _ONLY_NUMBERS = re.compile(rf"\^?{_LIST}\^?")
 _LONE_ADDRESS = re.compile(rf"^[ \t]*(?:\[\^?\d{{1,3}}\^?\]:?[ \t]*)?<?{_URL}>?[ \t]*$", re.MULTILINE)
@@ -82,7 +74,6 @@ def mark_spans(text: str) -> Spans:
     code = [match.span() for match in _CODE.finditer(text)]
     found = [span for span in citation_spans(text) if _cites(text, *span)]
     found += [match.span() for match in _OTHER.finditer(text)]
-    found += [match.span() for match in _EXPONENT.finditer(text) if _is_note(text, match.start())]
     found += [match.span() for match in _LONE_ADDRESS.finditer(text)]
     found += [match.span() for match in _GLUED_ADDRESS.finditer(text)]
     spans: Spans = []
@@ -170,15 +161,6 @@ def _cites(text: str, start: int, end: int) -> bool:
     if ("," in mark and _INTERVAL.search(before)) or all(number >= HIGHEST for number in numbers):
         return False
     return not (_INDEX.search(before) and _ASSIGNED.match(text, end))
-
-
-def _is_note(text: str, start: int) -> bool:
-    """Whether raised digits at `start` are a note's number, and no exponent: after a sentence's sign, or after a word
-    that is no unit.
-    """
-    before = text[max(0, start - 40) : start]
-    word = _WORD_BEFORE.search(before)
-    return bool(_CLOSED_BEFORE.search(before)) or (word is not None and word[1].lower() not in _UNITS)
 
 
 # ---------------------------------------------------------------- sources

@@ -349,7 +349,7 @@ def test_one_unusable_reply_costs_one_row(tmp_path: Path) -> None:
     assert {row["rank"] for row in systems(found, "mine").values()} == {1, 2}
 
 
-def test_lists_are_kept_edit_by_edit_and_what_is_lost_is_told(tmp_path: Path) -> None:
+def test_lists_are_kept_edit_by_edit_and_losses_are_counted(tmp_path: Path) -> None:
     def cut(prompt: str) -> str:
         return honest(prompt)[:-30] if "Nobody knew of 2" in prompt else honest(prompt)
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.expertqa.answers.audits import OF_REVISIONS
+from tasks.expertqa.answers.citations import cited_numbers
 from tasks.expertqa.answers.plain import marks_in, plain, sources_of
 from tasks.publishing.audits import rejected_by
 
@@ -135,3 +136,12 @@ def test_sources_are_those_that_are_cited_by_number_with_what_is_known_of_them()
     assert sources_of("Tin.", listed, [{"evidence": evidence}]) == [
         {"number": None, "url": "https://a.example/9", "title": None, "text": None}
     ]
+
+
+@pytest.mark.parametrize("text", [
+    "The area is (x + 1)² here.", "It slows in seconds², acre² or alpha².", "A metre squared² is (width)².",
+    "Let f(x)² be 5 m<sup>2</sup>.",
+])  # fmt: skip
+def test_exponents_stay_and_cite_nothing(text: str) -> None:
+    assert plain(text) == text
+    assert cited_numbers(text) == []
