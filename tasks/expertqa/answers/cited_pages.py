@@ -56,14 +56,21 @@ def read_cited_pages(
     """
     rows = [claim | {"urls": _addresses(claim)} for claim in claims.as_dicts(*_COLUMNS)]
     wanted = dict.fromkeys(url for claim in rows for url in claim["urls"])
-    with Extractor(context.scratch()) as extractor:
-        snapshot = _fetched(context, wanted, extractor, crawl, search) if crawl else _given(pages, wanted)
-        best = _best_windows(context, rows, snapshot)
-        for claim in rows:
-            found = [_page(url, snapshot(url), best) for url in claim["urls"]]
-            for page in found:
-                context.count(f"cited pages {page['state']}", 1)
-            yield {name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system")} | {"pages": found}
+    if crawl is None or not wanted:
+        yield from _found(context, rows, _given(pages, wanted))
+        return
+    with Extractor(context.scratch()) as extractor:  # which needs the extra web
+        yield from _found(context, rows, _fetched(context, wanted, extractor, crawl, search))
+
+
+def _found(context: StageContext, claims: list[Row], snapshot: Callable[[str], Snapshot]) -> Iterator[Row]:
+    """The rows of CITED_PAGES of these claims, which have `urls`, in order; counts their pages by state."""
+    best = _best_windows(context, claims, snapshot)
+    for claim in claims:
+        found = [_page(url, snapshot(url), best) for url in claim["urls"]]
+        for page in found:
+            context.count(f"cited pages {page['state']}", 1)
+        yield {name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system")} | {"pages": found}
 
 
 _COLUMNS = ("claim_id", "answer_id", "question_id", "system", "text", "evidence")
