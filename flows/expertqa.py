@@ -23,6 +23,7 @@ from flows.config.web import backend_of, crawl_of
 from flows.registry import model_stages
 from longform.artifacts.rows import Rows
 from longform.engine.stage import Builder
+from longform.errors import UsageError
 from longform.llm.ask.prompts import load_prompt, prompt_folders
 from longform.llm.ask.types import Endpoint
 from longform.net.web import Manners
@@ -73,6 +74,7 @@ from tasks.expertqa.trace import trace as trace
 from tasks.publishing.card import Paper, Wording
 from tasks.publishing.publish import About, Table, set_publication
 from tasks.sources.admission import admit, taken_down
+from tasks.sources.web.extraction import check_extractor
 from tasks.sources.web.web import Crawl
 
 ROOT = Path(__file__).parent.parent
@@ -439,15 +441,20 @@ def search_settings(config: ExpertqaConfig, takedowns: Sequence[str]) -> tuple[S
 def crawl_of_cited(config: ExpertqaConfig, takedowns: tuple[str, ...], models: Mapping[str, Endpoint]) -> Crawl | None:
     """How pages that answers cite are fetched, each host at most once a second (`web` may say otherwise), one that does
     not answer counting as dead; None if they are looked for among the given pages. `models`: stage -> endpoint.
+    UsageError, before anything is bought, if the package that reads pages is missing.
     """
     real = config.web or not (models["write_closed_book"].offline or setting_files(config, "pages"))
     if config.cited_pages == "pages" or (config.cited_pages is None and not real):
         return None
-    return (
-        crawl_of(config.web, takedowns, give_up=True)
-        if config.web
-        else Crawl(takedowns=takedowns, manners=Manners(give_up=True))
-    )
+    try:
+        check_extractor()
+    except UsageError as error:
+        raise UsageError(
+            f'{error} Or set cited_pages = "pages", and the pages that answers cite are not read.'
+        ) from None
+    if config.web:
+        return crawl_of(config.web, takedowns, give_up=True)
+    return Crawl(takedowns=takedowns, manners=Manners(give_up=True))
 
 
 def corpora(builder: Builder, config: ExpertqaConfig) -> tuple[Rows, Rows]:

@@ -83,10 +83,7 @@ class Extractor:
     """
 
     def __init__(self, folder: Path, *, seconds: float = SECONDS, command: Sequence[str] = SERVE) -> None:
-        if find_spec("trafilatura") is None:
-            raise UsageError(
-                'Web pages need trafilatura: install the extra with `pip install -c constraints.txt -e ".[web]"`.'
-            )
+        check_extractor()
         self._folder, self.seconds, self._child = folder, seconds, WorkerProcess(command, max_bytes=MAX_ANSWER_BYTES)
         self._pdfs: Reader | None = None
         self._named = f"trafilatura {version('trafilatura')}"
@@ -143,6 +140,14 @@ class Extractor:
         if isinstance(found, UnreadableError):
             raise Unusable(f"pdf: {found.reason}", found.detail)
         return _checked_text(found["title"], found["text"], declared, "pdf", found["parser"])
+
+
+def check_extractor() -> None:
+    """Raise UsageError if trafilatura is not installed."""
+    if find_spec("trafilatura") is None:
+        raise UsageError(
+            'Web pages need trafilatura: install the extra with `pip install -c constraints.txt -e ".[web]"`.'
+        )
 
 
 def check_html(page: str) -> None:
