@@ -127,7 +127,7 @@ def test_sheets_are_written_in_the_other_formats(folder: Path, other: str) -> No
 def test_the_tables_of_the_page_name_the_configs_systems_and_stages(folder: Path) -> None:
     rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", PAGE, re.MULTILINE)
     named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
-    configs = {"random", "domain", "claims"}
+    configs = {"random", "domain", "claims", "labels"}
     for name in configs:
         assert longform.load("expertqa", config=name, home=folder / "data").num_rows
     stages = {*stages_of("expertqa")}
