@@ -72,11 +72,17 @@ def typed_out(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 def test_the_labels_of_both_are_published_and_the_pairs_judged(typed_out: tuple[Path, dict[str, str]]) -> None:
     folder, _ = typed_out
     home = folder / "data"
-    claims = longform.load(
-        "expertqa", config="claims", version=versions(home, "expertqa")[-1].name, home=home
-    ).to_pandas()
-    assert set(claims["annotator_id"]) == {"ann"}
-    assert set(claims[claims["annotator_id"] == "ann"]["support"]) == {"Complete"}
+    version = versions(home, "expertqa")[-1].name
+    claims, labels = (
+        longform.load("expertqa", config=config, version=version, home=home).to_pandas()
+        for config in ("claims", "labels")
+    )
+    assert set(labels["claim_id"]) == set(claims["claim_id"])
+    assert labels.groupby("claim_id")["annotator_id"].agg(set).map({"ann", "bob"}.issubset).all()
+    assert set(labels[labels["annotator_id"] == "ann"]["support"]) == {"Complete"}
+    modes = labels.groupby("claim_id")["support"].agg(lambda given: list(given.mode()))
+    for claim in claims.itertuples():
+        assert claim.support == (modes[claim.claim_id][0] if len(modes[claim.claim_id]) == 1 else None)
     drafts = longform.load("revision-distance", split="hard", home=home).to_pandas()
     assert set(drafts["experts"]) == {2}
 
