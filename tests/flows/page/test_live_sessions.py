@@ -32,7 +32,7 @@ pytestmark = pytest.mark.check
 
 __all__ = ["server"]
 
-SCRIPT = '"><script src="//evil.example/x.js"></script><img src=x onerror=alert(1)>{{ 7 * 7 }}'
+SCRIPT = '"><script src="//evil.example/x.js"></script><img src=x onerror=alert(1)>{{ 40961 * 40961 }}'
 SETTINGS: dict[str, Any] = {"turns": 0, "generate": False, "sessions": []}
 TOML = """
 model = "mine"
@@ -156,7 +156,7 @@ def test_scripts_of_readers_and_models_stay_texts(site: Site) -> None:
         page = ann.get(address).text
         assert '<script src="//evil' not in page
         assert "<img" not in page
-        assert "49" not in page.replace("&#", "")
+        assert "1677803521" not in page
         rate(ann, address, rating="bad", comment=SCRIPT, edited=f"Edited {SCRIPT}")
     assert "&lt;script" in ann.get(address).text
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from flows.cli.main import app
 
-SCRIPT = '"><script src="//evil.example/x.js"></script><img src=x onerror=alert(1)>{{ 7 * 7 }}'
+SCRIPT = '"><script src="//evil.example/x.js"></script><img src=x onerror=alert(1)>{{ 40961 * 40961 }}'
 
 
 @dataclass
@@ -112,7 +112,7 @@ def test_scripts_in_texts_and_answers_stay_text(site: Site) -> None:
     for page in pages:
         assert '<script src="//' not in page.text
         assert "<img" not in page.text
-        assert ">49<" not in page.text
+        assert "1677803521" not in page.text
     assert "&lt;script src=" in ann.get(address).text
 
 

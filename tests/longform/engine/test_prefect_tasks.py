@@ -161,9 +161,10 @@ def test_a_stage_that_is_reused_is_one_task_run_of_that_name(
     reused = {name for name, task in stages.items() if task["state"]["name"] == "Reused"}
     made = stages.keys() - reused
     views = {"view_as_chats", "draw_one_a_question", "view_as_texts"}
-    sealing = {"list_generated", "find_generated_copies"}
-    validated = {"pair_for_validation", "assemble_validation_pairs"}
-    assert made == {"combine_answers", "pair_combined", "assemble_pairs", *sealing, *validated, *views}
+    sealing = {"list_generated", "find_generated_copies", "find_grounded_copies"}
+    compared = {"list_evaluation_texts", "decontaminate"}
+    validated = {"pair_for_validation", "assemble_validation_pairs", "sample_validation"}
+    assert made == {"combine_answers", "pair_combined", "assemble_pairs", *sealing, *compared, *validated, *views}
     parts = [task["name"].split()[0] for task in tasks_of(server, found["id"]) if task["name"] not in stages]
     assert set(parts) <= made
 

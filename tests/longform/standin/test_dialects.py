@@ -21,14 +21,12 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 from axioms_builds import build_axioms
-from offline_rules import respond
+from offline_rules import respond, task_of
 from pydantic import BaseModel
 
-from flows.config.prompts import PROMPTS
 from longform.artifacts.store import Store
 from longform.artifacts.versions import artifact
 from longform.errors import EndpointError, Incomplete
-from longform.llm.ask.prompts import load_prompt
 from longform.llm.ask.types import Answer, Capability, Endpoint, Failure, Price, Request
 from longform.llm.client import Client
 from longform.llm.gate.limits import Gate
@@ -884,13 +882,10 @@ def test_a_server_that_closes_after_each_answer_without_saying_so_is_asked_to_th
 
 # the whole dataset
 
-NAMES = ("open_book", "closed_book", "corrupt", "combine")
-
 
 @pytest.mark.check
 def test_a_build_goes_through_a_server_with_every_oddity(server: Server, tmp_path: Path) -> None:
     """Its model is still loading; now and then it fails with 200; one question in ten is too long for it."""
-    tasks = {load_prompt(f"axioms/{name}", PROMPTS).system.strip(): f"axioms/{name}" for name in NAMES}
     failed: set[str] = set()
 
     def usual(body: dict[str, Any]) -> Reply:
@@ -903,7 +898,7 @@ def test_a_build_goes_through_a_server_with_every_oddity(server: Server, tmp_pat
         if size % 10 == 1 and str(messages) not in failed:
             failed.add(str(messages))
             return Reply(200, error("gone", code=502))
-        text, finish, sent, made = respond(Request(messages, task=tasks[messages[0][1].strip()]))
+        text, finish, sent, made = respond(Request(messages, task=task_of(messages) or ""))
         usage = {"prompt_tokens": sent, "total_tokens": sent + made, "prompt_tokens_details": None}
         odd = said(text, "eos" if finish == "stop" else finish, {"reasoning_content": None}, usage=usage)
         return Reply(200, odd, {"x-ratelimit-reset": "1893456000"})

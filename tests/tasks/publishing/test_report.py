@@ -110,7 +110,7 @@ def test_light_and_dark_define_the_same_colours() -> None:
 # ---------------------------------------------------------------- gates and examples
 
 
-HOSTILE = '<img src=x onerror="alert(1)">{{ 7 * 7 }}</p><script>alert(1)</script>\u202egnp.exe'
+HOSTILE = '<img src=x onerror="alert(1)">{{ 40961 * 40961 }}</p><script>alert(1)</script>\u202egnp.exe'
 
 
 def example(title: str, text: str, credit: str = "by Bo") -> Example:

@@ -52,4 +52,6 @@ def test_the_report_fits_the_screen(page: str, wide: int, tmp_path: Path) -> Non
     (measured,) = re.findall(r"<title>([-\d ]+)</title>", done.stdout)
     scrolled, over, small, asked, examples, plots = map(int, measured.split())
     assert (scrolled, over, small, asked) == (0, 0, 0, 0)
-    assert (examples, plots) == (12, 4)
+    assert (examples, plots) == (page.count("<details"), page.count("<svg"))
+    assert examples
+    assert plots
