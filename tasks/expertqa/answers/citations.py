@@ -20,13 +20,13 @@ LONGEST_RANGE = 50  # numbers; a longer range cites its two ends only
 HIGHEST = 1_000  # numbers from here on are ignored when a new source gets the next free number
 
 _TO = r"(?:\s?[-‐‑–—]\s?|\sto\s)"
-_URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
+URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
 _THING = r"(?:passages?|sources?|documents?|docs?|refs?|references?|citations?|cites?|ids?)"
 _NAME = rf"(?:{_THING}\.?(?:[\s_](?:ids?|numbers?))?[\s:#_]{{0,3}})"
 _ITEM = rf"\^?\d{{1,9}}\^?(?:{_TO}\^?\d{{1,9}}\^?)?"
 _ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}){{0,60}}"
 _SQUARE = rf"\[\d{{1,9}}\]{_TO}\[\d{{1,9}}\]|\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
-_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _UNITS = (
     *("feet", "foot", "inch", "inches", "mile", "miles", "yard", "yards", "acre", "acres"),
     *("metre", "metres", "meter", "meters", "second", "seconds", "sec", "mol", "squared", "cubed"),
@@ -37,25 +37,25 @@ _WORD_BEFORE = (
     r"(?:(?<=[^\W\d_]{3})|(?<=[^\W\d_]{3}[\s*_\"”’»])|(?<=[^\W\d_]{3}[*_]{2})"
     rf"|(?<=[.!?,;:…])|(?<=[.!?,;:…][*_\"'”’»)\]])){_NO_UNIT}"
 )
-_SUPER = rf"{_WORD_BEFORE}[{_RAISED}]{{1,4}}(?:\s?[,⁻–-]\s?[{_RAISED}]{{1,4}}){{0,20}}(?!\w)"
+_SUPER = rf"{_WORD_BEFORE}[{RAISED}]{{1,4}}(?:\s?[,⁻–-]\s?[{RAISED}]{{1,4}}){{0,20}}(?!\w)"
 _TAGGED = rf"<sup>\s?(?:\[\s?{_ITEMS}\s?\]\s?){{1,20}}</sup>|{_WORD_BEFORE}<sup>\s?{_ITEMS}\s?</sup>"
 _NOTE = r"(?:†[^\[\]【】\n]{0,100})?"
 _NOTED = rf"【\s?{_ITEMS}{_NOTE}\s?】|\[\s?{_ITEMS}{_NOTE}\]"
 _NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|{_NOTED}|{_TAGGED}|{_SUPER}"
 _TITLE = r"(?:\s{1,2}\"[^\"\n]{0,300}\")?"
-_LINKED = rf"\(\s?<?{_URL}>?{_TITLE}\s?\)"
+LINKED = rf"\(\s?<?{URL}>?{_TITLE}\s?\)"
 _LABEL = r"(?:[A-Za-z ]{1,30}(?::\s?|\s)|\d{1,9}[:,.]?\s)?"
-_URLS = rf"{_LABEL}<?{_URL}>?(?:\s{{1,2}}(?:and\s)?<?{_URL}>?){{0,20}}"
-_ADDRESS = rf"\[\s?{_URLS}\s?\](?:{_LINKED})?|\(\s?{_URLS}\s?\)|<{_URL}>"
+_URLS = rf"{_LABEL}<?{URL}>?(?:\s{{1,2}}(?:and\s)?<?{URL}>?){{0,20}}"
+_ADDRESS = rf"\[\s?{_URLS}\s?\](?:{LINKED})?|\(\s?{_URLS}\s?\)|<{URL}>"
 
 _MARK = re.compile(_NUMBERS, re.IGNORECASE)
-_LINK = re.compile(rf"\[([^\[\]\n]{{1,300}})\]{_LINKED}")
-_CITATION = re.compile(rf"[ \t]{{0,8}}(?:(?:{_NUMBERS})(?:{_LINKED})?|{_ADDRESS})", re.IGNORECASE)
-_NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({_URL})", re.IGNORECASE)
-_ANY_URL = re.compile(_URL)
+_LINK = re.compile(rf"\[([^\[\]\n]{{1,300}})\]{LINKED}")
+_CITATION = re.compile(rf"[ \t]{{0,8}}(?:(?:{_NUMBERS})(?:{LINKED})?|{_ADDRESS})", re.IGNORECASE)
+_NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({URL})", re.IGNORECASE)
+_ANY_URL = re.compile(URL)
 _GLUED = re.compile(r"[,;](?=https?://)")
 _NUMBER = re.compile(rf"(\d{{1,9}})(?:{_TO}(\d{{1,9}}))?")
-_BARE_NUMBERS = str.maketrans(_RAISED + "⁻", "0123456789-", "^[]")
+_BARE_NUMBERS = str.maketrans(RAISED + "⁻", "0123456789-", "^[]")
 _CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]|\[cite_(?:start|end)\]\s?")
 _UNSEEN = re.compile(rf"(?<=[.!?…])(?:\[\s?{_ITEMS}\s?\])++(?=[\"'”’»›)\]}}])|{_CARETS.pattern}", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?…][\"'”’»)]{0,2}\s{0,5}\Z")
@@ -70,7 +70,7 @@ _HEADING = re.compile(
 )
 _ENTRY = re.compile(
     r"[ \t]{0,12}(?:[-*•]\s{1,3})?"
-    rf"(?:(?P<square>\[\s?\^?(?P<one>\d{{1,6}})\^?\s?\]|(?P<raised>[{_RAISED}]{{1,4}})):?"
+    rf"(?:(?P<square>\[\s?\^?(?P<one>\d{{1,6}})\^?\s?\]|(?P<raised>[{RAISED}]{{1,4}})):?"
     r"|\(?(?P<two>\d{1,6})[.):])[ \t]{0,8}(?P<rest>.*)"
 )
 _BULLET = re.compile(r"[ \t]{0,12}(?:[-*•]\s{1,3})?(?P<rest>.*)")
@@ -78,7 +78,7 @@ _ONE_LINE = re.compile(
     r"(?<!\w)(?:references?|sources?|citations?)[*_]{0,2}:[*_]{0,2}\s{1,4}(?=\[?\^?\d{1,6}\^?[\].):]|<?https?://)",
     re.IGNORECASE,
 )
-_BARE = rf"\s{{0,4}}<?(?P<url>{_URL})>?[,;.]?\s{{0,4}}"
+_BARE = rf"\s{{0,4}}<?(?P<url>{URL})>?[,;.]?\s{{0,4}}"
 _ONE_ENTRY = re.compile(rf"\s{{0,4}}(?:\[\^?(?P<one>\d{{1,6}})\^?\]:?|(?P<two>\d{{1,6}})[.):]){_BARE}")
 _BARE_ENTRY = re.compile(_BARE)
 

@@ -12,25 +12,23 @@ import re
 from collections.abc import Iterable, Iterator
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.answers.citations import HIGHEST, citation_spans, cited_numbers, references
+from tasks.expertqa.answers.citations import HIGHEST, LINKED, RAISED, URL, citation_spans, cited_numbers, references
 
 Spans = list[tuple[int, int]]
 
 _LIST = r"\d{1,3}(?:\s?[-–—,;&]\s?\d{1,3}){0,40}"
-_URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
-_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _OTHERS = (
     r"\[cite(?:_start|_end)?\]",
     rf"\\\[\s?{_LIST}\s?\\\]|［\s?{_LIST}\s?］|\[#\d{{1,3}}\]",
     rf"\[{_LIST},\s?(?:pp?\.|§|ch\.|chapter|section|page)\s?[^\[\]\n]{{1,30}}\]",
     rf"\^\[{_LIST}\]\^?",
-    rf"⁽[{_RAISED}]{{1,3}}⁾",
+    rf"⁽[{RAISED}]{{1,3}}⁾",
 )
 _OTHER = re.compile(rf"[ \t]{{0,8}}(?:{'|'.join(_OTHERS)})", re.IGNORECASE)
-_LINK = re.compile(rf"(?<!!)\[([^\[\]\n]{{1,300}})\]\(\s?<?{_URL}>?(?:\s{{1,2}}\"[^\"\n]{{0,300}}\")?\s?\)")
+_LINK = re.compile(rf"(?<!!)\[([^\[\]\n]{{1,300}})\]{LINKED}")
 _ONLY_NUMBERS = re.compile(rf"\^?{_LIST}\^?")
-_LONE_ADDRESS = re.compile(rf"^[ \t]*(?:\[\^?\d{{1,3}}\^?\]:?[ \t]*)?<?{_URL}>?[ \t]*$", re.MULTILINE)
-_GLUED_ADDRESS = re.compile(rf"(?<=[.!?\]]){_URL}(?=\.?[ \t]*$)", re.MULTILINE)
+_LONE_ADDRESS = re.compile(rf"^[ \t]*(?:\[\^?\d{{1,3}}\^?\]:?[ \t]*)?<?{URL}>?[ \t]*$", re.MULTILINE)
+_GLUED_ADDRESS = re.compile(rf"(?<=[.!?\]]){URL}(?=\.?[ \t]*$)", re.MULTILINE)
 _BETWEEN = re.compile(r"[ \t]*(?:[,;&]|,?[ \t]*and)?[ \t]*")
 _INTERVAL = re.compile(
     r"(?:\b(?:intervals?|ranges?|between|bounds?|domain|CI|confidence interval|scale|values)|[∈∉⊂⊆=×<>≤≥])"
