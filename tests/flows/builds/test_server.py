@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from ports import held_port, nobody
 from prefect_server import Server, served, serving
 from processes import gone, wait_for
+from relay import Relay
 
 pytestmark = pytest.mark.check
 
@@ -23,6 +25,7 @@ ROOT = paths.ROOT
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 TASKS = 60
+SECONDS_AWAY = 7  # a build says so after 4 and ends after 15
 
 FLOW = """
 import sys, time
@@ -177,17 +180,27 @@ def test_a_server_of_its_own_that_is_killed_ends_the_build_in_one_sentence_and_t
 
 
 def test_a_server_that_is_back_within_seconds_is_waited_for(place: Place) -> None:
+    """Its successor, on the same database, runs already: to start one takes longer than a build waits where other
+    work goes on.
+    """
     (place.folder / "server").mkdir()
-    with held_port() as port:
-        first, second = (serving(port, place.folder / "server") for _ in range(2))
-        place.environment["PREFECT_API_URL"] = next(first).url
+    with held_port() as seen, held_port() as one, held_port() as other:
+        first, second = (serving(port, place.folder / "server") for port in (one, other))
+        next(first)
+        server, relay = next(second), Relay(seen)
+        relay.start(one)
+        place.environment["PREFECT_API_URL"] = f"http://127.0.0.1:{seen}/api"
         place.environment["PREFECT_CLIENT_MAX_RETRIES"] = "6"
         process, _ = begun_build(place)
-        kill_all(str(port), psutil.Process().children(recursive=True))
-        server = next(second)
-        process.communicate(timeout=600)
-        assert process.returncode == 0
+        kill_all(str(one), psutil.Process().children(recursive=True))
+        relay.stop()
+        time.sleep(SECONDS_AWAY)
+        relay.start(other)
+        _, rest = process.communicate(timeout=600)
+        assert process.returncode == 0, rest
+        assert "The Prefect server does not answer" in rest
         assert [run["state_type"] for run in server.all("flow_run")] == ["COMPLETED"]
+        relay.stop()
         for each in (second, first):
             each.close()
 
