@@ -32,8 +32,8 @@ from longform.engine.health import Gate
 from longform.engine.served import Served
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
-from longform.llm.offline import SERVED_AS
 from longform.files import sha256_of, sync, unwritable, write_json
+from longform.llm.offline import SERVED_AS
 from longform.machines import temporary
 from tasks.publishing import card
 from tasks.publishing.audits import Audits, as_dict, audit_version, gate_sentences, refuse, write_findings

@@ -28,8 +28,8 @@ def parity(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Hold a version's figures against the paper's, each with its tolerance; exit code 1 if one is beyond it, 7 if too few
-    can be compared.
+    """Hold a version's figures against the paper's, each with its tolerance; exit code 1 if one is beyond it, 7
+    if too few can be compared.
     """
     name = checked_name(address.partition("@")[0])
     compare = getattr(module_of(name), "PARITY", None)

@@ -19,8 +19,9 @@ NONE = f"none of the paper's {QUESTIONS:,} questions"
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a version's figures rest on. `questions`: how many questions are in the bank, None if not known; `claimed`:
-    how many of the paper's have a claim (`of_the_paper`), `others`: how many others have. `writers`: system -> models of ours that wrote its answers. `backends`, `judges`: who said
-    AutoAIS and FActScore. `tested`: whether the authors' test sides are known.
+    how many of the paper's have a claim (`of_the_paper`), `others`: how many others have. `writers`: system -> models
+    of ours that wrote its answers. `backends`, `judges`: who said AutoAIS and FActScore. `tested`: whether the authors'
+    test sides are known.
     """
 
     questions: int | None = None

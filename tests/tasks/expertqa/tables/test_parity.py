@@ -198,10 +198,10 @@ def test_tolerances_of_a_row_go_before_those_of_its_table_and_a_file_before_both
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[table_5]\n"makro, %" = 4.0\n', 'tolerance of "makro, %", which is no figure of table_5: did you mean "macro, %"?'),
-        ('[table_5.gpt5]\n"macro, %" = 4.0\n', 'tolerance of "gpt5", which is no row of table_5: did you mean "gpt4"?'),
-        ("[table_5.gpt4]\nclaim = 4.0\n", 'tolerance of "claim", which is no figure of table_5: did you mean "claims"?'),
-        ('[table_55]\nclaims = "3 %"\n', 'tolerance of "table_55", which is no table: did you mean "table_5"?'),
+        ('[table_5]\n"makro, %" = 4.0\n', '"makro, %", which is no figure of table_5: did you mean "macro, %"?'),
+        ('[table_5.gpt5]\n"macro, %" = 4.0\n', '"gpt5", which is no row of table_5: did you mean "gpt4"?'),
+        ("[table_5.gpt4]\nclaim = 4.0\n", '"claim", which is no figure of table_5: did you mean "claims"?'),
+        ('[table_55]\nclaims = "3 %"\n', '"table_55", which is no table: did you mean "table_5"?'),
         ("", "sets no tolerance: write it as "),
         ("# nothing\n[table_5]\n[table_8.gpt4]\n", "sets no tolerance: write it as "),
     ],
