@@ -43,7 +43,7 @@ from tasks.expertqa.answers.evidence import (
     find_for_questions,
     link_evidence,
 )
-from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released
+from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released, unknown_systems
 from tasks.expertqa.answers.revised import revise_answers
 from tasks.expertqa.answers.sampling import sample_answers, take_claims
 from tasks.expertqa.audits import AUDITS
@@ -409,7 +409,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         ),
         figures=lambda: figures(asked, published, labels, second),
         audits=AUDITS,
-        gates=lambda: released_gates(released_sides),
+        gates=lambda: [*unknown_systems(answers), *released_gates(released_sides)],
     )
 
 

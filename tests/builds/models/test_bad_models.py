@@ -40,6 +40,7 @@ SAID = {
     "fence": "wrapped: ",
     "fence-markdown": "wrapped: ",
     "json": "wrapped: ",
+    "fence-json": "wrapped: ",
     "preamble": "wrapped: ",
     "preamble-short": "wrapped: ",
     "preamble-ja": "wrapped: ",
