@@ -15,11 +15,10 @@ from typing import Any
 import paths
 import psutil
 import pytest
-from busy_proxy import busy_proxy
 from ports import held_port, nobody
 from prefect_server import Server, served, serving
 from processes import gone, wait_for
-from relay import Relay
+from relay import Relay, busy_proxy
 
 pytestmark = pytest.mark.check
 
