@@ -18,12 +18,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longform.artifacts.rows import Row, read_batches
 from longform.errors import SourceError, UsageError
+from longform.files import unwritable
 from longform.hints import hint
 from longform.machines import temporary
 from tasks.revision_distance.own.records import COLUMNS, NO_UNICODE, RAW_CHARACTERS, Bad, has_reference, records_of
@@ -55,15 +57,16 @@ def keep(given: Path, folder: Path, columns: Mapping[str, str]) -> Kept:
     """Write the records of a file or a folder of pairs into `folder`, as a file named by its content, and return it.
 
     `columns`: one of COLUMNS -> what it is called in the file. SourceError for a file that is missing, empty, damaged
-    or has no column of drafts; UsageError for another kind of file or an unknown column.
+    or has no column of drafts; UsageError for another kind of file or an unknown column; StoreError where `folder`
+    cannot be written to.
     """
     for name in columns:
         if name not in COLUMNS:
             raise UsageError(f'There is no column "{name}" to name; {hint(name, COLUMNS, "there are")}')
     records = (_renamed(record, columns) for record in records_in(given, columns))
-    folder.mkdir(parents=True, exist_ok=True)
     unfinished, digest, number, with_references = folder / temporary(), hashlib.sha256(), 0, False
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as file:
             for row, record in records:
                 line = _line(row, record)
@@ -75,8 +78,11 @@ def keep(given: Path, folder: Path, columns: Mapping[str, str]) -> Kept:
             raise SourceError(f"{given} holds no draft, it is empty: give a file with a draft in each line or row.")
         path = folder / f"{digest.hexdigest()[:20]}.jsonl"
         os.replace(unfinished, path)
+    except OSError as error:
+        raise unwritable(folder, error) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
     return Kept(path, number, with_references)
 
 

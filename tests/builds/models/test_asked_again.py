@@ -159,7 +159,8 @@ def test_each_stage_with_questions_that_got_no_answer_is_named_with_their_number
     at = f'(at last: endpoint "mine" at {url(server)}: 200 with a page)'
     assert str(ended.value) == (
         f"3 questions got no answer in {CLOSED} {at} and 2 in combine_answers: "
-        "answers so far are stored; run the same command again."
+        "answers so far are stored; run the same command again; after 3 runs without an answer, this was number 1, it "
+        "is left out."
     )
     (record,) = (tmp_path / "runs" / "axioms").glob("*.json")
     assert json.loads(record.read_text())["outcome"] == str(ended.value)
