@@ -173,7 +173,8 @@ def test_an_empty_draft_is_a_draft(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("d.jsonl", "", "holds no draft, it is empty"),
-        ("d.jsonl", '{"text": "a"}\n', "holds no draft that can be measured: no draft (row 1)"),
+        ("d.jsonl", '{"text": "a"}\n', "has no column draft (it has text): its texts to measure stand in `draft`, or"),
+        ("d.jsonl", '{"draft": null}\n', "holds no draft that can be measured: no draft (row 1)"),
         ("d.csv", "text,reference\na,b\n", "has no column draft (it has text, reference)"),
         ("d.csv", "draft,reference\na,b\n", None),
         ("d.txt", "a", "is no file of drafts by its name"),
