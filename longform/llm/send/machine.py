@@ -290,8 +290,8 @@ class Machine:
         return self._go_on(actions)
 
     def noted(self, call: Call, runs: int) -> Actions:
-        """The call has failed in so many runs, this one included, or this one does not count (0): it ends with Incomplete or, if there were enough of
-        them, as one that is never answered, which leaves a tombstone.
+        """The call has failed in so many runs, this one included (0: this one does not count): it ends with Incomplete
+        or, if there were enough of them, as one that is never answered, which leaves a tombstone.
         """
         outcome, fault, gave_up = self._faults.pop(call)
         actions: Actions = []
@@ -396,9 +396,9 @@ class Machine:
 
     def _fault(self, call: Call, outcome: Outcome) -> Fault:
         """What an outcome without a usable reply means: send again, if the status is 200, unless the reply was too
-        large, which is no fault that passes (but a text without a vector is no row to be left out). Refusals for an unknown
-        reason stop the endpoint from the UNSURE_AT_FIRST-th on, and an address that cannot be reached stops it at once,
-        if no call has worked yet.
+        large, which is no fault that passes (but a text without a vector is no row to be left out). Refusals for an
+        unknown reason stop the endpoint from the UNSURE_AT_FIRST-th on, and an address that cannot be reached stops it
+        at once, if no call has worked yet.
         """
         if outcome.status == 200:
             too_large = outcome.too_large and call.path != EMBEDDINGS
@@ -466,7 +466,9 @@ class Machine:
         )
         down = outcome.status in NOT_THE_QUESTIONS_FAULT and not (outcome.status == 0 and outcome.sent)
         down = down and not self.worked
-        if call.path == EMBEDDINGS or (down and outcome.status not in GATEWAYS):  # a text without a vector is no row to be left out
+        if call.path == EMBEDDINGS or (
+            down and outcome.status not in GATEWAYS
+        ):  # a text without a vector is no row to be left out
             self._end(actions, call, self._gave_up(gave_up, fault))
             return
         self._faults[call] = outcome, fault, gave_up

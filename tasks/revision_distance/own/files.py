@@ -29,7 +29,15 @@ from longform.files import unwritable
 from longform.hints import hint
 from longform.lines import beginning
 from longform.machines import temporary
-from tasks.revision_distance.own.records import A_LINK, COLUMNS, NO_UNICODE, RAW_CHARACTERS, Bad, has_reference, records_of
+from tasks.revision_distance.own.records import (
+    A_LINK,
+    COLUMNS,
+    NO_UNICODE,
+    RAW_CHARACTERS,
+    Bad,
+    has_reference,
+    records_of,
+)
 from tasks.sources.files.lines import BYTE_ORDER_MARK, split_lines, unpacked
 
 LINES, ARRAY, TABLES, PARQUET = (".jsonl", ".ndjson"), (".json",), {".csv": ",", ".tsv": "\t"}, (".parquet",)
@@ -240,10 +248,9 @@ def _check_columns(given: Path, names: list[str], columns: Mapping[str, str]) ->
     for name in ("draft", *columns):
         if columns.get(name, name) not in names:
             has = beginning(", ".join(names), HAS_CHARACTERS) if names else "no columns"
-            raise SourceError(
-                f"{given} has no column {columns.get(name, name)} (it has {has}): its texts to measure stand in "
-                "`draft`, or say which column that is with --column draft=NAME."
-            )
+            step = "its texts to measure stand in `draft`, or say which column that is with --column draft=NAME"
+            step = step if name == "draft" else f"name one of these with --column {name}=NAME, or leave that out"
+            raise SourceError(f"{given} has no column {columns.get(name, name)} (it has {has}): {step}.")
 
 
 def _pairs(folder: Path) -> Iterator[Record]:

@@ -163,7 +163,10 @@ def test_what_may_pass_is_said_with_its_address_cause_and_next_step(fault: str, 
     assert isinstance(error, Incomplete)
     begin = f'The endpoint "mine" at {url} gave no answer in '
     wanted = cause if "[" in cause or "+" in cause else re.escape(cause)
-    assert re.fullmatch(rf"{re.escape(begin)}\d+ tries \(at last: {wanted}\): {re.escape(step[:-1])}(?:{re.escape(LEFT_OUT)})?\.", str(error)), error
+    assert re.fullmatch(
+        rf"{re.escape(begin)}\d+ tries \(at last: {wanted}\): {re.escape(step[:-1])}(?:{re.escape(LEFT_OUT)})?\.",
+        str(error),
+    ), error
 
 
 @pytest.mark.parametrize("fault", REFUSED)
