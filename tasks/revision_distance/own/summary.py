@@ -17,9 +17,20 @@ from tasks.revision_distance.tables.ranking import TRUST_NOTE, Ranking, ranking,
 FROM_DRAFTS = ["draft_id", "id", "system"]
 FROM_MEASURED = [
     "draft_id", "editor", "repeat", "distance", "corrected", "normalised", "coverage", "residual", "valid", "silent",
-    "wholesale", "no_ops", "duplicates", "lost_edits", "ter", "signature",
+    "wholesale", "not_placed", "no_ops", "duplicates", "lost_edits", "ter", "signature",
 ]  # fmt: skip
-MEANS = ("distance", "corrected", "normalised", "coverage", "residual", "no_ops", "duplicates", "lost_edits", "ter")
+MEANS = (
+    "distance",
+    "corrected",
+    "normalised",
+    "coverage",
+    "residual",
+    "not_placed",
+    "no_ops",
+    "duplicates",
+    "lost_edits",
+    "ter",
+)
 ALWAYS, EVER = ("valid",), ("silent", "wholesale")
 
 
