@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from shop_server import choice, honest, shop, vector, wanted
 
-from longform.errors import EndpointError, Incomplete, LongformError
+from longform.errors import EndpointError, Incomplete
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
 
@@ -286,9 +286,13 @@ def test_log_probabilities_that_are_odd_do_not_cost_an_answer(fault: str, tmp_pa
         assert set(sells.sold.values()) == {1}
 
 
-def test_log_probabilities_that_are_too_many_are_broken_off(tmp_path: Path) -> None:
+def test_log_probabilities_that_are_too_many_are_broken_off_and_paid_once(tmp_path: Path) -> None:
     entry = {"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}
     huge = {"logprobs": {"content": [entry] * 200_000}}
-    with shop(lambda asked, place: changed(0, **huge)(honest(asked))) as sells, pytest.raises(LongformError) as caught:
-        ask(tmp_path / "r.sqlite", sells.url, "logprobs", samples=1, logprobs=0, number=1)
-    assert "more than" in str(caught.value)
+    with shop(lambda asked, place: changed(0, **huge)(honest(asked))) as sells:
+        for _ in range(2):
+            ((_, failure),) = ask(tmp_path / "r.sqlite", sells.url, "logprobs", samples=1, logprobs=0, number=1)
+            assert isinstance(failure, Failure)
+            assert failure.kind == "oversized"
+            assert "more than" in failure.message
+        assert sum(sells.sold.values()) == 1
