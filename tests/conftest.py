@@ -1,8 +1,10 @@
-"""What tests share: how examples are drawn, real data where it lies beside the project, a PostgreSQL server."""
+"""What tests share: how examples are drawn, which tests run seldom, real data, a PostgreSQL server."""
 
 from __future__ import annotations
 
 import signal
+import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import paths
@@ -24,6 +26,19 @@ for _number, _default in (
 settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("soak"), derandomize=True)
 settings.load_profile("same")
+
+
+SELDOM = tomllib.loads(Path(__file__).with_name("seldom.toml").read_text())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that seldom.toml names as soak."""
+    for item in items:
+        own = SELDOM.get(str(item.path.relative_to(paths.ROOT / "tests")), {})
+        name, _, parameters = item.name.partition("[")
+        if any(fnmatchcase(parameters.removesuffix("]"), pattern) for pattern in own.get(name, ())):
+            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture
