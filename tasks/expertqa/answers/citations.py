@@ -76,10 +76,12 @@ _CITATION = re.compile(rf"[ \t{_ZERO}]{{0,8}}(?:(?:{_NUMBERS})(?:{LINKED})?|{_AD
 _NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({URL})", re.IGNORECASE)
 _ANY_URL = re.compile(URL)
 _BARE_RUN = re.compile(rf"(?<![\w(\[<\"'`={{/])(?<!\]\()(?:{URL})(?:(?:,\s|;\s|\s)(?:and\s)?(?:{URL})){{0,20}}")
-_SENTENCE_ENDS = re.compile(r"[.!?]{0,3}(?:[\"”’)]{0,2}[ \t]{0,8}(?:\n|\Z)|\s{1,8}[\"“‘(*\[]{0,3}(?:[A-Z]|\d{1,2}\.\s))")
+_SENTENCE_ENDS = re.compile(
+    r"[.!?]{0,3}(?:[\"”’)]{0,2}[ \t]{0,8}(?:\n|\Z)|\s{1,8}[\"“‘(*\[]{0,3}(?:[A-Z]|\d{1,2}\.\s))"
+)
 _OBJECT = re.compile(
     r"(?:\b(?:to|at|from|on|in|of|via|with|by|under|for|through|into|using|than|as|like|and|or|is|are|was|were|be"
-    r"|see|visit|open|read|try|use|check|check out|consult|browse|click|download|called|named|the|a|an|this|your|their"
+    r"|see|also|visit|open|read|try|use|check|check out|consult|browse|click|download|called|named|the|a|an|this|your|their"
     r"|our|its|sites?|websites?|web|page|pages|webpage|homepage|portal|blog|links?|urls?|address|addresses|here|e\.g\."
     r"|i\.e\.|cf\.|eg|ie|via|type|enter|paste|run|get|post|curl|wget|clone)"
     r"|\b(?:site|website|page|homepage|portal|blog|link|url|address)(?:\s\w{1,20}){0,2},)[*_]{0,2}\Z",
@@ -125,10 +127,10 @@ def cited_numbers(text: str) -> list[int]:
     """Numbers that the text cites by marks such as [1], in order, each once. Marks with a 0, as the interval `[0, 1]`,
     are no citations; a range of more than LONGEST_RANGE numbers, or one that runs down, cites its two ends.
     """
-    return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in _numbers(match[0])))
+    return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in numbers_of(match[0])))
 
 
-def _numbers(mark: str) -> list[int]:
+def numbers_of(mark: str) -> list[int]:
     """The numbers that one mark cites, in order, repeated ones too. A range is written out; one of more than
     LONGEST_RANGE numbers, or one that runs down, is its two ends. None if 0 is among them, as in the interval [0, 1].
     """
@@ -166,6 +168,7 @@ def _bare_spans(text: str, marks: Spans) -> Spans:
             continue
         line = text[text.rfind("\n", 0, start) + 1 : start]
         if _cites_bare(line[-400:], len(line) > 400):
+            end += _ENDED.search(line[-9:]) is not None and text.startswith(".", end)  # its own stop, after another
             found.append((start - len(line[-8:]) + len(line[-8:].rstrip(" \t")), end))
     return found
 
@@ -206,7 +209,7 @@ def _is_interval(citation: str) -> bool:
     addresses.
     """
     mark = _MARK.match(citation.lstrip(f" \t{_ZERO}"))
-    return mark is not None and mark[0][0] not in "【<" and not _numbers(mark[0])
+    return mark is not None and mark[0][0] not in "【<" and not numbers_of(mark[0])
 
 
 def caret_spans(text: str) -> Spans:
@@ -298,7 +301,7 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
     end, sources = references(text)
     body = text[:end].rstrip() if end < len(text) else text
     for mark, url in _NUMBERED.findall(body):
-        if len(numbers := _numbers(mark)) == 1:
+        if len(numbers := numbers_of(mark)) == 1:
             sources.setdefault(numbers[0], Source(_clean(url), None))
     listed = {source.url for source in sources.values()}
     following = max([0, *sources, *(number for number in cited_numbers(body) if number < HIGHEST)]) + 1

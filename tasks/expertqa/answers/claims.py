@@ -28,7 +28,7 @@ from tasks.expertqa.exact import read_exact, write_exact
 from tasks.text.lists import listed_spans, without_quote_marks
 from tasks.text.sentences import Folded, folded_spans
 
-CLOSING = "\"”’»›)]}"
+CLOSING = '"”’»›)]}'
 _NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
 _LINKED = re.compile(rf"\[([^\[\]\n]{{1,300}})\]\(\s?<?({URL})>?\s?\)[.,;]?(?:\s+|$)(.*)", re.DOTALL)
@@ -141,7 +141,7 @@ def _is_void(text: str) -> bool:
     """Whether a sentence greets, offers help, or says what a model is and cannot do, and says nothing else. False where
     a clause follows that may say something of the subject, or a number or a citation stands in it.
     """
-    said = text.casefold().replace("’", "'").strip(" *_\"")
+    said = text.casefold().replace("’", "'").strip(' *_"')
     model = _MODEL_SAYS.match(said)
     return _VOID.fullmatch(said.rstrip(".!… ")) is not None or (
         model is not None and not _AND_YET.search(said, model.end())
