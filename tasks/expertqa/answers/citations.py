@@ -81,8 +81,8 @@ _SENTENCE_ENDS = re.compile(
 )
 _OBJECT = re.compile(
     r"(?:\b(?:to|at|from|on|in|of|via|with|by|under|for|through|into|using|than|as|like|and|or|is|are|was|were|be"
-    r"|see|also|visit|open|read|try|use|check|check out|consult|browse|click|download|called|named|the|a|an|this|your|their"
-    r"|our|its|sites?|websites?|web|page|pages|webpage|homepage|portal|blog|links?|urls?|address|addresses|here|e\.g\."
+    r"|see|also|visit|open|read|try|use|check|check out|consult|browse|click|download|called|named|the|a|an|this|your"
+    r"|their|our|its|sites?|websites?|web|page|pages|webpage|homepage|portal|blog|links?|urls?|address|addresses|here|e\.g\."
     r"|i\.e\.|cf\.|eg|ie|via|type|enter|paste|run|get|post|curl|wget|clone)"
     r"|\b(?:site|website|page|homepage|portal|blog|link|url|address)(?:\s\w{1,20}){0,2},)[*_]{0,2}\Z",
     re.IGNORECASE,
@@ -322,7 +322,8 @@ def _addresses(text: str) -> list[str]:
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
     """(offset, number -> source) of a list on one line at the end: `References: [1] https://… [2] https://…` or
-    `Source: https://…`, whose addresses are numbered from 1; a numbered `a.example` is a title. None if there is none, or if anything follows it.
+    `Source: https://…`, whose addresses are numbered from 1; a numbered `a.example` is a title. None if there is none,
+    or if anything follows it.
     """
     headings = list(_ONE_LINE.finditer(text))
     if not headings:

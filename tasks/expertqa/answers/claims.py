@@ -54,9 +54,8 @@ def claims_of(
     """The claims of an answer, in order: its sentences, except those that are no claims.
 
     `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences whose text
-    has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase (by `lists` also those
-    that are nothing but one, such as `Hello!`, which the paper's splitter keeps); with `questions`,
-    those that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the
+    has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase (by `lists` also
+    those that are nothing but one, such as `Hello!`, which the paper's splitter keeps); with `questions`, those that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the
     form [^1^] are left out of a claim's text, but not of its `marks`. `lists` also leaves out headings, code, the marks
     of quotes, and the list of references at the end.
     """
@@ -130,8 +129,8 @@ _VOID = re.compile(
     r"|i'?(?: a)?m (?:happy|glad|here) to (?:help|assist)[a-z ]{0,60}"
 )
 _MODEL_SAYS = re.compile(
-    r"(?:(?:i'm sorry|sorry|i apologi[sz]e|unfortunately)[,.;]? (?:but )?)?(?:as|being) an? (?:ai|artificial intelligence"
-    r"|large language model|language model)(?: language model| model| assistant| chatbot| system)?"
+    r"(?:(?:i'm sorry|sorry|i apologi[sz]e|unfortunately)[,.;]? (?:but )?)?(?:as|being) an? (?:ai"
+    r"|artificial intelligence|large language model|language model)(?: language model| model| assistant| chatbot| system)?"
     r"(?: (?:developed|trained|created|made) by \w{1,20})?, (?:i |my )"
 )
 _AND_YET = re.compile(r"\b(?:but|however|although|though|yet|still|here (?:is|are))\b|[;:]|\[\d|\d{2}")

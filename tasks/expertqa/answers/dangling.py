@@ -37,7 +37,10 @@ _NAMED = (
     rf"|as (?:both )?{_M} (?:(?:both|also|all) )?{_SAYS}(?: it)?)(?: (?:above|below|here))?"
 )
 _LOOSE = rf"(?:{_NAMED}|(?:as )?per {_M}|as in {_M}|based on {_M})"
-_START = r"(?:(?<=\n)|(?<![\s\S])|(?<=[.!?…]\s)|(?<=[.!?…][\"'”’)\]]\s)|(?<=\n[-*•]\s)|(?<=\n\d[.)]\s)|(?<=\n\d\d[.)]\s)|(?<=^[-*•]\s))"
+_START = (
+    r"(?:(?<=\n)|(?<![\s\S])|(?<=[.!?…]\s)|(?<=[.!?…][\"'”’)\]]\s)|(?<=\n[-*•]\s)"
+    r"|(?<=\n\d[.)]\s)|(?<=\n\d\d[.)]\s)|(?<=^[-*•]\s))"
+)
 _OPENS = re.compile(rf"{_START}{_LOOSE},[ \t]{{1,4}}(?=\w)", re.IGNORECASE)
 _AFTER_WORD = re.compile(
     rf"(?<=\b)(?P<word>and|but|so|yet|because|while|since|although|that) {_LOOSE},(?=[ \t]\w)", re.I
@@ -62,7 +65,7 @@ _BRACKETED = re.compile(
     re.I,
 )
 _THING = r"(?:refs?\.?|references?|sources?|study|studies|papers?|articles?|documents?|passages?|citations?)"
-_PAPER = r"(?:work|study|studies|authors?|view|findings?|results?|conclusions?|data|analysis|method|approach|definition|account)"
+_PAPER = r"(?:work|study|studies|authors?|view|findings?|results?|conclusions?|data|analysis|method|approach)"
 _STRONG = re.compile(
     rf"(?:\b(?:according to(?: both)?|see(?: also)?|cf\.?|refer to|consult|{_SAID} (?:in|by|on|at|from|under)"
     r"|(?:can|may|could|to) be found (?:in|at|on)|e\.g\.,?|i\.e\.,?|unlike|sources?:|references?:|refs?:|based on"
@@ -83,7 +86,8 @@ _STRANDED = re.compile(
 )
 _PREPOSITION = re.compile(r"\b(?:in|from|by|of|to|with|on|at|for|about|than|like|between)[ \t]{1,3}\Z", re.IGNORECASE)
 _FIRST_PREPOSITION = re.compile(
-    rf"{_START}(?:(?:and|but|also|then),? )?(?:in|from|with|by|per|unlike|like|contrary to|following|using|both|as in)[ \t]{{1,3}}\Z",
+    rf"{_START}(?:(?:and|but|also|then),? )?"
+    r"(?:in|from|with|by|per|unlike|like|contrary to|following|both|as in)[ \t]{1,3}\Z",
     re.IGNORECASE,
 )
 _IS = r"(?:is|are|was|were|has|have|had|does|do|did|can|could|will|would|may|might|must|should|also|both|all)"
@@ -216,7 +220,8 @@ def _sentence(text: str, run: tuple[int, int], sentences: Spans) -> tuple[int, i
     """(start, end) of the sentence that a run of marks is in, with the blanks before it; of the cell in a table, of the
     line where no sentence is. Brackets and quotes that reach beyond it stay.
     """
-    start, end = next((span for span in sentences if span[0] <= run[0] < span[1]), _line(text, run))
+    place = bisect_right(sentences, (run[0], len(text))) - 1
+    start, end = sentences[place] if place >= 0 and run[0] < sentences[place][1] else _line(text, run)
     first, last = _line(text, run)
     if text.count("|", first, last) > 1:
         start, end = max(first, text.rfind("|", first, run[0]) + 1), text.find("|", run[1], last)

@@ -3,8 +3,8 @@
 Left out are marks by number (`[1]`, `[1] [2]`, `[^1^]`, `[cite: 1, 2]`, `【1†L3】`, `<sup>1</sup>`, `word.¹`),
 addresses in brackets, at the end of a sentence or on lines of their own, and the list of references at the end; links
 keep their words. What reads alike stays (readings.py): numbers in round brackets, intervals, indices, code and math,
-exponents (`Z²`, `km²`), an address that a sentence speaks of. Where a mark goes, no bracket, comma or blank is left over
-from it; a sentence that would be broken without its mark is left out (dangling.py). Nothing else of the text changes.
+exponents (`Z²`, `km²`), an address that a sentence speaks of. Where a mark goes, no bracket, comma or blank is left
+over; a sentence that would be broken without its mark is left out (dangling.py). Nothing else of the text changes.
 """
 
 from __future__ import annotations

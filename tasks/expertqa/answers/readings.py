@@ -39,9 +39,9 @@ _GRADES = re.compile(
 _NAMED = re.compile(
     r"\b(?!(?:Let|The|Then|In|For|Set|And|If|When|Where|Each|An|With|Take|Call|But|So|Here|That)\b)[A-Z]\w{1,30}\s\Z"
 )
-_SHORT = frozenset(
-    "arr lst vec mat buf args argv argc obj tmp idx ptr nums df str dict tbl xs ys zs res vals cols elem elems dims "
-    "coords params kwargs dp seq ary".split()
+_SHORT = re.compile(
+    r"arr|lst|vec|mat|buf|argv?s?|argc|obj|tmp|idx|ptr|nums|df|str|dict|tbl|xs|ys|zs|res|vals|cols|elems?|dims|coords"
+    r"|params|kwargs|dp|seq|ary"
 )
 _PLURAL = re.compile(r"\((?:s|es|ies|ed|ing)\)")
 _CAMEL = re.compile(r"[a-z]{2,}[a-z0-9]*[A-Z][a-z]\w*")
@@ -117,7 +117,8 @@ def _is_index(text: str, start: int, end: int, sure: bool) -> bool:
     name, call = glued["name"], glued["call"]
     before = text[max(0, glued.start() - 40) : glued.start()]
     if call is not None:
-        return len(name) == 1 or call == "()" or (not sure and name in _SHORT and not _PLURAL.fullmatch(call))
+        short = _SHORT.fullmatch(name) is not None and not _PLURAL.fullmatch(call)
+        return len(name) == 1 or call == "()" or (short and not sure)
     assigned = _ASSIGNED.match(text, end) if name[-1] != "_" else None
     if _CALLED.match(text, end) or (assigned and (assigned[0][-1] != "(" or len(name) < LONGEST_FUNCTION)):
         return True
@@ -129,7 +130,7 @@ def _is_index(text: str, start: int, end: int, sure: bool) -> bool:
         return name.islower() or _ARRAYS.search(before) is not None or not sure
     if name.startswith("_") and name.endswith("_"):
         return False  # emphasis
-    if name.strip("_") in _SHORT or (name.endswith("_") and len(name) < 4):
+    if _SHORT.fullmatch(name.strip("_")) or (name.endswith("_") and len(name) < 4):
         return True
     is_code = "_" in name.strip("_") or _CAMEL.fullmatch(name) or _NUMBERED_NAME.fullmatch(name)
     return bool(is_code) and not sure
