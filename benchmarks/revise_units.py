@@ -5,8 +5,9 @@
 
 `planted`: by language, the share of texts with one to five planted edits (words, sentences, merges, splits, list items,
 lines of code) in which as many edits are found, each of its kind with the words that go and come. `independent`: for
-each file the Spearman correlation of the distance with the sentences of draft and reference together, with the number
-of pairs, their mean distance and their mean number of sentences. A distance that only counts sentences has 1.
+each file the Spearman correlation of the distance, and of the corrected one, with the sentences of draft and reference
+together, with the number of pairs, their mean distance and their mean number of sentences. A distance that only counts
+sentences has 1.
 
 Pairs are the first two answers to each question of a Stack Exchange dump (`--posts`), answers to neighbouring questions
 of released ExpertQA examples (`--answers`), and the drafts and references of a published split of revision-distance
@@ -33,6 +34,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from planting import KINDS, LANGUAGES, Planted, plant  # noqa: E402
 
+from tasks.revision_distance.drafts.corrected import needed  # noqa: E402
 from tasks.text.edit_sentences import sentences  # noqa: E402
 from tasks.text.revision_edits import Edit, revise  # noqa: E402
 
@@ -92,10 +94,11 @@ def of_drafts(path: Path) -> TextPairs:
 def correlation(pairs: TextPairs) -> dict[str, float]:
     from scipy.stats import spearmanr
 
-    distances = [len(revise(*pair)) for pair in pairs]
+    distances, corrected = [len(revise(*pair)) for pair in pairs], [needed(*pair) for pair in pairs]
     sizes = [sum(len(sentences(text)) for text in pair) for pair in pairs]
     found = {"pairs": len(pairs), "distance": round(fmean(distances), 2), "sentences": round(fmean(sizes), 2)}
-    return {**found, "spearman": round(float(spearmanr(sizes, distances)[0]), 3)}
+    of_corrected = {"spearman_corrected": round(float(spearmanr(sizes, corrected)[0]), 3)}
+    return {**found, "spearman": round(float(spearmanr(sizes, distances)[0]), 3), **of_corrected}
 
 
 def measure(seeds: int, independent: Iterable[tuple[Path, TextPairs]]) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def main() -> None:
     for name, own in found["independent"].items():
         print(
             f"{name:<34}{own['pairs']:>5} pairs {own['distance']:>7.2f} edits {own['sentences']:>7.2f} sentences, "
-            f"Spearman {own['spearman']:.3f}"
+            f"Spearman {own['spearman']:.3f}, corrected {own['spearman_corrected']:.3f}"
         )
 
 

@@ -218,7 +218,10 @@ NUMBERS = (
         null=True,
     ),
     column(
-        "silent", pa.bool_(), "whether no edit has an effect, although the texts differ; null: no reference", null=True
+        "silent",
+        pa.bool_(),
+        "whether no edit has an effect, although the texts differ, or there is no reference",
+        null=True,
     ),
     column(
         "wholesale",
@@ -229,7 +232,7 @@ NUMBERS = (
     column(
         "corrected",
         pa.int32(),
-        "corrected distance: edits with an effect, each once, wholesale ones as the alignment counts, and the residual",
+        "corrected distance: edits with an effect, each once, large ones as the alignment counts, and the residual",
         null=True,
     ),
     column(

@@ -35,6 +35,8 @@ SECONDS_BEFORE_A_WORD, SECONDS_BETWEEN_WORDS = 5, 30
 LEAST_FRACTION = 0.01  # below this, the remaining time is not estimated
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
+_BREAKS = re.compile(r"[\t\n\u2028\u2029]")
+
 
 def console(*, stderr: bool = False) -> Console:
     """A console for stdout or stderr: as wide as the terminal. Where the output is no terminal, it has WIDTH columns
@@ -68,6 +70,11 @@ def visible(text: str) -> str:
     them.
     """
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", without_secrets(text))
+
+
+def on_one_line(text: str) -> str:
+    """As `visible`, with line ends and tabs escaped, too: a name cannot break a line, or forge one."""
+    return _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", visible(text))
 
 
 def print_line(text: str) -> None:
@@ -187,7 +194,8 @@ class StageStatus:
     def _calls(self, now: dict[str, Any], seconds: float) -> list[str]:
         """The phrases for a stage that asks a model, by its figures `now`, `seconds` after its start: answers since
         then and their rate; time left at most (not without answers, or if the bound of calls is reached or unknown);
-        requests in flight; USD spent (of the limit; not if there is neither); why it waits (not if it does not).
+        requests in flight; USD booked (of the limit; not if there is neither), also for replies that
+        were lost or of no use, as they may have been billed; why it waits (not if it does not).
         """
         answered = now["answered"] - self.answered_before
         rate = answered / seconds
@@ -196,7 +204,9 @@ class StageStatus:
             phrases.insert(1, f"at most {duration((self.calls - answered) / rate)} left")
         if now["spent_nano"] or now["cap_nano"] is not None:
             cap = f" of {now['cap_nano'] / NANO:,.2f}" if now["cap_nano"] is not None else ""
-            phrases.append(f"USD {now['spent_nano'] / NANO:,.2f}{cap}")
+            booked = " booked" if now["spent_nano"] else ""
+            lost = ", for replies that were lost or of no use" if booked and not answered else ""
+            phrases.append(f"USD {now['spent_nano'] / NANO:,.2f}{booked}{cap}{lost}")
         return phrases + ([now["waits"]] if now["waits"] else [])
 
 
@@ -234,12 +244,14 @@ def remarks(artifact: Artifact) -> str:
     """Filtered and rejected rows by reason, and the counters that are not zero, as one phrase after three blanks;
     empty if there are none.
     """
+    from longform.engine.health import counter_phrase  # which takes a moment
+
     phrases = [
         f"{word}: {', '.join(f'{number:,} {reason}' for reason, number in reasons.items())}"
         for kind, word in (("filtered", "filtered"), ("defect", "rejected"))
         if (reasons := artifact.reasons(kind))
     ]
-    phrases += [f"{number:,} {name}" for name, number in artifact.counts().items() if number]
+    phrases += [counter_phrase(name, number) for name, number in artifact.counts().items() if number]
     return f"   {'; '.join(phrases)}" if phrases else ""
 
 

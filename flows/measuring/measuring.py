@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
 
+from flows.builds.console import on_one_line
 from flows.builds.unpublished import ROWS_AT_ONCE, Kind, asking, plan_of, reading
 from flows.config.endpoints import CeilingsConfig, check_keys, check_prices, endpoint_of, sampling
 from flows.revision_distance import OFFLINE, RevisionDistanceConfig, prompts
@@ -145,7 +146,7 @@ def read_into(asked: Asked, home: Path, given: Kept, progress: Progress) -> None
         build.finish()
         if not drafts.count:
             reasons = {row["reason"]: row for row in _rejected(build.store, drafts)}
-            told = "; ".join(f"{reason} ({row['detail']})" for reason, row in reasons.items())
+            told = on_one_line("; ".join(f"{reason} ({row['detail']})" for reason, row in reasons.items()))
             raise SourceError(f"{asked.given} holds no draft that can be measured: {told}.")
 
 
@@ -210,7 +211,7 @@ def refuse_useless(found: Measured) -> None:
             )
     for editor, ranking in found.summary.rankings.items():
         if ranking.unranked and len(ranking.unranked) == len(ranking.systems):
-            why = "; ".join(f"{system}: {reason}" for system, reason in ranking.unranked.items())
+            why = on_one_line("; ".join(f"{system}: {reason}" for system, reason in ranking.unranked.items()))
             raise GateError(
                 f"No system is ranked by {editor}: {why}. Look at the drafts with these faults, try the editor with "
                 f"`longform revise --self-test {editor}`, or let more of them pass, e.g. with --ceiling invalid=1."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from flows.measuring.measuring import Asked, Measured
 from flows.revision_distance import ABOUT
 from longform.artifacts.rows import Row
 from longform.errors import UsageError
-from longform.files import write_bytes
+from longform.files import unwritable, write_bytes
 from longform.machines import temporary
 
 MARK = "measure.json"
@@ -34,16 +33,22 @@ def refuse_unwritable(to: Path | None) -> None:
         raise UsageError(f"--to {to} is a file: name a folder.")
     if to.is_dir() and any(to.iterdir()) and not (to / MARK).is_file():
         raise UsageError(f"--to {to} holds something else: name another folder.")
-    parent = next((each for each in (to, *to.absolute().parents) if each.exists()), to)
-    if not os.access(parent, os.W_OK):
-        raise UsageError(f"--to {to}: {parent} is no folder that can be written to.")
+    parent = next((each for each in to.absolute().parents if each.exists()), to)
+    probe = parent / temporary()
+    try:
+        probe.mkdir()  # as access rights say nothing of file systems that take no files
+        probe.rmdir()
+    except OSError as error:
+        raise UsageError(
+            f"--to {to}: {parent} is no folder that can be written to ({error.strerror}): name another folder."
+        ) from None
 
 
 def write(to: Path, asked: Asked, found: Measured) -> None:
-    """Write FILES into the folder: all of them or, if that fails, none."""
+    """Write FILES into the folder: all of them or, if that fails, none. StoreError if it cannot be written to."""
     unfinished = to.with_name(temporary())
-    unfinished.mkdir(parents=True)
     try:
+        unfinished.mkdir(parents=True)
         _write_drafts(unfinished / FILES[0], found)
         _write_rejected(unfinished / FILES[1], found.left_out)
         write_bytes(unfinished / FILES[2], tables_of(found).encode())
@@ -52,6 +57,8 @@ def write(to: Path, asked: Asked, found: Measured) -> None:
         if to.exists():
             shutil.rmtree(to)
         unfinished.rename(to)
+    except OSError as error:
+        raise unwritable(to, error) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -234,6 +234,18 @@ def counters_of(system: str, counted: Mapping[Fault, bool]) -> list[str]:
     return [*(f".{fault} of: {system}" for fault in counted), *does]
 
 
+def counter_phrase(name: str, number: int) -> str:
+    """A counter of a part in words: `12 replies leave the text as it was` for `unchanged: `, `3 replies of rr_gpt4
+    abstain` for `abstained: rr_gpt4`; of any other counter its number and name.
+    """
+    fault, colon, system = name.partition(": ")
+    told = {each: words for each, words in _COUNTED.items() if colon and each == fault}
+    if not told:
+        return f"{number:,} {name}"
+    what = _told(next(iter(told)), system)
+    return f"{number:,} {in_number(what, number, number) if not system else what}"
+
+
 def _sums(parts: Iterable[Part]) -> Counter[str]:
     """counter -> its sum over the parts."""
     return sum((Counter(dict(part.counts)) for part in parts), Counter())

@@ -69,7 +69,11 @@ QUESTIONS_AT_ONCE = 64
 ALWAYS_ROOM = 1 << 30
 TEXTS_PER_CALL = 64
 SALVAGED_KINDS = ("invalid", "length", "whitespace", "empty")
-TOMBSTONE_KINDS: dict[str, FailureKind] = {"filter": "filter", "unanswered": "unanswered"}
+TOMBSTONE_KINDS: dict[str, FailureKind] = {
+    "filter": "filter",
+    "oversized": "oversized",
+    "unanswered": "unanswered",
+}
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -2,20 +2,25 @@
 
 Edits are insertions, deletions and substitutions of words, and shifts: a run of words moves to another place, as one
 edit. Shifts are found greedily, within the bounds of the authors' own program: runs of at most 10 words, moved by at
-most 50, and at most 1,000 candidates. Words are those between white space, case aside.
+most 50, and at most 1,000 candidates. Words are those between white space, case aside; of scripts
+without blanks between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) each character is one.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from tasks.text.words import CLUSTERED, HAN_AND_KANA
 
 LONGEST_SHIFT, FARTHEST_SHIFT, MOST_CANDIDATES = 10, 50, 1_000
 MOST_WORDS = 1_000
 TOO_LONG = f"more than {MOST_WORDS:,} words in one of the texts"
 NO_WORDS = "the reference has no words"
 
+_WORD = re.compile(rf"[{HAN_AND_KANA}{CLUSTERED}]|[^\s{HAN_AND_KANA}{CLUSTERED}]+")
 _FIRST_SIGN = 0x10000  # each word is one character of a text, from here on
 
 
@@ -40,7 +45,7 @@ def ter(text: str, reference: str, *, most_words: int = MOST_WORDS) -> Ter:
     None, with a reason, for texts of more than `most_words` words, as time grows with their square, and for a
     reference without words (0 if the text has none either).
     """
-    mine, theirs = text.lower().split(), reference.lower().split()
+    mine, theirs = _WORD.findall(text.lower()), _WORD.findall(reference.lower())
     if max(len(mine), len(theirs)) > most_words:
         return Ter(None, TOO_LONG)
     if not theirs:

@@ -48,6 +48,13 @@ OF_EDITS = (
         "silent_editor", CEILINGS["silent"], "silent", "distance || ' edits, none with an effect'", "silent IS NOT NULL"
     ),
     _of_edits(
+        "unplaced_edits",
+        CEILINGS["unplaced"],
+        "2 * not_placed > distance - no_ops - duplicates",
+        "not_placed || ' of ' || distance || ' edits have no place in the draft'",
+        _MEASURED,
+    ),
+    _of_edits(
         "wholesale_edits", CEILINGS["wholesale"], "wholesale", "distance || ' edits replace the draft'", _MEASURED
     ),
     _of_edits(

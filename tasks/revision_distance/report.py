@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KINDS = ["case_id", "task", "kind"]
 CHECKED = ["case_id", "checked", "checked_kind"]
 DRAFTS = ["draft_id", "case_id", "task", "system", "bertscore_left_out", "reproduces", "signature"]
-OF_LISTS = ["valid", "coverage", "silent", "wholesale", "no_ops", "duplicates", "residual", "lost_edits"]
+OF_LISTS = ["valid", "coverage", "silent", "wholesale", "not_placed", "no_ops", "duplicates", "residual", "lost_edits"]
 EDITS = ("category", "revision_intention", "placed", "applied", "why_not")
 JUDGEMENTS = ["sheet_id", "case_id", "expert", "better", "first", "second", *RATED]
 

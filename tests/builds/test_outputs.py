@@ -116,7 +116,24 @@ def test_output_that_goes_to_a_full_disk_is_reported_in_one_sentence(home: Path,
         command = [LONGFORM, "--home", str(home), *words]
         done = subprocess.run(command, env=environment(), stdout=out, stderr=subprocess.PIPE, text=True, timeout=600)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith("A disk is full, of the output")
+    assert done.stderr.startswith("The disk of the output is full: ")
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        ("errno.EROFS, 'Read-only file system', '/mnt/x'", "Cannot write /mnt/x (Read-only file system): "),
+        ("errno.EACCES, 'Permission denied', '/mnt/x'", "/mnt/x must not be used (Permission denied): "),
+        ("errno.ENOSPC, 'No space left on device', '/mnt/x'", "The disk of /mnt/x is full: "),
+        ("errno.ENOSPC, 'No space left on device'", "The disk that the home or another file is on is full: "),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_in_one_sentence(raised: str, said: str) -> None:
+    script = f"import errno\nfrom flows.cli.shared.outputs import outputs\nwith outputs(): raise OSError({raised})"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(said)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,12 +30,15 @@ from longform.errors import UsageError
 
 if TYPE_CHECKING:
     from flows.measuring.measuring import Measured
+    from tasks.revision_distance.tables.ranking import Ranking
 
 app = typer.Typer()
 
 MOST_REPEATS = 20
 REASONS_SHOWN = 8
 EXAMPLES = 3
+PAIRS_SHOWN = 6  # as many as four systems have
+CLEAR_SHOWN = 20
 SHOWN = ("rank", "system", "cases", "corrected", "from", "to", "per 100 words", "paper's distance", "valid", "drafts")
 
 
@@ -135,30 +138,54 @@ def _columns(given: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 def _print(found: Measured, to: Path | None) -> None:
     """Print the systems of each editor, how they differ, what reliability was measured, and the signatures."""
-    from flows.builds.console import console
+    from flows.builds.console import console, on_one_line
     from flows.measuring.written import warning
 
     out = console()
+
+    def say(line: str) -> None:
+        out.print(on_one_line(line), soft_wrap=True)
+
     for name, ranking in found.summary.rankings.items():
-        out.print(f"by {name}, over {ranking.cases:,} case{'s' * (ranking.cases != 1)}; less is better")
+        say(_heading(name, ranking))
         out.print(_table(ranking.systems))
         for system, why in ranking.unranked.items():
-            out.print(f"{system} is not ranked: {why}", soft_wrap=True)
-        for row in ranking.pairs.to_dict("records"):
-            out.print(_difference(row), soft_wrap=True)
+            say(f"{system} is not ranked: {why}")
+        for line in _differences(ranking.pairs.to_dict("records")):
+            say(line)
     for table in found.summary.tables:
         if table.title.startswith(("Variance", "Agreement")):
-            out.print(f"\n{table.title}")
+            out.print()
+            say(table.title)
             for row in table.frame.to_dict("records"):
-                out.print("  " + " · ".join(f"{name} {_cell(value)}" for name, value in row.items()), soft_wrap=True)
+                say("  " + " · ".join(f"{name} {_cell(value)}" for name, value in row.items()))
     lost = sum(int(rows.lost_edits.fillna(0).sum()) for rows in found.summary.drafts.values())
     if lost:
-        out.print(f"{lost:,} edits could not be read, the others of their lists were kept", soft_wrap=True)
+        say(f"{lost:,} edits could not be read, the others of their lists were kept")
     for each in found.summary.signatures:
-        out.print(f"signature {each}", soft_wrap=True)
+        say(f"signature {each}")
     if told := warning(found):
-        out.print(told, soft_wrap=True)
-    out.print(str(to) if to else "--to FOLDER writes a row for each draft, the rejects, the tables and a report.")
+        say(told)
+    say(str(to) if to else "--to FOLDER writes a row for each draft, the rejects, the tables and a report.")
+
+
+def _heading(editor: str, ranking: Ranking) -> str:
+    """What stands above the table of systems."""
+    if not len(ranking.systems) or len(ranking.unranked) == len(ranking.systems):
+        return f"by {editor}, no system is ranked: means over all measured drafts of each; less is better"
+    return f"by {editor}, over {ranking.cases:,} case{'s' * (ranking.cases != 1)}; less is better"
+
+
+def _differences(pairs: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
+    """A line for each two systems; of more than PAIRS_SHOWN for the clear ones only, and one for how many are left."""
+    shown = pairs
+    if len(pairs) > PAIRS_SHOWN:
+        shown = [row for row in pairs if row["clear"] == "yes"][:CLEAR_SHOWN]
+    yield from map(_difference, shown)
+    if left := len(pairs) - len(shown):
+        clear = sum(row["clear"] == "yes" for row in pairs) - len(shown) if shown is not pairs else 0
+        of_them = f"{clear:,} of them clear" if clear else "none of them clear"
+        yield f"{left:,} {'more ' if shown else ''}pairs of systems, {of_them}, in the report (--to) and with --json"
 
 
 def _table(systems: object) -> object:
@@ -178,32 +205,36 @@ def _table(systems: object) -> object:
 
 def _difference(row: Mapping[Any, Any]) -> str:
     """A difference of two systems as one line."""
+    if abs(row["difference"]) < 1e-9:  # as ranks have it
+        return (
+            f"{row['better']} and {row['worse']} are equal in the mean, and in {row['equal']} of {row['cases']} cases"
+        )
     bounds = f"{_cell(row['difference from'])} to {_cell(row['difference to'])}"
     clear = "" if row["clear"] == "yes" else ", not clear"
     return (
-        f"{row['better']} before {row['worse']} by {_cell(row['difference'])} ({bounds}{clear}), effect size "
+        f"{row['better']} before {row['worse']} by {_cell(row['difference'])} ({bounds}{clear}), paired Cohen's d "
         f"{_cell(row['effect size'])}, better in {row['cases better']} of {row['cases']} cases, equal in {row['equal']}"
     )
 
 
 def _cell(value: object) -> str:
     """A value for the console: two decimals, a dash where it is missing."""
-    from flows.builds.console import visible
+    from flows.builds.console import on_one_line
 
     if value is None or value != value:
         return "–"
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1_000 else f"{value:.2f}".removesuffix(".00")
-    return f"{value:,}" if isinstance(value, int) else visible(str(value))
+    return f"{value:,}" if isinstance(value, int) else on_one_line(str(value))
 
 
 def _say_left_out(found: Measured) -> None:
     """Say on stderr what was left out, by reason, with a few places."""
-    from flows.builds.console import visible
+    from flows.builds.console import on_one_line
 
     numbers = Counter((row["editor"], row["reason"]) for row in found.left_out)
     for (editor, reason), number in numbers.most_common(REASONS_SHOWN):
         own = [row for row in found.left_out if (row["editor"], row["reason"]) == (editor, reason)]
         few = "; ".join(row["detail"] or row["key"] for row in own[:EXAMPLES]) + ("; …" if number > EXAMPLES else "")
         by = f"{editor}: " if editor else ""
-        print(visible(f"{by}left out {number:,} {reason} ({few})"), file=sys.stderr)
+        print(on_one_line(f"{by}left out {number:,} {reason} ({few})"), file=sys.stderr)

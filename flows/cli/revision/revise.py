@@ -122,7 +122,8 @@ def revise(
         raise UsageError("--request says what a text without a reference was to be: leave out one of the two.")
     if draft == "-" == str(reference):
         raise UsageError("Standard input is one text: name a file for the draft or for --reference.")
-    text, reference_text = _read(draft, GIVE_TEXT), None if reference is None else _read(str(reference), GIVE_REFERENCE)
+    text = _read(draft, GIVE_TEXT, may_be_empty=reference is not None or bool(request))
+    reference_text = None if reference is None else _read(str(reference), GIVE_REFERENCE)
     editor, editor_options, of_dataset = _editor(config, with_prompts(settings, prompts))
     own: dict[str, Any] = {"run": f"revise-{time.time_ns()}-{os.getpid()}", "dataset": DATASET, "offline": RULES}
     own |= {"home": home_of(home), "caps": caps_of(DATASET, of_dataset, budget()), "retry": Retry.of(retry_errors)}
@@ -142,10 +143,10 @@ def _self_test(endpoint: str, config: Path | None, settings: list[str], home: Pa
     self_test(endpoint, configuration.read(DATASET, MeasureConfig, config, settings), home, **options)
 
 
-def _read(name: str, next_step: str) -> str:
+def _read(name: str, next_step: str, *, may_be_empty: bool = False) -> str:
     """The text of the file `name`, or of standard input for `-`, without a byte order mark. UsageError if it cannot be
-    read, has more than MAX_BYTES bytes, is no UTF-8 text, has a zero byte, or is only white space. `next_step`: the
-    advice that ends the messages.
+    read, has more than MAX_BYTES bytes, is no UTF-8 text, has a zero byte, or is only white space, unless it
+    `may_be_empty`. `next_step`: the advice that ends the messages.
     """
 
     subject = "Standard input" if name == "-" else name
@@ -158,7 +159,7 @@ def _read(name: str, next_step: str) -> str:
         raise UsageError(f"{subject} is no UTF-8 at byte {error.start:,}: save it as UTF-8 text.") from None
     if (at := raw.find(0)) >= 0:
         raise UsageError(f"{subject} is no text, it has a zero at byte {at:,}: save it as UTF-8 text.")
-    if not text.strip():
+    if not text.strip() and not may_be_empty:
         raise UsageError(f"{subject} holds no text: {next_step}.")
     return text
 
@@ -222,12 +223,12 @@ def show(found: Revision, draft: str) -> None:
     """
     from rich.text import Text
 
-    from flows.builds.console import console
+    from flows.builds.console import console, on_one_line
 
     out = console()
-    out.print(f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}")
+    out.print(on_one_line(f"distance {found.distance:,} · weighted {found.weighted:g} · edits by {found.model}"))
     out.print(_numbers(found), soft_wrap=True)
-    out.print(f"signature {found.signature}", soft_wrap=True)
+    out.print(on_one_line(f"signature {found.signature}"), soft_wrap=True)
     for number, placed in enumerate(found.edits, start=1):
         out.print(Text("\n").join([Text(), *_edit_lines(out, number, placed, draft)]), soft_wrap=True)
     out.print()
@@ -278,12 +279,12 @@ def _edit_lines(out: Console, number: int, placed: Placement, draft: str) -> Ite
     """
     from rich.text import Text
 
-    from flows.builds.console import visible
+    from flows.builds.console import on_one_line, visible
 
     edit = placed.edit
     title = f"{edit.action_name} · {edit.revision_level} · {edit.revision_intention}"
     removed, added = _diff(edit.original_snippet.strip(), edit.revised_snippet.strip())
-    yield from _hanging(out, str(number), "bold", Text(visible(title), style="bold"))
+    yield from _hanging(out, str(number), "bold", Text(on_one_line(title), style="bold"))
     yield from _hanging(out, "", "", Text(visible(edit.revision_description.strip())))
     yield from _hanging(out, "-", REMOVED, removed)
     yield from _hanging(out, "@", "dim", _where(placed, draft))

@@ -68,7 +68,7 @@ def self_test(
 
 def _print(endpoint: str, told: Verdict, signatures: list[str], left_out: list[dict[str, Any]]) -> None:
     """Print the shares, by language and kind of edit, the verdict and what speaks against it."""
-    from flows.builds.console import console
+    from flows.builds.console import console, on_one_line
     from tasks.revision_distance.drafts.signature import BASELINE
     from tasks.revision_distance.own.selftest import shown
 
@@ -78,9 +78,10 @@ def _print(endpoint: str, told: Verdict, signatures: list[str], left_out: list[d
     for counts in (told.kinds, told.languages):
         out.print(", ".join(f"{name} {right} of {number}" for name, (right, number) in counts.items()), soft_wrap=True)
     for row in left_out[:3]:
-        out.print(f"no list: {row['reason']}, e.g. {str(row['raw'] or row['detail'])[:100]}", soft_wrap=True)
+        said = str(row["raw"] or row["detail"])[:100]
+        out.print(on_one_line(f"no list: {row['reason']}, e.g. {said}"), soft_wrap=True)
     for each in signatures:
-        out.print(f"signature {each}", soft_wrap=True)
+        out.print(on_one_line(f"signature {each}"), soft_wrap=True)
     if any(BASELINE in each for each in signatures):
         out.print(
             "The offline editor is a lexical baseline: it finds differences of words, and no meaning.", soft_wrap=True

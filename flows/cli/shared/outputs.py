@@ -10,12 +10,15 @@ import io
 import json
 import os
 import select
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 DESCRIPTORS = (1, 2)
+FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 EXIT_CODES = {errno.EPIPE: 141, errno.EIO: 129}  # as shells name the ends by SIGPIPE and SIGHUP
 
 
@@ -25,7 +28,8 @@ def outputs() -> Iterator[None]:
     output that was closed before takes everything and drops it. sys.stdout and sys.stderr stay changed afterwards.
 
     If the reader of an output goes away, the context ends with SystemExit and a code of EXIT_CODES; if a disk is full,
-    with one sentence on stderr and code 1. Other errors pass through.
+    or a file must not be read or written, with one sentence on stderr that says which, and code 1. Other errors pass
+    through.
     """
     codecs.register_error("as-json", _as_json)
     sys.stdout, sys.stderr = _ready(sys.stdout), _ready(sys.stderr)
@@ -41,21 +45,37 @@ def outputs() -> Iterator[None]:
             _mute(descriptor)
         if lost and (code := _code(error)):
             raise SystemExit(code) from None
-        if isinstance(error, OSError) and _is_full(error):
+        if isinstance(error, OSError) and (message := _message(error)):
             _mute(1)
-            message = (
-                "A disk is full, of the output or of what is written: free some space and run the same command again."
-            )
             print(message, file=sys.stderr)
             raise SystemExit(1) from None
         raise
 
 
-def _is_full(error: OSError) -> bool:
-    """Whether an error says that a disk is full."""
-    from longform.files import full  # only where something failed
+def _message(error: OSError) -> str | None:
+    """The sentence on a full disk, or a file that must not be read or written; None for any other error."""
+    from longform.files import full, unwritable  # only where something failed
 
-    return full(error)
+    path = None if error.filename is None else Path(os.fsdecode(error.filename))
+    if not full(error):
+        if path is None or error.errno not in FORBIDDEN:
+            return None
+        if error.errno == errno.EROFS:
+            return str(unwritable(path, error))
+        return f"{path} must not be used ({error.strerror}): name another path, or change its permissions."
+    if path is not None:
+        return str(unwritable(path, error))
+    whose = "of the output" if any(map(_is_on_full_disk, DESCRIPTORS)) else "that the home or another file is on"
+    return f"The disk {whose} is full: free some space and run the same command again."
+
+
+def _is_on_full_disk(descriptor: int) -> bool:
+    """Whether nothing more can be written to what a descriptor leads to."""
+    try:
+        os.write(descriptor, b"")
+        return stat.S_ISREG(os.fstat(descriptor).st_mode) and not os.fstatvfs(descriptor).f_bavail
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _as_json(error: UnicodeError) -> tuple[str, int]:

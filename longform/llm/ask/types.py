@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 Capability = Literal["json_schema", "n", "logprobs", "batch", "idempotency", "prompt_cache_key", "reasoning"]
 Form = Literal["text", "json", "tags"]
 FailureKind = Literal[
-    "request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "degenerate", "repeated", "unanswered"
-]
+    "request", "filter", "refusal", "length", "whitespace", "invalid", "empty", "degenerate", "repeated", "oversized",
+    "unanswered",
+]  # fmt: skip
 Flaw = tuple[FailureKind, str]
 
 

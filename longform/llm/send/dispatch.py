@@ -344,6 +344,9 @@ class Dispatcher:
     async def _note(self, note: Note) -> None:
         """Count the run as one in which the call failed."""
         try:
+            if note.again and not await asyncio.to_thread(self.store.failing, note.call.keys):
+                self._do(self._machine.noted(note.call, 0))
+                return
             runs = await self.store.note_failed(dict.fromkeys(note.call.keys, note.fault.message), self.ledger_run)
         except (Exception, asyncio.CancelledError) as error:
             self._do(self._machine.halt(self.as_ours(error)))

@@ -103,7 +103,7 @@ class Fault(NamedTuple):
     """
 
     then: Then
-    kind: Literal["request", "filter", "unanswered"]
+    kind: Literal["request", "filter", "oversized", "unanswered"]
     message: str
     status: int = 0
 

@@ -14,7 +14,8 @@ under way or a time is set (Wake): nothing waits for an event that may be lost.
 
 A call that fails for a passing reason is sent again: up to 20 times where the endpoint is busy (429), 6 times where it
 fails (5xx, no connection), 3 times where the reply was lost on the way or could not be read, as it may have been
-billed. A request that can never be answered leaves a tombstone. A refused key, an empty account, an unknown model or an
+billed. A request that can never be answered leaves a tombstone, and so does one whose reply is larger than any that was
+asked for: it is paid, and the next would be. A refused key, an empty account, an unknown model or an
 address where nobody listens halts the endpoint, as a store does that fails; replies to requests in flight are still
 waited for and stored.
 """
@@ -48,6 +49,7 @@ OTHER_PROCESS_SECONDS = 0.5
 LOOK_SECONDS = 1.0
 CLAIMED_AT_ONCE = 64
 NOT_THE_QUESTIONS_FAULT = frozenset({0, 429, 502, 503, 504})
+GATEWAYS = frozenset({502, 503, 504})
 
 
 class Claim(NamedTuple):
@@ -76,10 +78,13 @@ class Keep(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Count this run as one in which the call failed; then `noted`."""
+    """Count this run as one in which the call failed; then `noted`. `again`: only if it failed in another one before,
+    as the endpoint itself may be down.
+    """
 
     call: Call
     fault: Fault
+    again: bool = False
 
 
 class Release(NamedTuple):
@@ -148,7 +153,7 @@ class Machine:
         self._paused: list[tuple[float, int, Call]] = []
         self._elsewhere: list[tuple[float, int, Call]] = []
         self._number = count()
-        self._faults: dict[Call, tuple[Outcome, Fault, str]] = {}
+        self._faults: dict[Call, tuple[Outcome, Fault, str]] = {}  # the last: kind of failure, or what is said of it
         self._storing = self._unsure = 0
         self._last_fault, self._hint = "no answer", ""
         self._wake_at: float | None = None
@@ -285,8 +290,8 @@ class Machine:
         return self._go_on(actions)
 
     def noted(self, call: Call, runs: int) -> Actions:
-        """The call has failed in so many runs, this one included: it ends with Incomplete or, if there were enough of
-        them, as one that is never answered, which leaves a tombstone.
+        """The call has failed in so many runs, this one included (0: this one does not count): it ends with Incomplete
+        or, if there were enough of them, as one that is never answered, which leaves a tombstone.
         """
         outcome, fault, gave_up = self._faults.pop(call)
         actions: Actions = []
@@ -294,7 +299,7 @@ class Machine:
             why = f"no answer in {runs} runs, at last: {fault.message}"
             actions.append(Keep(call, "tombstone", outcome, fault=Fault("never", "unanswered", why, fault.status)))
         else:
-            self._end(actions, call, self._gave_up(gave_up, fault))
+            self._end(actions, call, self._gave_up(gave_up, fault, runs))
         return self._go_on(actions)
 
     # what follows
@@ -378,7 +383,7 @@ class Machine:
         """An attempt gave nothing usable. Where it may have been billed (a lost or malformed reply), the amount
         reserved counts as spent, which is committed first.
         """
-        fault = self._fault(outcome)
+        fault = self._fault(call, outcome)
         fault = fault._replace(message=without_question(fault.message, call.sent))
         self._last_fault, self._hint = fault.message, outcome.hint or hint(fault)
         kind = "unusable" if outcome.status == 200 else verdict if verdict in TRIES else "server"
@@ -389,13 +394,15 @@ class Machine:
             self._settle(call, None)
             self._after_refusal(actions, call, outcome, fault, kind)
 
-    def _fault(self, outcome: Outcome) -> Fault:
-        """What an outcome without a usable reply means: send again, if the status is 200. Refusals for an unknown
-        reason stop the endpoint from the UNSURE_AT_FIRST-th on, and an address that cannot be reached stops it at once,
-        if no call has worked yet.
+    def _fault(self, call: Call, outcome: Outcome) -> Fault:
+        """What an outcome without a usable reply means: send again, if the status is 200, unless the reply was too
+        large, which is no fault that passes (but a text without a vector is no row to be left out). Refusals for an
+        unknown reason stop the endpoint from the UNSURE_AT_FIRST-th on, and an address that cannot be reached stops it
+        at once, if no call has worked yet.
         """
         if outcome.status == 200:
-            return Fault("again", "request", unusable(outcome.body), 200)
+            too_large = outcome.too_large and call.path != EMBEDDINGS
+            return Fault(*(("never", "oversized") if too_large else ("again", "request")), unusable(outcome.body), 200)
         fault = fault_of(outcome.status, outcome.body)
         self._unsure += fault.then == "unsure"
         hopeless = outcome.final or (fault.then == "unsure" and self._unsure >= UNSURE_AT_FIRST)
@@ -451,22 +458,28 @@ class Machine:
 
     def _give_up(self, actions: Actions, call: Call, outcome: Outcome, fault: Fault) -> None:
         """End the call with Incomplete. Unless the endpoint itself seems to be down, count the run as one in which it
-        failed.
+        failed; also then if a gateway failed that gave no answer to it, but to others, in an earlier run.
         """
         gave_up = (
             f"{self._named} at {self._address} gave no answer in {sum(call.tries.values())} tries "
-            f"(at last: {fault.message}): answers so far are stored; {self._next_step}."
+            f"(at last: {fault.message}): answers so far are stored"
         )
         down = outcome.status in NOT_THE_QUESTIONS_FAULT and not (outcome.status == 0 and outcome.sent)
-        if call.path == EMBEDDINGS or (down and not self.worked):  # a text without a vector is no row to be left out
+        down = down and not self.worked
+        if call.path == EMBEDDINGS or (
+            down and outcome.status not in GATEWAYS
+        ):  # a text without a vector is no row to be left out
             self._end(actions, call, self._gave_up(gave_up, fault))
             return
         self._faults[call] = outcome, fault, gave_up
-        actions.append(Note(call, fault))
+        actions.append(Note(call, fault, again=down))
 
-    def _gave_up(self, message: str, fault: Fault) -> Incomplete:
-        """The error of a call that is given up for this run."""
-        return Incomplete(message, fault=f"{self._at}: {fault.message}", step=self._next_step)
+    def _gave_up(self, said: str, fault: Fault, runs: int = 0) -> Incomplete:
+        """The error of a call that is given up for this run, the last of so many that count (0: it does not)."""
+        step = self._next_step
+        if runs:
+            step += f"; after {self._failed_runs} runs without an answer, this was number {runs}, it is left out"
+        return Incomplete(f"{said}; {step}.", fault=f"{self._at}: {fault.message}", step=step)
 
     @property
     def _at(self) -> str:

@@ -8,30 +8,33 @@ The paper counts the edits that are listed. So an editor that replaces the whole
       than `LARGEST_SHARE` of the draft —
     and the edits that the alignment still needs from the revised draft to the reference (the residual).
 
-The alignment is that of tasks/text/revision_edits.py, a lexical baseline, which sees no meaning.
+An edit of the alignment may add a whole passage; of all that they add, each sentence beyond `LARGEST_ADDITION` of the
+text counts as one more. Else an empty draft, which one addition makes its reference, were nearer to it than a draft
+with two mistakes. The alignment is that of tasks/text/revision_edits.py, a lexical baseline, which sees no meaning.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tasks.metrics.ter import ter
 from tasks.revision_distance.drafts.placing import NO_CHANGE, REPEATS, Placement
-from tasks.text.revision_edits import revise
+from tasks.text.edit_sentences import sentences
+from tasks.text.revision_edits import Edit, revise
+from tasks.text.words import word_pattern
 
-LARGEST_SHARE = 0.25
+LARGEST_SHARE = 0.1
+LARGEST_ADDITION = 0.25
 NEARLY_ALL, MOST = 0.9, 0.5
 ALIGNED_CHARACTERS = 240_000
 PER_WORDS = 100
 NO_REFERENCE = "no reference"
 NOT_ASKED_FOR = "not asked for"
 
+_ADDING = ("add", "rewrite", "move and change")
 _OF_ALIGNMENT = ("wholesale", "silent", "residual", "valid", "coverage", "corrected", "normalised")
-_UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,10 @@ class Corrected:
     `useful`: edits that are applied. `no_ops`: edits that change no word; `duplicates`: edits that repeat one
     before them. `wholesale`: the alignment needs more edits for what they bring about, and one of them replaces
     nearly all of the draft, or they replace most of it and the alignment needs more than twice as many. `silent`:
-    nothing useful is listed, although draft and reference differ in words. `residual`: edits that the alignment
-    still needs to the reference; `valid`: it is 0, the edits give the words of the reference; `coverage`: the share
-    of the alignment's edits of the untouched draft that need not be made any more, 0 to 1. These three, and
-    `silent`, are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
+    nothing useful is listed, although draft and reference differ in words, or there is no reference. `residual`:
+    edits that the alignment still needs to the reference; `valid`: it is 0, the edits give the words of the
+    reference; `coverage`: the share of the alignment's edits of the untouched draft that need not be made any more,
+    0 to 1. These three are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
     reference, else of the draft, of scripts without blanks between words per as many characters. All of these are
     None where the texts are too long to align. `ter`, `ter_left_out`: TER of the draft, or why there is none.
     """
@@ -74,26 +77,28 @@ def corrected(
 ) -> Corrected:
     """The worth of edits that are placed in a draft. `revised`: the draft with those applied that can be.
 
-    `lost_edits`: edits of the list that could not be read. With a reference the residual holds what they would have
-    done; without one they count as edits. `with_ter`: else TER is not computed.
+    `lost_edits`: edits of the list that could not be read. With a reference the residual holds what they, and those
+    without a place, would have done; without one they count as edits. `with_ter`: else TER is not computed.
     """
     useful = sum(each.applied for each in placements)
-    told = {reason: sum(each.why_not == reason for each in placements) for reason in (NO_CHANGE, REPEATS)}
+    no_ops, duplicates = (sum(each.why_not == reason for each in placements) for reason in (NO_CHANGE, REPEATS))
     score, why_not = _ter(draft, reference, with_ter)
-    counts: dict[str, Any] = {"useful": useful, "no_ops": told[NO_CHANGE], "duplicates": told[REPEATS]}
+    counts: dict[str, Any] = {"useful": useful, "no_ops": no_ops, "duplicates": duplicates}
     if len(draft) + max(len(reference or ""), len(revised)) > ALIGNED_CHARACTERS:
         nothing: dict[str, Any] = dict.fromkeys(_OF_ALIGNMENT)
         return Corrected(**counts, **nothing, ter=score, ter_left_out=why_not)
-    done, residual = at_least(draft, reference, placements, revised, useful), None
-    coverage = None
+    shares = _shares(draft, reference, placements)
+    aligned = revise(draft, revised) if sum(shares) > LARGEST_SHARE else []
+    done, residual, coverage = max(useful, _count(aligned, revised)), None, None
     if reference is not None:
         residual = needed(revised, reference)
         coverage = _coverage(draft, reference, revised, residual)
-    total = done + (lost_edits if residual is None else residual)
+    unmade = lost_edits + len(placements) - useful - no_ops - duplicates
+    total = done + (unmade if residual is None else residual)
     return Corrected(
         **counts,
-        wholesale=done > useful and _replaces_most(draft, reference, placements, twice=done > 2 * useful),
-        silent=None if residual is None else useful == 0 and residual > 0,
+        wholesale=len(aligned) > useful and _replaces_most(shares, twice=len(aligned) > 2 * useful),
+        silent=useful == 0 and residual != 0,
         residual=residual,
         valid=None if residual is None else residual == 0,
         coverage=coverage,
@@ -105,28 +110,25 @@ def corrected(
 
 
 def needed(draft: str, reference: str) -> int:
-    """How many edits the alignment needs from one text to another; 0 if they have the same words."""
-    return 0 if draft == reference else len(revise(draft, reference))
-
-
-def at_least(draft: str, reference: str | None, placements: Sequence[Placement], revised: str, useful: int) -> int:
-    """How many edits the applied ones count as: as many as they are, or as the alignment needs for what they bring
-    about, if that is more and they replace more than LARGEST_SHARE of the draft.
+    """How many edits the alignment needs from one text to another, and of what they add one more for each sentence
+    beyond LARGEST_ADDITION of the reference's sentences; 0 if both have the same words.
     """
-    if replaced_share(draft, reference, placements) <= LARGEST_SHARE:
-        return useful
-    return max(useful, needed(draft, revised))
+    return 0 if draft == reference else _count(revise(draft, reference), reference)
 
 
-def replaced_share(draft: str, reference: str | None, placements: Sequence[Placement]) -> float:
-    """The share of the draft that the applied edits replace together: of each what it removes, by the characters of
-    the draft, or what it adds, by those of the reference (without one of the draft), whichever is more.
-    """
-    return sum(_shares(draft, reference, placements))
+def _count(edits: Sequence[Edit], reference: str) -> int:
+    """The number of these edits of the alignment to the reference, counted as in `needed`."""
+    added = [len(sentences(str(each["revised_snippet"]))) for each in edits if each["action_name"] in _ADDING]
+    if sum(added) == len(added):
+        return len(edits)
+    passing = max(len(added), int(LARGEST_ADDITION * len(sentences(reference))))
+    return len(edits) + max(0, sum(added) - passing)
 
 
 def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) -> list[float]:
-    """The share of the draft that each applied edit replaces, as in `replaced_share`."""
+    """The share of the draft that each applied edit replaces: what it removes, by the characters of the draft, or what
+    it adds, by those of the reference (without one of the draft), whichever is more.
+    """
     before = max(1, len(draft))
     after = before if reference is None else max(1, len(reference))
     return [
@@ -136,9 +138,8 @@ def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) 
     ]
 
 
-def _replaces_most(draft: str, reference: str | None, placements: Sequence[Placement], *, twice: bool) -> bool:
+def _replaces_most(shares: Sequence[float], *, twice: bool) -> bool:
     """Whether one edit replaces NEARLY_ALL of the draft or, with `twice`, all together MOST of it."""
-    shares = _shares(draft, reference, placements)
     return max(shares, default=0.0) > NEARLY_ALL or (twice and sum(shares) > MOST)
 
 
@@ -152,7 +153,7 @@ def _coverage(draft: str, reference: str, revised: str, residual: int) -> float:
 
 def per_words(number: int, text: str) -> float:
     """A number per PER_WORDS words of a text, which counts as having one word at least."""
-    return PER_WORDS * number / max(1, len(_WORD.findall(text)))
+    return PER_WORDS * number / max(1, len(word_pattern().findall(text)))
 
 
 def _ter(draft: str, reference: str | None, wanted: bool) -> tuple[float | None, str | None]:

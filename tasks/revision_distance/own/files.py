@@ -18,15 +18,26 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longform.artifacts.rows import Row, read_batches
 from longform.errors import SourceError, UsageError
+from longform.files import unwritable
 from longform.hints import hint
+from longform.lines import beginning
 from longform.machines import temporary
-from tasks.revision_distance.own.records import COLUMNS, NO_UNICODE, RAW_CHARACTERS, Bad, has_reference, records_of
+from tasks.revision_distance.own.records import (
+    A_LINK,
+    COLUMNS,
+    NO_UNICODE,
+    RAW_CHARACTERS,
+    Bad,
+    has_reference,
+    records_of,
+)
 from tasks.sources.files.lines import BYTE_ORDER_MARK, split_lines, unpacked
 
 LINES, ARRAY, TABLES, PARQUET = (".jsonl", ".ndjson"), (".json",), {".csv": ",", ".tsv": "\t"}, (".parquet",)
@@ -35,6 +46,8 @@ REFERENCES = "references"
 TEXT_ENDINGS = (".txt", ".md")
 NUMBERED = "reference_"  # reference_2, reference_3, ...: further references in a table
 BATCH_ROWS = 200
+MOST_NAMES = 200
+HAS_CHARACTERS = 400
 FIELD_CHARACTERS = 64 << 20
 ARRAY_BYTES = 512 << 20
 TEXT_BYTES = 1 << 20
@@ -55,17 +68,18 @@ def keep(given: Path, folder: Path, columns: Mapping[str, str]) -> Kept:
     """Write the records of a file or a folder of pairs into `folder`, as a file named by its content, and return it.
 
     `columns`: one of COLUMNS -> what it is called in the file. SourceError for a file that is missing, empty, damaged
-    or has no column of drafts; UsageError for another kind of file or an unknown column.
+    or has no column of drafts; UsageError for another kind of file or an unknown column; StoreError where `folder`
+    cannot be written to.
     """
     for name in columns:
         if name not in COLUMNS:
             raise UsageError(f'There is no column "{name}" to name; {hint(name, COLUMNS, "there are")}')
-    records = (_renamed(record, columns) for record in records_in(given, columns))
-    folder.mkdir(parents=True, exist_ok=True)
     unfinished, digest, number, with_references = folder / temporary(), hashlib.sha256(), 0, False
+    seen = _Seen({*COLUMNS, *columns.values()})
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as file:
-            for row, record in records:
+            for row, record in (_renamed(seen.add(each), columns) for each in _read(given, columns)):
                 line = _line(row, record)
                 file.write(line)
                 digest.update(line)
@@ -73,11 +87,33 @@ def keep(given: Path, folder: Path, columns: Mapping[str, str]) -> Kept:
                 with_references = with_references or (not isinstance(record, Bad) and has_reference(record))
         if not number:
             raise SourceError(f"{given} holds no draft, it is empty: give a file with a draft in each line or row.")
+        if seen.records:
+            _check_columns(given, [*seen.names], columns)
         path = folder / f"{digest.hexdigest()[:20]}.jsonl"
         os.replace(unfinished, path)
+    except OSError as error:
+        raise unwritable(folder, error) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
     return Kept(path, number, with_references)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Which names the records of a file have: all of those `wanted`, and of others the first ones."""
+
+    wanted: set[str]
+    records: int = 0
+    names: dict[str, None] = field(default_factory=dict)
+
+    def add(self, record: Record) -> Record:
+        """The record, noted."""
+        if not isinstance(found := record[1], Bad):
+            self.records += 1
+            known = (name for name in found if len(self.names) < MOST_NAMES or name in self.wanted)
+            self.names.update(dict.fromkeys(known))
+        return record
 
 
 def kept_records(lines: Iterable[bytes]) -> Iterator[Record]:
@@ -86,6 +122,16 @@ def kept_records(lines: Iterable[bytes]) -> Iterator[Record]:
         if line.strip():
             found = json.loads(line)
             yield found["row"], Bad(*found["bad"]) if "bad" in found else found["record"]
+
+
+def _read(given: Path, columns: Mapping[str, str]) -> Iterator[Record]:
+    """`records_in`; SourceError also where the system lets nothing be read."""
+    try:
+        yield from records_in(given, columns)
+    except OSError as error:
+        raise SourceError(
+            f"{error.filename or given} cannot be read ({error.strerror}): make it readable, or leave it out."
+        ) from None
 
 
 def as_lines(records: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
@@ -201,24 +247,27 @@ def _check_columns(given: Path, names: list[str], columns: Mapping[str, str]) ->
     """Raise SourceError if a table has no column of drafts, or lacks one that was named."""
     for name in ("draft", *columns):
         if columns.get(name, name) not in names:
-            has = ", ".join(names) if names else "no columns"
-            raise SourceError(
-                f"{given} has no column {columns.get(name, name)} (it has {has}): its texts to measure stand in "
-                "`draft`, or say which column that is with --column draft=NAME."
-            )
+            has = beginning(", ".join(names), HAS_CHARACTERS) if names else "no columns"
+            step = "its texts to measure stand in `draft`, or say which column that is with --column draft=NAME"
+            step = step if name == "draft" else f"name one of these with --column {name}=NAME, or leave that out"
+            raise SourceError(f"{given} has no column {columns.get(name, name)} (it has {has}): {step}.")
 
 
 def _pairs(folder: Path) -> Iterator[Record]:
     """The records of a folder of pairs: a draft is FOLDER/SYSTEM/NAME.txt, its reference FOLDER/references/NAME.txt, or
     each file in FOLDER/references/NAME/. A reference without a draft is no record.
+
+    No link in the folder is followed, as what it leads to may be no part of what was given; a Bad record says so.
     """
     systems = sorted(each for each in folder.iterdir() if each.is_dir() and each.name != REFERENCES and _is_seen(each))
     references = folder / REFERENCES
     number = 0
     for system in systems:
-        for file in sorted(each for each in system.iterdir() if each.suffix in TEXT_ENDINGS and _is_seen(each)):
+        linked = system.is_symlink()
+        files = [system] if linked else [each for each in system.iterdir() if each.suffix in TEXT_ENDINGS]
+        for file in sorted(filter(_is_seen, files)):
             number += 1
-            yield number, _pair(system.name, file, references)
+            yield number, _linked(file, folder) if linked else _pair(file, references)
     if not number:
         raise SourceError(
             f"{folder} holds no draft: put drafts into a folder for each system, e.g. {folder}/a/letter.txt, and "
@@ -226,26 +275,37 @@ def _pairs(folder: Path) -> Iterator[Record]:
         )
 
 
-def _pair(system: str, file: Path, references: Path) -> dict[str, Any] | Bad:
-    """The record of a draft in a file; a Bad one if it, or a reference, is no text."""
-    own = references / file.stem
+def _pair(file: Path, references: Path) -> dict[str, Any] | Bad:
+    """The record of a draft in a file; a Bad one, which names the file, if it, or a reference, is a link or no text."""
+    own, folder = references / file.stem, references.parent
     found = [references / f"{file.stem}{ending}" for ending in TEXT_ENDINGS]
+    for path in (file, references, own, *found):
+        if path.is_symlink():
+            return _linked(path, folder)
     found += sorted(each for each in own.iterdir() if each.suffix in TEXT_ENDINGS) if own.is_dir() else []
     texts = []
-    for path in (file, *(each for each in found if each.is_file())):
+    for path in (file, *(each for each in found if each.is_file() or each.is_symlink())):
+        name = str(path.relative_to(folder))
         try:
+            if path.is_symlink():
+                return _linked(path, folder)
             if path.stat().st_size > TEXT_BYTES:
-                return Bad("a file of more than 1 MB", str(path))
+                return Bad("a file of more than 1 MB", "", name)
             texts.append(path.read_bytes().decode("utf-8-sig"))
         except UnicodeDecodeError:
-            return Bad("no UTF-8", str(path))
+            return Bad("no UTF-8", "", name)
         except OSError as error:
-            return Bad("cannot be read", str(path), error.strerror)
-    return {"id": file.stem, "system": system, "draft": texts[0], "references": texts[1:]}
+            return Bad("cannot be read", "", f"{name}, {error.strerror}")
+    return {"id": file.stem, "system": file.parent.name, "draft": texts[0], "references": texts[1:]}
+
+
+def _linked(path: Path, folder: Path) -> Bad:
+    """The record of a link."""
+    return Bad(A_LINK, "", str(path.relative_to(folder)))
 
 
 def _is_seen(path: Path) -> bool:
-    return not path.name.startswith(".") and not path.is_symlink()
+    return not path.name.startswith(".")
 
 
 def _renamed(record: Record, columns: Mapping[str, str]) -> Record:

@@ -26,7 +26,7 @@ from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT
 from tasks.revision_distance.drafts.measure import PROMPTS, checked_weights
 from tasks.revision_distance.own.measuring import Editor, lists_of, measured, requests_of
-from tasks.revision_distance.own.records import COLUMNS, Reader, has_reference
+from tasks.revision_distance.own.records import COLUMNS, Reader, has_reference, readable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,18 +52,17 @@ def measure(
     freely: Prompt | None = None,
 ) -> pd.DataFrame:
     """A row for each draft, or for each of `repeats` lists of edits, with the columns OUT and `rejected`: why a draft
-    could not be measured (then the others are missing), else None. The index is that of `drafts`.
+    could not be measured (then the others are missing but for `id` and `system`), else None. The index is that of
+    `drafts`.
 
     `drafts`: columns `draft`, and `reference` (a text) or `references` (a list of texts), perhaps `id`, `system` and
     `request`; see records.py. `client`: of the model that lists the edits; None: the offline editor, a lexical
-    baseline. The other arguments are those of `distance`. UsageError without a column of drafts; errors as of the
-    client's `ask`.
+    baseline. The other arguments are those of `distance`. UsageError for what is no DataFrame, and without one column
+    of drafts; errors as of the client's `ask`.
     """
     import pandas as pd
 
-    if "draft" not in drafts.columns:
-        has = ", ".join(map(str, drafts.columns)) or "none"
-        raise UsageError(f"The frame has no column draft (its columns: {has}): rename that of the texts to measure.")
+    _check(drafts)
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}: ask for one list of edits or more.")
     records = [_record(row) for row in drafts.to_dict("records")]
@@ -87,23 +86,25 @@ def compute(
     """The revision distance of predictions, as the library `evaluate` calls its metrics: means over those that could be
     measured of `corrected`, `normalised` (per 100 words), `distance` (the paper's count), `coverage` and `ter`, None
     without any; `valid`: the share of which the edits give the reference; `scores`: the corrected distance of each
-    prediction, None where it could not be measured; `unusable`: how many these are; `signatures`.
+    prediction, None where it could not be measured; `unusable`: how many these are; `reasons`: why -> how many;
+    `signatures`.
 
     `references`: a text for each prediction, or a list of texts, of which the nearest counts; None: none. `options`: as
-    of `measure`. UsageError if they are not as many as the predictions.
+    of `measure`. UsageError if they are not as many as the predictions, or one of the two is no list.
     """
     import pandas as pd
 
+    predictions = _listed("predictions", predictions)
+    references = None if references is None else _listed("references", references)
     if references is not None and len(references) != len(predictions):
         raise UsageError(
             f"There are {len(predictions):,} predictions and {len(references):,} references: give as many."
         )
-    frame = pd.DataFrame({"draft": pd.Series(list(predictions), dtype=object)})
+    frame = pd.DataFrame({"draft": pd.Series(predictions, dtype=object)})
     frame["id"] = [str(number) for number in range(len(frame))]
     if references is not None:
-        frame["references"] = pd.Series(
-            [[each] if isinstance(each, str) else [*each] for each in references], dtype=object
-        )
+        several = [[*each] if _is_list(each) else [each] for each in references]
+        frame["references"] = pd.Series(several, dtype=object)
     found = measure(frame, client, **options)
     usable = found[found.corrected.notna()]
     by_draft = usable.astype({"corrected": float}).groupby(level=0).corrected.mean()
@@ -114,8 +115,40 @@ def compute(
         "valid": float(known.astype(bool).mean()) if len(known) else None,
         "scores": [float(by_draft[number]) if number in by_draft else None for number in range(len(frame))],
         "unusable": len(frame) - len(by_draft),
+        "reasons": found.rejected.dropna().value_counts().to_dict(),
         "signatures": sorted(usable.signature.unique()),
     }
+
+
+def _check(drafts: object) -> None:
+    """Raise UsageError for what is no DataFrame with one column of drafts, and one at most of each other name."""
+    import pandas as pd
+
+    if not isinstance(drafts, pd.DataFrame):
+        raise UsageError(
+            f"measure takes a pandas.DataFrame, and this is of type {type(drafts).__name__}: make one of your records, "
+            "pandas.DataFrame(records), or use compute(predictions=[...], references=[...]) for lists of texts."
+        )
+    if "draft" not in drafts.columns:
+        has = ", ".join(map(str, drafts.columns)) or "none"
+        raise UsageError(f"The frame has no column draft (its columns: {has}): rename that of the texts to measure.")
+    for name in COLUMNS:
+        if (number := int((drafts.columns == name).sum())) > 1:
+            raise UsageError(f"The frame has {number} columns {name}, and one is read: rename or drop the others.")
+
+
+def _listed(name: str, given: object) -> list[Any]:
+    """The values of an argument of `compute`. UsageError for a single text, or what has no values."""
+    if not _is_list(given):
+        kind = "one text" if isinstance(given, str) else f"of type {type(given).__name__}"
+        raise UsageError(f"{name} is {kind}, and a list of texts is measured: give {name}=[...].")
+    assert isinstance(given, Iterable)
+    return [*given]
+
+
+def _is_list(value: object) -> bool:
+    """Whether a value is a collection of texts, and not a single one."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _measured(
@@ -129,7 +162,16 @@ def _measured(
     rows = (list(measured(lists)) for lists in lists_of(replies, editor, weights))
     for place, each in enumerate(read):
         for row in [each] if isinstance(each, Rejected) else next(rows):
-            yield place, {"rejected": row.reason} if isinstance(row, Rejected) else {**row, "rejected": None}
+            if isinstance(row, Rejected):
+                yield place, {**_names(records[place]), "rejected": row.reason}
+            else:
+                yield place, {**row, "rejected": None}
+
+
+def _names(record: Row) -> Row:
+    """`id` and `system` of a record that is rejected, as texts."""
+    found = {name: record.get(name) for name in ("id", "system")}
+    return {name: None if value is None else readable(str(value)) for name, value in found.items()}
 
 
 def _record(row: Mapping[Any, Any]) -> Row:

@@ -29,6 +29,7 @@ BAD_REFERENCE = "a reference is no text"
 EMPTY_REFERENCE = "a reference is empty"
 NO_REFERENCE = "no reference, although other drafts have one"
 TWICE = "id and system stand there twice"
+A_LINK = "a link, which is not followed"
 NO_UNICODE = "no valid Unicode"
 TOO_LONG = "too long to revise"
 BAD_ID = "id or system is no text or number"
@@ -100,7 +101,8 @@ def checked(record: Mapping[str, Any]) -> Row | Bad:
         return Bad(NO_UNICODE, _raw(record), _named(names))
     longest = len(draft) + max(map(len, references), default=0)
     if longest > LONGEST:
-        return Bad(TOO_LONG, "", f"{longest:,} characters with its reference, at most {LONGEST:,}")
+        said = f"{longest:,} characters with its reference, at most {LONGEST:,}"
+        return Bad(TOO_LONG, "", ", ".join(filter(None, (_named(names), said))))
     return {
         "id": names["id"],
         "system": names["system"] or ONE_SYSTEM,
@@ -168,7 +170,8 @@ def records_of(lines: Iterator[bytes]) -> Iterator[tuple[int, dict[str, Any] | B
 
 def _named(found: Mapping[str, Any]) -> str | None:
     """`id q7, system b` of a record, as far as it says so."""
-    return ", ".join(f"{name} {found[name]}" for name in ("id", "system") if found.get(name)) or None
+    said = ", ".join(f"{name} {found[name]}" for name in ("id", "system") if found.get(name))
+    return readable(said) or None
 
 
 def _raw(record: object) -> str:
@@ -177,7 +180,12 @@ def _raw(record: object) -> str:
         text = json.dumps(record, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         text = str(record)
-    return text[:RAW_CHARACTERS].encode(errors="replace").decode()
+    return readable(text[:RAW_CHARACTERS])
+
+
+def readable(text: str) -> str:
+    """A text that can be stored: a question mark for each half of a surrogate pair."""
+    return text.encode(errors="replace").decode()
 
 
 def _is_unicode(text: str) -> bool:

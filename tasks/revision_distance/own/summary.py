@@ -17,9 +17,20 @@ from tasks.revision_distance.tables.ranking import TRUST_NOTE, Ranking, ranking,
 FROM_DRAFTS = ["draft_id", "id", "system"]
 FROM_MEASURED = [
     "draft_id", "editor", "repeat", "distance", "corrected", "normalised", "coverage", "residual", "valid", "silent",
-    "wholesale", "no_ops", "duplicates", "lost_edits", "ter", "signature",
+    "wholesale", "not_placed", "no_ops", "duplicates", "lost_edits", "ter", "signature",
 ]  # fmt: skip
-MEANS = ("distance", "corrected", "normalised", "coverage", "residual", "no_ops", "duplicates", "lost_edits", "ter")
+MEANS = (
+    "distance",
+    "corrected",
+    "normalised",
+    "coverage",
+    "residual",
+    "not_placed",
+    "no_ops",
+    "duplicates",
+    "lost_edits",
+    "ter",
+)
 ALWAYS, EVER = ("valid",), ("silent", "wholesale")
 
 
@@ -43,12 +54,17 @@ def summary(drafts: pd.DataFrame, measured: pd.DataFrame, ceilings: Mapping[str,
         by = f" (editor: {name})" if len(own) > 1 else ""
         note, note_of_pairs = ranking_notes(rankings[name], rows)
         tables += [
-            ReportTable(f"Systems by the corrected distance{by}", note, rankings[name].systems),
+            ReportTable(f"Systems by the corrected distance{by}", note, _whole_ranks(rankings[name].systems)),
             ReportTable(f"Differences between systems{by}", note_of_pairs, rankings[name].pairs),
             ReportTable(f"How far the lists of edits can be trusted{by}", TRUST_NOTE, trust(rows)),
         ]
     tables += [*_variance(measured), *_agreement(own)]
     return Summary(rankings, own, tables, sorted(map(str, measured.signature.dropna().unique())))
+
+
+def _whole_ranks(systems: pd.DataFrame) -> pd.DataFrame:
+    """The table of systems with ranks as whole numbers, also where a system has none."""
+    return systems.assign(rank=systems["rank"].astype("Int64")) if "rank" in systems else systems
 
 
 def of_editor(drafts: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """Systems ranked by the corrected distance, over the same cases for all, with what speaks against a system's numbers.
 
 A frame of drafts has a row for each draft: case_id, system, distance (the paper's count), corrected, normalised, valid,
-silent, wholesale, no_ops, duplicates, lost_edits; missing where the editor's reply could not be used, and `valid` and
-`silent` also without a reference. A system whose edits are of no use too often is not ranked, and a case counts only
+silent, wholesale, not_placed, no_ops, duplicates, lost_edits; missing where the editor's reply could not be used, and
+`valid` also without a reference. A system whose edits are of no use too often is not ranked, and a case counts only
 where each ranked system has a corrected distance.
 """
 
@@ -23,9 +23,16 @@ AVERAGED = {"edits": "distance", "without effect": "no_ops", "twice": "duplicate
 
 TRUST_NOTE = (
     "Valid: the edits give the words of the reference. Coverage: the share of the alignment's edits that they bring "
-    "about. Means are per draft with a list. Silent: no edit has an effect, although the texts differ; wholesale: the "
+    "about. Means are per draft with a list. Silent: no edit has an effect, although nothing says that none is needed; "
+    "unplaced: most edits have no place in the draft; wholesale: the "
     "edits replace so much that they count as the alignment's; padded: more than half have no effect, or stand there "
     "twice; lost edits could not be read."
+)
+
+
+NO_COMMON_CASE = (
+    "no case has a draft of every system: drafts of one case have one id, or one reference; leave out systems that "
+    "share no case"
 )
 
 
@@ -50,6 +57,9 @@ def ranking(drafts: pd.DataFrame, ceilings: Mapping[str, float] = CEILINGS) -> R
     }
     names = [name for name in map(str, drafts.system.unique()) if name not in unranked]
     common = common_cases(drafts, names)
+    if not common:
+        unranked |= dict.fromkeys(names, NO_COMMON_CASE)
+        names = []
     means = {name: _of_cases(drafts, name, common).corrected.mean() for name in names}
     ordered = sorted(names, key=lambda name: (np.nan_to_num(means[name], nan=np.inf), name))
     ranks = _ranks([means[name] for name in ordered])
@@ -66,6 +76,7 @@ def faults(own: pd.DataFrame) -> pd.DataFrame:
     found = {
         "unusable": ~usable,
         "silent": own.silent,
+        "unplaced": (2 * own.not_placed.fillna(0) > own.distance.fillna(0) - junk).where(usable),
         "wholesale": own.wholesale,
         "padded": (2 * junk > own.distance.fillna(0)).where(usable),
         "invalid": own.valid.map({True: False, False: True}),
@@ -76,6 +87,8 @@ def faults(own: pd.DataFrame) -> pd.DataFrame:
 def why_unranked(own: pd.DataFrame, ceilings: Mapping[str, float]) -> str | None:
     """Why a system with these drafts is not ranked, e.g. `3 of 4 drafts …: 75 %, ceiling 10 %`; None if it is."""
     found = faults(own)
+    if own.corrected.isna().all():
+        ceilings = {"unusable": 0.0}
     for name, ceiling in ceilings.items():
         known = found[name].dropna()
         number = int(known.astype(bool).sum())
@@ -185,9 +198,24 @@ def trust(drafts: pd.DataFrame, keys: Sequence[str] = ("system",)) -> pd.DataFra
         row |= {"coverage %": 100 * usable.coverage.astype(float).mean()}
         for name, column in AVERAGED.items():
             row[name] = usable[column].astype(float).mean()
-        row |= {fault: int(found[fault].dropna().astype(bool).sum()) for fault in ("silent", "wholesale", "padded")}
+        row |= {
+            fault: int(found[fault].dropna().astype(bool).sum())
+            for fault in ("silent", "unplaced", "wholesale", "padded")
+        }
         rows.append({**row, "with lost edits": int((usable.lost_edits.fillna(0) > 0).sum())})
     return pd.DataFrame(rows)
+
+
+def few_cases(found: Ranking, drafts: pd.DataFrame) -> list[str]:
+    """A sentence for each ranked system that has less than half of all cases, and so takes them from the others."""
+    usable = drafts[drafts.corrected.notna() & ~drafts.system.astype(str).isin(found.unranked)]
+    own = usable.groupby("system", sort=False).case_id.nunique()
+    total = usable.case_id.nunique()
+    return [
+        f"{name} has drafts of {number:,} of the {total:,} cases only: without it the others are ranked over more."
+        for name, number in own.items()
+        if 2 * number < total and found.cases
+    ]
 
 
 def ranking_notes(found: Ranking, drafts: pd.DataFrame) -> tuple[str, str]:
@@ -197,6 +225,7 @@ def ranking_notes(found: Ranking, drafts: pd.DataFrame) -> tuple[str, str]:
         "Corrected distance: edits with an effect, each once, what replaces most of a draft counted as an alignment of "
         "sentences counts it, and the edits that are left to the reference. Less is better.",
         f"Ranked over the {found.cases:,} cases of which every ranked system has one; intervals (95 %) by bootstrap.",
+        *few_cases(found, drafts),
         *(f"{name} is not ranked: {why}." for name, why in found.unranked.items()),
         *([f"Signature: {'; '.join(signatures)}."] if signatures else []),
     ]

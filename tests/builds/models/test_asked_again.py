@@ -159,7 +159,8 @@ def test_each_stage_with_questions_that_got_no_answer_is_named_with_their_number
     at = f'(at last: endpoint "mine" at {url(server)}: 200 with a page)'
     assert str(ended.value) == (
         f"3 questions got no answer in {CLOSED} {at} and 2 in combine_answers: "
-        "answers so far are stored; run the same command again."
+        "answers so far are stored; run the same command again; after 3 runs without an answer, this was number 1, it "
+        "is left out."
     )
     (record,) = (tmp_path / "runs" / "axioms").glob("*.json")
     assert json.loads(record.read_text())["outcome"] == str(ended.value)
@@ -180,6 +181,27 @@ def test_a_few_questions_without_a_readable_reply_do_not_stop_the_others_of_thei
         assert len(came) == 8
         assert "8 questions got no answer" in str(ended.value)
         assert sorted(server.bodies.values()) == [1] * 8 + [4 * (run + 1)] * 8
+
+
+def test_a_gateway_that_fails_for_one_question_alone_does_not_block_for_good(tmp_path: Path, server: Server) -> None:
+    endpoint = Endpoint("mine", "m", base_url=url(server))
+
+    def ask(*texts: str, run: str) -> list[Any]:
+        with Models(tmp_path / "r.sqlite", first_pause_seconds=1e-6, run=run) as models:
+            asked = [(text, Request((("user", text),), task="x")) for text in texts]
+            return [reply for _, reply in models.client(endpoint).ask(asked)]
+
+    server.fails = lambda body: (504, {}, b"") if "bad" in last(body) else says("Well.\n=====")
+    good = [f"good {n}" for n in range(8)]
+    for number in (1, 2):
+        with pytest.raises(Incomplete, match=rf"after 3 runs .* this was number {number}, it is left out\.$"):
+            ask(*good, "bad", run=str(number))
+    (*_, failure) = ask(*good, "bad", run="3")
+    assert (failure.kind, failure.message) == ("unanswered", "no answer in 3 runs, at last: 504 Gateway Timeout")
+    server.fails = lambda body: (504, {}, b"")
+    for number in range(4):
+        with pytest.raises(Incomplete, match=r"run the same command again\.$"):
+            ask("new", run=f"down {number}")
 
 
 def test_after_three_runs_without_an_answer_a_row_is_a_defect_and_can_be_asked_again(

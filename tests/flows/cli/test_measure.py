@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,6 +164,31 @@ def test_rows_that_cannot_be_measured_are_rejected_with_their_reasons(tmp_path: 
     assert next(row["detail"] for row in told if row["reason"] == "no draft") == "row 7, id q0, system c"
 
 
+def test_a_line_break_in_a_name_forges_no_line_and_ties_are_told_as_such(tmp_path: Path) -> None:
+    names = ["a\nz before a by 9", "b", "c\x1b[2J", "d", "e", "f\tf"]
+    rows = [{**record(n, "x", 1), "system": name} for n in range(2) for name in names]
+    lines(tmp_path / "d.jsonl", [*rows, {"id": "x\ny", "system": "g\nh", "draft": 7, "reference": "A."}])
+    done = longform("measure", "d.jsonl", "--home", "home", "--to", "out", cwd=tmp_path)
+    assert not [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("z before", "h ", "y,"))]
+    assert "a\\u000az before" in done.stdout
+    assert "f\\u0009f" in done.stdout
+    assert "15 pairs of systems, none of them clear, in the report" in done.stdout
+    assert "left out 1 the draft is no text (row 13, id x\\u000ay, system g\\u000ah)" in done.stderr
+    assert (
+        re.findall(r"<td[^>]*>([0-9.]+)</td>\s*<td[^>]*>a\n", (tmp_path / "out" / "report.html").read_text())[0] == "1"
+    )
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder here takes no files")
+def test_places_that_take_no_files_are_named_in_one_sentence(tmp_path: Path) -> None:
+    lines(tmp_path / "d.jsonl", records(2))
+    done = longform("measure", "d.jsonl", "--home", "/proc/h", cwd=tmp_path, code=1)
+    assert done.stderr.startswith("Cannot write /proc/h/measured (")
+    done = longform("measure", "d.jsonl", "--home", "home", "--to", "/proc/x", cwd=tmp_path, code=2)
+    assert done.stderr.startswith("--to /proc/x: /proc is no folder that can be written to (")
+    assert not (tmp_path / "home").exists()
+
+
 def test_an_empty_draft_is_a_draft(tmp_path: Path) -> None:
     lines(tmp_path / "d.jsonl", [*records(2), {**record(0, "none", 0), "draft": ""}])
     found = systems(measured("d.jsonl", cwd=tmp_path))
@@ -173,7 +200,8 @@ def test_an_empty_draft_is_a_draft(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("d.jsonl", "", "holds no draft, it is empty"),
-        ("d.jsonl", '{"text": "a"}\n', "holds no draft that can be measured: no draft (row 1)"),
+        ("d.jsonl", '{"text": "a"}\n', "has no column draft (it has text): its texts to measure stand in `draft`, or"),
+        ("d.jsonl", '{"draft": null}\n', "holds no draft that can be measured: no draft (row 1)"),
         ("d.csv", "text,reference\na,b\n", "has no column draft (it has text, reference)"),
         ("d.csv", "draft,reference\na,b\n", None),
         ("d.txt", "a", "is no file of drafts by its name"),
@@ -366,6 +394,47 @@ def test_lists_are_kept_edit_by_edit_and_losses_are_counted(tmp_path: Path) -> N
     assert {(row["lost_edits"], row["distance"], row["residual"], row["corrected"], row["valid"]) for row in bad} == {
         (1, 2, 1, 3, False)
     }
+
+
+def test_a_reply_that_is_too_large_is_paid_once_and_costs_one_row(tmp_path: Path) -> None:
+    asked = Counter[bool]()
+
+    def fails(body: dict[str, Any]) -> Verdict:
+        large = "The 7th" in json.dumps(body) and "Nobody knew of 2" in json.dumps(body)
+        asked[large] += 1
+        status, headers, reply = replying(honest)(body)
+        return status, headers, reply + b" " * 5_000_000 * large
+
+    with serve_endpoint() as server:
+        config(tmp_path, url_of(server))
+        lines(tmp_path / "d.jsonl", records(18))
+        server.fails = fails
+        words = ("d.jsonl", "--config", "c.toml", "--yes", "--to", "out")
+        found = measured(*words, cwd=tmp_path)
+        assert measured(*words, cwd=tmp_path) == found
+    assert asked == {True: 1, False: 35}
+    (row,) = pq.read_table(tmp_path / "out" / "rejected.parquet").to_pylist()
+    assert row["reason"] == "model: oversized"
+    assert re.fullmatch(r"bad, q7: 200 with more than [0-9,]+ bytes", row["detail"])
+
+
+@pytest.mark.check
+def test_a_draft_that_gets_no_answer_is_left_out_after_three_runs_and_the_command_says_so(tmp_path: Path) -> None:
+    def fails(body: dict[str, Any]) -> Verdict:
+        fails_always = "The 7th" in json.dumps(body) and "Nobody knew of 2" in json.dumps(body)
+        return (200, {}, b"no JSON") if fails_always else replying(honest)(body)
+
+    with serve_endpoint() as server:
+        config(tmp_path, url_of(server))
+        lines(tmp_path / "d.jsonl", records(18))
+        server.fails = fails
+        words = ("d.jsonl", "--config", "c.toml", "--yes")
+        for number in (1, 2):
+            done = longform("measure", *words, "--home", "home", cwd=tmp_path, code=6)
+            assert f"after 3 runs without an answer, this was number {number}, it is left out." in done.stderr
+        assert measured(*words, cwd=tmp_path)["left_out"] == [
+            {"editor": "mine", "reason": "model: unanswered", "drafts": 1}
+        ]
 
 
 @pytest.mark.check

@@ -156,6 +156,15 @@ def test_wrong_inputs_say_what_to_do(texts: Path, arguments: list[str], said: st
     assert "Traceback" not in done.stderr
 
 
+def test_an_empty_draft_is_a_draft_where_it_is_said_what_it_should_become(texts: Path) -> None:
+    (texts / "empty.txt").write_text("")
+    found = json.loads(run("empty.txt", "--reference", "final.txt", "--json", cwd=texts).stdout)
+    assert found["distance"] >= 1
+    assert found["reproduces"] in ("exactly", "words")
+    done = run("draft.txt", "--reference", "empty.txt", cwd=texts)
+    assert (done.returncode, "empty.txt holds no text" in done.stderr) == (2, True)
+
+
 def test_a_model_is_asked_once(texts: Path) -> None:
     with serve() as server:
         (texts / "c.toml").write_text(

@@ -20,6 +20,9 @@ from tasks.metrics.ter import MOST_WORDS, ter
         ("", "a b", 100),
         ("", "", 0),
         ("c d e a b", "a b c d e", 20),  # one shift
+        ("今天天气很好", "今天天气很好了", 100 / 7),
+        ("我们 去公园", "我们去公园", 0),
+        ("ภาษาไทย", "ภาษาไท", 100 / 6),
     ],
 )
 def test_values_by_hand(text: str, reference: str, score: float) -> None:

@@ -154,8 +154,8 @@ class Process:
             case Keep():
                 self.keeping.append(action)
                 self.start(rng.uniform(0.001, 0.05), lambda: self.keep(action))
-            case Note(call, _):
-                self.start(0.01, lambda: self.note(call))
+            case Note(call, _, again):
+                self.start(0.01, lambda: self.note(call, again))
 
     def start(self, seconds: float, work: Callable[[], None]) -> None:
         self.under_way += 1
@@ -218,8 +218,9 @@ class Process:
             result = [(world.records[key], FACTS) for key in call.keys] if keep.replies else keep.fault
         self.do(self.machine.kept(call, PRICE, result))
 
-    def note(self, call: Call) -> None:
-        self.world.failed[call.keys[0]] += 1
+    def note(self, call: Call, again: bool) -> None:
+        if self.world.failed[call.keys[0]] or not again:
+            self.world.failed[call.keys[0]] += 1
         self.do(self.machine.noted(call, self.world.failed[call.keys[0]]))
 
     def kill(self) -> None:
@@ -435,6 +436,25 @@ def test_a_question_that_failed_in_three_runs_is_never_answered() -> None:
 
 
 def test_a_run_in_which_the_endpoint_was_down_does_not_count_against_a_question() -> None:
-    down = Outcome(503, b"", 1)
-    assert isinstance(outcomes(down, runs=3)[0], Incomplete)
+    down, busy = Outcome(503, b"", 1), Outcome(429, b"", 1)
+    result, _ = outcomes(down)
+    assert isinstance(result, Incomplete)
+    assert "left out" not in str(result)
+    assert isinstance(outcomes(busy, runs=3)[0], Incomplete)
     assert isinstance(outcomes(down, runs=3, worked=True)[0], Fault)
+
+
+def test_a_question_that_alone_failed_before_is_counted_when_only_it_is_left_and_a_gateway_fails() -> None:
+    result, _ = outcomes(Outcome(504, b"", 1), runs=2)
+    assert isinstance(result, Incomplete)
+    assert str(result).endswith(
+        "run the same command again; after 3 runs without an answer, this was number 2, it is left out."
+    )
+    assert isinstance(outcomes(Outcome(504, b"", 1), runs=3)[0], Fault)
+
+
+def test_a_reply_that_is_too_large_is_bought_once_and_ends_its_question() -> None:
+    result, sent = outcomes(Outcome(200, b"200 with more than 4 bytes", 1, too_large=True))
+    assert sent == 1
+    assert isinstance(result, Fault)
+    assert (result.kind, result.message) == ("oversized", "200 with more than 4 bytes")

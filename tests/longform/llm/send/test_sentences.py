@@ -23,6 +23,7 @@ from longform.llm.models import Models
 
 KEY = "sk-canary-0123456789abcdef"
 AGAIN = "answers so far are stored; run the same command again."
+LEFT_OUT = "; after 3 runs without an answer, this was number 1, it is left out"
 
 
 def head(status: str, *lines: str) -> bytes:
@@ -110,8 +111,6 @@ PASSES: dict[str, tuple[bytes | Script, str, str]] = {
     "no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n", "its reply is no valid HTTP", HTTPS),
     "many headers": (head("200 x", *(f"X-{n}: a" for n in range(300))) + OK, "its headers are too large", AGAIN),
     "large header": (head("200 x", f"X: {'a' * 100_000}") + OK, "its headers are too large", AGAIN),
-    "bomb": (head("200 x", "Content-Encoding: gzip") + gzip.compress(bytes(20_000_000)),
-             "200 with more than [0-9,]+ bytes", MUCH),
     "no gzip": (reply("200 x", b"no", "Content-Encoding: gzip"), "200 with a body that is no valid gzip", AGAIN),
     "cut gzip": (reply("200 x", gzip.compress(OK)[:-9], "Content-Encoding: gzip"),
                  "200 with a body that is no valid gzip", AGAIN),
@@ -123,6 +122,8 @@ REFUSED = {
     "422": (reply("422 x", {"detail": [{"loc": ["body", "messages"], "msg": "field required"}]}),
             "422 messages field required"),
     "400": (reply("400 x"), "400 Bad Request"),
+    "bomb": (head("200 x", "Content-Encoding: gzip") + gzip.compress(bytes(20_000_000)),
+             "200 with more than 1,167,360 bytes"),
     "content null": (reply("200 x", completion(message={"role": "assistant", "content": None})), "the reply is empty"),
 }  # fmt: skip
 
@@ -162,7 +163,10 @@ def test_what_may_pass_is_said_with_its_address_cause_and_next_step(fault: str, 
     assert isinstance(error, Incomplete)
     begin = f'The endpoint "mine" at {url} gave no answer in '
     wanted = cause if "[" in cause or "+" in cause else re.escape(cause)
-    assert re.fullmatch(rf"{re.escape(begin)}\d+ tries \(at last: {wanted}\): {re.escape(step)}", str(error)), error
+    assert re.fullmatch(
+        rf"{re.escape(begin)}\d+ tries \(at last: {wanted}\): {re.escape(step[:-1])}(?:{re.escape(LEFT_OUT)})?\.",
+        str(error),
+    ), error
 
 
 @pytest.mark.parametrize("fault", REFUSED)

@@ -99,9 +99,55 @@ def test_equal_texts_are_at_no_distance_and_an_empty_draft_is_a_draft() -> None:
 
 def test_without_a_reference_what_needs_one_is_null() -> None:
     numbers = measure(DRAFT, None, [*HONEST, *NO_OPS], WEIGHTS, lost_edits=2).numbers
-    assert (numbers.valid, numbers.residual, numbers.coverage, numbers.silent) == (None, None, None, None)
+    assert (numbers.valid, numbers.residual, numbers.coverage, numbers.silent) == (None, None, None, False)
     assert (numbers.corrected, numbers.no_ops) == (5 + 2, 3)
     assert numbers.ter_left_out == "no reference"
+
+
+@pytest.mark.parametrize("edits", [[], NO_OPS, HOSTILE["no place"]], ids=["nothing", "no-ops", "no place"])
+def test_without_a_reference_a_list_without_effect_is_silent_and_edits_without_a_place_count(
+    edits: list[dict[str, Any]],
+) -> None:
+    numbers = found(edits, reference=None).numbers
+    assert numbers.silent
+    assert numbers.corrected == sum(each["original_snippet"].startswith("no such") for each in edits)
+
+
+TWENTY = [f"Sentence {n} says what lamp number {n} is for." for n in range(20)]
+TYPOS = " ".join(each.replace("lamp", "lmap") if n in (3, 11) else each for n, each in enumerate(TWENTY))
+LACKING = {
+    "empty": "",
+    "refused": "I am sorry, but I cannot help with that.",
+    "cut after a sentence": TWENTY[0],
+    "cut in the middle": " ".join(TWENTY[:10]),
+    "something else": " ".join(OTHER),
+    "empty, in paragraphs": "",
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_draft_that_lacks_most_of_its_reference_is_farther_than_one_with_two_mistakes(name: str) -> None:
+    """Whoever lists the edits: the alignment, or a model that adds what is missing by one edit."""
+    reference = ("\n\n" if "paragraphs" in name else " ").join(TWENTY)
+    draft = LACKING[name]
+    missing = (20 if "cut" not in name else 20 - draft.count(".")) - 4  # a quarter passes as one passage
+    by_alignment = found([dict(each) for each in revise(draft, reference)], draft, reference).numbers
+    assert by_alignment.corrected is not None
+    assert by_alignment.corrected >= missing
+    assert (by_alignment.valid, by_alignment.wholesale, by_alignment.silent) == (True, False, False)
+    at_once = found([edit(draft, reference)], draft, reference).numbers
+    assert at_once.corrected is not None
+    assert at_once.corrected >= missing
+    nearly = found([dict(each) for each in revise(TYPOS, " ".join(TWENTY))], TYPOS, " ".join(TWENTY)).numbers
+    assert nearly.corrected == 2
+
+
+def test_one_edit_over_neighbours_counts_as_the_alignment_does() -> None:
+    reworded = [each.replace("says what", "tells which").replace("is for", "shines") for each in TWENTY[4:8]]
+    draft = " ".join([*TWENTY[:4], *reworded, *TWENTY[8:]])
+    numbers = found([edit(" ".join(reworded), " ".join(TWENTY[4:8]))], draft, " ".join(TWENTY)).numbers
+    assert (numbers.valid, numbers.wholesale) == (True, False)
+    assert numbers.corrected == needed(draft, " ".join(TWENTY)) >= 4
 
 
 def test_equal_additions_that_the_reference_has_are_no_duplicates() -> None:
@@ -123,7 +169,7 @@ EDIT = st.builds(edit, SNIPPET, SNIPPET, st.none() | SNIPPET)
 def test_what_is_left_is_always_counted(draft: str, reference: str, edits: list[dict[str, Any]]) -> None:
     revision = measure(draft, reference, edits, WEIGHTS)
     numbers = revision.numbers
-    assert numbers.residual == len(revise(revision.revised, reference))
+    assert numbers.residual == needed(revision.revised, reference) >= len(revise(revision.revised, reference))
     assert numbers.corrected is not None
     assert numbers.corrected >= numbers.residual + numbers.useful
     assert numbers.useful + numbers.no_ops + numbers.duplicates <= revision.distance

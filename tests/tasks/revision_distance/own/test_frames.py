@@ -52,3 +52,45 @@ def test_wrong_arguments_are_refused() -> None:
         measure(pd.DataFrame({"text": ["a"]}))
     with pytest.raises(UsageError, match="repeats is 0"):
         measure(pd.DataFrame({"draft": ["a"]}), repeats=0)
+
+
+def test_what_is_no_frame_or_no_list_is_refused_with_what_to_give() -> None:
+    for given in ([{"draft": "a"}], "a", None):
+        with pytest.raises(UsageError, match=r"takes a pandas.DataFrame, and this is of type (list|str|NoneType): "):
+            measure(given)  # type: ignore[arg-type]
+    twice = pd.DataFrame([["a", "b", "c"]], columns=["draft", "draft", "reference"])
+    with pytest.raises(UsageError, match="has 2 columns draft"):
+        measure(twice)
+    with pytest.raises(UsageError, match=r"predictions is one text, .* give predictions=\[...\]"):
+        compute(predictions="abc", references="abd")
+    with pytest.raises(UsageError, match="references is one text"):
+        compute(predictions=["abc"], references="abd")
+    with pytest.raises(UsageError, match="predictions is of type int"):
+        compute(predictions=1)  # type: ignore[arg-type]
+
+
+def test_a_row_that_is_no_text_is_rejected_alone_with_its_id_and_system() -> None:
+    frame = pd.DataFrame(
+        {
+            "id": ["q1", 2, "q\ud800", "q4", None],
+            "system": ["a", "b", "c", None, "e"],
+            "draft": ["Tea.", "a\ud800", "Tea.", 7, "Tea."],
+            "reference": [None, "Tea.", "Tea.", "Tea.", "Cups."],
+        },
+        dtype=object,
+    )
+    found = measure(frame)
+    no_reference = "no reference, although other drafts have one"
+    assert found.rejected.tolist()[:4] == [no_reference, "no valid Unicode", "no valid Unicode", "the draft is no text"]
+    assert found.system.tolist()[:3] == ["a", "b", "c"]
+    assert found.id.tolist()[:4] == ["q1", "2", "q?", "q4"]
+    assert pd.isna(found.rejected[4])
+    assert found.corrected[4] == 1
+
+
+def test_compute_says_why_predictions_could_not_be_measured() -> None:
+    found = compute(predictions=["Tea.", 1, "a\ud800"], references=["Tea.", "Tea.", 2])  # type: ignore[list-item]
+    assert (found["unusable"], found["scores"]) == (2, [0.0, None, None])
+    assert found["reasons"] == {"the draft is no text": 1, "a reference is no text": 1}
+    found = compute(predictions=[1], references=[2])  # type: ignore[list-item]
+    assert (found["corrected"], found["unusable"]) == (None, 1)

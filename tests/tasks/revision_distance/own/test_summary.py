@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from tasks.revision_distance.own.summary import agreement, icc, summary, within_and_between
-from tasks.revision_distance.tables.ranking import effect_size, ranking
+from tasks.revision_distance.tables.ranking import effect_size, ranking, ranking_notes
 
-COLUMNS = {"no_ops": 0, "duplicates": 0, "wholesale": False, "silent": False, "valid": True, "normalised": 1.0}
+COLUMNS = {"no_ops": 0, "duplicates": 0, "not_placed": 0, "wholesale": False, "silent": False, "valid": True}
 
 
 def drafts(**systems: list[float | None]) -> pd.DataFrame:
     rows = [
-        {"case_id": n, "system": name, "distance": value, "corrected": value, **COLUMNS}
+        {"case_id": n, "system": name, "distance": value, "corrected": value, "normalised": 1.0, **COLUMNS}
         for name, values in systems.items()
         for n, value in enumerate(values)
     ]
@@ -36,11 +36,29 @@ def test_only_cases_of_all_ranked_systems_count() -> None:
     assert found.systems.set_index("system").loc["b", "drafts"] == 20
 
 
-@pytest.mark.parametrize("fault", ["silent", "wholesale", "unusable", "invalid", "padded"])
+def test_systems_without_a_common_case_have_no_ranks() -> None:
+    frame = drafts(a=[1, 2], b=[1, 2])
+    frame["case_id"] = range(4)
+    found = ranking(frame)
+    assert found.systems["rank"].isna().all()
+    assert {"a", "b"} == found.unranked.keys()
+    assert "no case has a draft of every system" in found.unranked["a"]
+    assert not len(found.pairs)
+
+
+def test_a_system_with_few_cases_is_named() -> None:
+    frame = drafts(a=[1.0] * 12, b=[2.0] * 12, c=[3.0])
+    note, _ = ranking_notes(ranking(frame), frame.assign(signature="s"))
+    assert "c has drafts of 1 of the 12 cases only" in note
+    assert "a has drafts" not in note
+
+
+@pytest.mark.parametrize("fault", ["silent", "wholesale", "unusable", "invalid", "padded", "unplaced"])
 def test_a_system_with_too_many_faults_is_not_ranked_and_the_reason_is_told(fault: str) -> None:
     frame = drafts(a=[0.0] * 10, b=[5.0] * 10)
     own = frame.system == "a"
     changed: dict[str, object] = {"invalid": ("valid", False), "padded": ("no_ops", 9), "unusable": ("corrected", None)}
+    changed["unplaced"] = ("not_placed", 3)
     column, value = changed.get(fault, (fault, True))  # type: ignore[misc]
     frame[column] = frame[column].astype(object).mask(own, value)
     found = ranking(frame)
@@ -82,7 +100,7 @@ def test_a_draft_without_a_list_counts_as_unusable() -> None:
     measured = pd.DataFrame([{
         "draft_id": "x", "editor": "m", "repeat": 0, "distance": 1, "corrected": 1, "normalised": 1.0, "coverage": 1.0,
         "residual": 0, "valid": True, "silent": False, "wholesale": False, "no_ops": 0, "duplicates": 0,
-        "lost_edits": 0, "ter": None, "signature": "s",
+        "not_placed": 0, "lost_edits": 0, "ter": None, "signature": "s",
     }])  # fmt: skip
     found = summary(own, measured)
     assert found.rankings["m"].unranked.keys() == {"b"}
