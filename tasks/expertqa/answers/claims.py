@@ -55,9 +55,10 @@ def claims_of(
 
     `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences whose text
     has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase (by `lists` also
-    those that are nothing but one, such as `Hello!`, which the paper's splitter keeps); with `questions`, those that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the
-    form [^1^] are left out of a claim's text, but not of its `marks`. `lists` also leaves out headings, code, the marks
-    of quotes, and the list of references at the end.
+    those that are nothing but one, such as `Hello!`, which the paper's splitter keeps); with `questions`, those
+    that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the form [^1^]
+    are left out of a claim's text, but not of its `marks`. `lists` also leaves out headings, code, the marks of quotes,
+    and the list of references at the end.
     """
     plain = splitter == "sentences"
     spans = folded_spans(text, unseen_spans(text)) if plain else _listed(text)
@@ -130,8 +131,9 @@ _VOID = re.compile(
 )
 _MODEL_SAYS = re.compile(
     r"(?:(?:i'm sorry|sorry|i apologi[sz]e|unfortunately)[,.;]? (?:but )?)?(?:as|being) an? (?:ai"
-    r"|artificial intelligence|large language model|language model)(?: language model| model| assistant| chatbot| system)?"
-    r"(?: (?:developed|trained|created|made) by \w{1,20})?, (?:i |my )"
+    r"|artificial intelligence|large language model|language model)"
+    r"(?: language model| model| assistant| chatbot| system)?(?: (?:developed|trained|created|made)"
+    r" by \w{1,20})?, (?:i |my )"
 )
 _AND_YET = re.compile(r"\b(?:but|however|although|though|yet|still|here (?:is|are))\b|[;:]|\[\d|\d{2}")
 

@@ -236,7 +236,7 @@ def test_code_math_names_and_spoken_addresses_stay(text: str) -> None:
         ("It costs $5 [1] or $6 [2].", "It costs $5 or $6."),
         ('Tin 【2:3†file.pdf】 melts【4:0†f】 [1](#ref1) <a href="#c1">[1]</a>.', "Tin melts."),
         (
-            'Tin&#91;1&#93; [\u200b2\u200b] 〔4〕 ⟦5⟧ <sup><a href="#1">6</a></sup> \ue200cite\ue202turn0search1\ue201.',
+            'Tin&#91;1&#93; [\u200b2\u200b] 〔4〕⟦5⟧<sup><a href="#1">6</a></sup>\ue200cite\ue202turn0search1\ue201.',
             "Tin.",
         ),
         (
