@@ -43,7 +43,7 @@ from tasks.expertqa.answers.evidence import (
     find_for_questions,
     link_evidence,
 )
-from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released
+from tasks.expertqa.answers.released import open_commercial, read_commercial, read_released, unknown_systems
 from tasks.expertqa.answers.revised import revise_answers
 from tasks.expertqa.answers.sampling import sample_answers, take_claims
 from tasks.expertqa.audits import AUDITS
@@ -65,6 +65,7 @@ from tasks.expertqa.labels import collect_labels, open_labels, read_labels, read
 from tasks.expertqa.offline import RULES
 from tasks.expertqa.published import name_sources, publish_claims, split_by_field, split_randomly
 from tasks.expertqa.report import figures, tables
+from tasks.expertqa.sides.audits import released_gates
 from tasks.expertqa.sides.dealing import deal_sides
 from tasks.expertqa.sides.released import open_released_sides, read_released_sides
 from tasks.expertqa.tables.version import parity_of as PARITY  # noqa: F401, N812
@@ -408,6 +409,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         ),
         figures=lambda: figures(asked, published, labels, second),
         audits=AUDITS,
+        gates=lambda: [*unknown_systems(answers), *released_gates(released_sides)],
     )
 
 

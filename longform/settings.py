@@ -16,7 +16,7 @@ PREFECT_DEFAULTS = {
     "PREFECT_LOGGING_SETTINGS_PATH": str(Path(__file__).parent / "engine" / "logging.yml"),
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
-    "PREFECT_CLIENT_MAX_RETRIES": "3",  # of a request to the server, over 14 seconds
+    "PREFECT_CLIENT_MAX_RETRIES": "7",  # of a request to the server, over 4 minutes: a busy one answers 503 that long
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
 }
@@ -25,6 +25,8 @@ SERVER_DEFAULTS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",  # seconds: builds side by side share the database
+    "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_TIMEOUT": "60",
 }
 
 

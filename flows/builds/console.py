@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 SECONDS_BEFORE_A_WORD, SECONDS_BETWEEN_WORDS = 5, 30
 LEAST_FRACTION = 0.01  # below this, the remaining time is not estimated
+ALL_READ = 0.995
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
 
 _BREAKS = re.compile(r"[\t\n\u2028\u2029]")
@@ -181,13 +182,16 @@ class StageStatus:
 
     def phrase(self) -> str:
         """The present status, e.g. `40% done, about 3 min left`, without the time left up to LEAST_FRACTION (1
-        percent); `at work for 5 s` while nothing is done. Of a stage that asks a model: answers and their rate, time
-        left at most, requests in flight, USD spent, and why it waits.
+        percent); `at work for 5 s` while nothing is done, and `all read, at work for 5 s` from ALL_READ on, as what was
+        read may still wait, e.g. for pages. Of a stage that asks a model: answers and their rate, time left at most,
+        requests in flight, USD spent, and why it waits.
         """
         now, seconds = self.watch(), max(0.001, time.monotonic() - self.started)
         if "answered" in now:
             return ", ".join(self._calls(now, seconds))
         fraction = now["fraction"]
+        if fraction >= ALL_READ:
+            return f"all read, at work for {duration(seconds)}"
         left = [f"about {duration(seconds * (1 - fraction) / fraction)} left"] if fraction > LEAST_FRACTION else []
         return ", ".join([f"{fraction:.0%} done" if fraction else f"at work for {duration(seconds)}", *left])
 

@@ -88,12 +88,14 @@ def check(url: str) -> str:
     return shown(url)
 
 
-def check_still_reachable() -> None:
-    """Raise ServerError if the server of Prefect's settings, which the build reported to, no longer answers."""
-    from longform.engine.prefect_tasks import lost_server
+def check_still_reachable(error: Exception) -> None:
+    """Raise ServerError if the server of Prefect's settings, which the build reported to, no longer answers, or if the
+    error that ended the build is one of its.
+    """
+    from longform.engine.prefect_tasks import SERVER_ERRORS, lost_server
 
-    if _unreachable():
-        raise lost_server()
+    if isinstance(error, SERVER_ERRORS) or _unreachable():
+        raise lost_server() from None
 
 
 def _unreachable() -> Exception | None:
@@ -101,8 +103,10 @@ def _unreachable() -> Exception | None:
     answers.
     """
     from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    with get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
+    once = temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
+    with once, get_client(httpx_settings={"timeout": CHECK_SECONDS}, sync_client=True) as client:
         return client.api_healthcheck()
 
 

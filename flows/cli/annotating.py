@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.builds import completion
-from flows.cli.shared.arguments import Address, Home, Json, print_json
+from flows.cli.shared.arguments import Address, Home, Json, home_of_group, print_json
 from flows.forms import next_step
 from flows.registry import checked_name
 from longform.errors import UsageError
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from tasks.annotation.form import Task
 
 app = typer.Typer()
-commands = typer.Typer(no_args_is_help=True, help="Forms on the page: open them, take annotations out or in.")
+commands = typer.Typer(
+    no_args_is_help=True,
+    callback=home_of_group,
+    help="Forms on the page: open them, take annotations out or in.",
+)
 app.add_typer(commands, name="annotations")
 
 FormName = Annotated[str | None, typer.Option("--form", metavar="NAME", help="of a dataset that has several")]

@@ -237,8 +237,8 @@ def _run(dataset: str, chosen: Any, options: Any, method: Any) -> str | None:
             return deployed.start(dataset, chosen, options, by)
         except LongformError:
             raise
-        except Exception:
-            check_still_reachable()
+        except Exception as error:
+            check_still_reachable(error)
             raise
         finally:
             progress.close()

@@ -8,13 +8,27 @@ from typing import Annotated
 import typer
 
 from flows.builds import completion
-from flows.cli.shared.arguments import Address, ConfigFile, Home, Json, PromptsFolder, Settings, print_json, version_at
+from flows.cli.shared.arguments import (
+    Address,
+    ConfigFile,
+    Home,
+    Json,
+    PromptsFolder,
+    Settings,
+    home_of_group,
+    print_json,
+    version_at,
+)
 from flows.registry import checked_name
 from longform.errors import StoreError, UsageError
 from longform.settings import home as home_of
 
 app = typer.Typer()
-responses = typer.Typer(no_args_is_help=True, help="Export, import, count and check the stored model responses.")
+responses = typer.Typer(
+    no_args_is_help=True,
+    callback=home_of_group,
+    help="Export, import, count and check the stored model responses.",
+)
 app.add_typer(responses, name="responses")
 standins = typer.Typer(invoke_without_command=True)
 app.add_typer(standins, name="standin")

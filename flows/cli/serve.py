@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from flows.cli.shared.arguments import Home, Json, print_json
+from flows.cli.shared.arguments import Home, Json, home_of_group, print_json
 from longform.errors import UsageError
 from longform.settings import home as home_of
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 app = typer.Typer()
-users = typer.Typer(no_args_is_help=True, help="Accounts of people who work on annotation tasks.")
+users = typer.Typer(
+    no_args_is_help=True, callback=home_of_group, help="Accounts of people who work on annotation tasks."
+)
 app.add_typer(users, name="users")
 
 LOOKS = ("open", "accounts", "off")

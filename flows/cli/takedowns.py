@@ -8,11 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.shared.arguments import Home, Json, print_json
+from flows.cli.shared.arguments import Home, Json, home_of_group, print_json
 from longform.settings import home as home_of
 
 app = typer.Typer()
-takedowns = typer.Typer(no_args_is_help=True, help="List records that must not be used, and add to them.")
+takedowns = typer.Typer(
+    no_args_is_help=True,
+    callback=home_of_group,
+    help="List records that must not be used, and add to them.",
+)
 app.add_typer(takedowns, name="takedowns")
 
 
@@ -41,7 +45,7 @@ def add_takedowns(
     forgotten = effects.forget_parsed(root, ids)
     if not as_json:
         _say_listed(new, listed_before)
-        print(*reached.sentences(), sep="\n")
+        print(*reached.sentences({hit.id for holder in holders for hit in holder.hits}), sep="\n")
         _say_held(holders)
     purged = effects.purge_responses(root, ids)
     if as_json:

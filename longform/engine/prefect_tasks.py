@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -20,6 +20,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.concurrency.asyncio import AcquireConcurrencySlotTimeoutError, ConcurrencySlotAcquisitionError
 from prefect.context import FlowRunContext
 from prefect.exceptions import MissingContextError
 from prefect.futures import PrefectFuture, PrefectTaskRunFuture
@@ -40,6 +41,8 @@ from longform.settings import Retries
 THREADS = 1_024  # they wait for workers and models; each stage bounds its own parts
 SECONDS_BETWEEN_LOOKS = 2.0
 SECONDS_OF_SILENCE = 15.0
+SERVER_ERRORS = (ConcurrencySlotAcquisitionError, AcquireConcurrencySlotTimeoutError, httpx.HTTPError)
+REPORT_RETRIES = 3  # of a request that stages wait for and only people look at
 CANCELLED = "The run was cancelled: what was finished is kept; run the same command again to go on."
 
 
@@ -113,8 +116,7 @@ class PrefectTasks:
             cache_policy=NO_CACHE,
             persist_result=False,
         )
-        future: TaskFuture[list[Part]] = self._parts.submit(task, parameters={})
-        return future
+        return _PartFuture(self._parts.submit(task, parameters={}))
 
     def watch(self, stop: Callable[[LongformError], None], say: Callable[[str], None]) -> None:
         """Start a thread that calls `stop` as soon as the flow run is cancelled, which Prefect does not signal to a
@@ -196,7 +198,7 @@ class PrefectTasks:
         rows += [{"kind": LEFT_OUT[kind], "reason": why, "rows": n} for (kind, why), n in artifact.rejected().items()]
         rows += [{"kind": "counted", "reason": name, "rows": n} for name, n in artifact.counts().items()]
         key = f"{self.dataset}-{stage_run.stage}".replace("_", "-").lower()
-        with ignoring_server_errors():
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: REPORT_RETRIES}), ignoring_server_errors():
             create_table_artifact(table=rows, key=key, description=f"{stage_run.stage}: {stage_run.sentence}")
 
     def _tags(self, call: StageCall) -> set[str]:
@@ -236,7 +238,34 @@ class _StageFuture(PrefectTaskRunFuture[StageRun]):
         self._ended.wait(timeout)
 
     def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> Any:
-        return self._future.result(timeout, raise_on_failure)
+        with losing_the_server():
+            return self._future.result(timeout, raise_on_failure)
+
+
+class _PartFuture:
+    """The future of a unit of work; an error of the server, as Prefect raises it, is that of a lost server."""
+
+    def __init__(self, future: PrefectFuture[Any]) -> None:
+        self._future = future
+
+    def result(self) -> list[Part]:
+        with losing_the_server():
+            parts: list[Part] = self._future.result()
+        return parts
+
+    def add_done_callback(self, fn: Callable[[PrefectFuture[Any]], None]) -> None:
+        self._future.add_done_callback(fn)
+
+
+@contextmanager
+def losing_the_server() -> Iterator[None]:
+    """A context in which errors that Prefect's client raises where the server refuses or does not answer, after all
+    its attempts, are `lost_server`.
+    """
+    try:
+        yield
+    except SERVER_ERRORS:
+        raise lost_server() from None
 
 
 def lost_server() -> ServerError:

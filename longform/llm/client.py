@@ -547,7 +547,7 @@ def _answer(
     return Answer(
         completion.text,
         pending.keys[-1],
-        completion.served_model or endpoint.model,
+        offline.recorded_name(endpoint, completion.served_model),
         completion.finish,
         completion.tokens[0],
         completion.tokens[2],

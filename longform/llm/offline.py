@@ -18,10 +18,22 @@ from longform.llm.ask.types import Endpoint, Request
 
 MODEL = "offline-rules-1"
 ENDPOINT = Endpoint(name="offline", model=MODEL)
+OWN_NAMES = ("offline-", "lexical-", "released")  # begin what rows say of what no server wrote
+SERVED_AS = "served:"
 CHARACTERS_PER_TOKEN = 4
 END_MARK = "====="
 
 _NUMBER = re.compile(r" \d.*")
+
+
+def recorded_name(endpoint: Endpoint, served: str | None) -> str:
+    """What rows say of the model that wrote a reply: the name that the server gives (`served`), else the endpoint's.
+
+    A name by which rows tell the offline model, rules and released labels from models (OWN_NAMES) is said of these
+    alone: of a server it begins with SERVED_AS, so that no server decides that its replies need no gate.
+    """
+    name = served or endpoint.model
+    return name if endpoint.offline or not name.startswith(OWN_NAMES) else f"{SERVED_AS}{name}"
 
 
 class PromptInputs:

@@ -8,6 +8,7 @@ sides, the question goes to `overlap`, which is used by none.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,15 @@ OVERLAP = "overlap"
 RELEASED, NEAR, BY_HASH = "released", "near-duplicate", "hash"
 ALIKE = {1: 0.75, 3: 0.7}  # words of an n-gram -> least Jaccard similarity of near-duplicates
 AROUND, LEAST = 4, 3  # words
+WHOLE = 4  # words of a question that counts as contained in another, however much stands around it
+ASKED = {  # ways to ask -> the plain one; of 2,507 real questions they bring no further pair together
+    "how": r"(?:in|by|through) (?:what|which) (?:way|ways|manner|means|method|methods)|by means of what",
+    "why": r"how come|(?:for|from|out of) (?:what|which) (?:reason|reasons|cause|causes)",
+    "when": r"(?:at|in|on) (?:what|which) (?:time|date|point in time)",
+    "where": r"(?:at|in) (?:what|which) (?:place|places|location|locations)",
+    "what": "which",
+    "is": r"would be|(?<=what )s|(?<=how )s|(?<=who )s|(?<=where )s",
+}
 SAFEST_FIRST = ("test", "validation", "train")
 
 
@@ -68,34 +78,49 @@ def near_questions(texts: Sequence[str]) -> dict[str, set[str]]:
     """Text -> the other texts that are near-duplicates of it; texts without any are left out.
 
     Near-duplicates share three of four words, in any order, or 70 % of their word 3-grams (Jaccard, ALIKE), or one is
-    the other with at most AROUND words before and after it; case and punctuation do not count.
+    the other with at most AROUND words before and after it, or with any number if it has WHOLE words or more; case,
+    punctuation and how a question is asked (ASKED) do not count.
     """
     plain = [unicodedata.normalize("NFKC", text) for text in texts]
+    asked = [_plainly_asked(text) for text in plain]
     pairs = {
         pair
         for n, least in ALIKE.items()
-        for pair in near_duplicates([shingle_hashes(text, n) for text in plain], least)
+        for own in (plain, asked)
+        for pair in near_duplicates([shingle_hashes(text, n) for text in own], least)
     }
+    inside = {pair for own in (plain, asked) for pair in _contained([tuple(words(text)) for text in own])}
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for one, other in sorted(pairs | set(_framed([words(text) for text in plain]))):
+    for one, other in sorted(pairs | inside):
         found[texts[one]].add(texts[other])
         found[texts[other]].add(texts[one])
     return dict(found)
 
 
-def _framed(texts: Sequence[Sequence[str]]) -> Iterator[tuple[int, int]]:
-    """(i, j) of all texts, given as their words, of which i has at least LEAST words and is j without up to AROUND
-    words at its ends.
+def _plainly_asked(text: str) -> str:
+    """The words of a text, with blanks between, asked in the plain way (ASKED)."""
+    said = " ".join(words(text))
+    for plain, ways in ASKED.items():
+        said = re.sub(rf"\b(?:{ways})\b", plain, said)
+    return said
+
+
+def _contained(texts: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
+    """(i, j) of all texts, given as their words, of which i has at least LEAST words and stands whole in j, with up to
+    AROUND words around it, or any number where i has at least WHOLE words.
     """
     known: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, own in enumerate(texts):
-        known[tuple(own)].append(place)
+        if len(own) >= LEAST:
+            known[own[:LEAST]].append(place)
     for place, own in enumerate(texts):
-        for before in range(AROUND + 1):
-            for after in range(before == 0, AROUND + 1 - before):
-                inside = tuple(own[before : len(own) - after])
-                if len(inside) >= LEAST:
-                    yield from ((other, place) for other in known.get(inside, ()))
+        for start in range(len(own) - LEAST + 1):
+            for other in known.get(own[start : start + LEAST], ()):
+                inside = texts[other]
+                around = len(own) - len(inside)
+                enough = other != place and (len(inside) >= WHOLE or around <= AROUND)
+                if enough and own[start : start + len(inside)] == inside:
+                    yield other, place
 
 
 def folded(text: str) -> str:

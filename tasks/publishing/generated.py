@@ -24,7 +24,9 @@ Finds = Callable[[Row], str | None]
 
 
 def is_generated(response: str | None, model: str | None) -> bool:
-    """Whether a model of ours wrote a text, and not the offline one. `response`, `model`: of the text's row."""
+    """Whether a model of ours wrote a text, and not the offline one, whose names no server's model has in a row
+    (`recorded_name`). `response`, `model`: of the text's row.
+    """
     return response is not None and not (model or "").startswith("offline-")
 
 

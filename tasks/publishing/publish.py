@@ -33,6 +33,7 @@ from longform.engine.served import Served
 from longform.engine.stage import Builder
 from longform.errors import LongformError, NothingToPublish, StoreError, UsageError
 from longform.files import sha256_of, sync, unwritable, write_json
+from longform.llm.offline import SERVED_AS
 from longform.machines import temporary
 from tasks.publishing import card
 from tasks.publishing.audits import Audits, as_dict, audit_version, gate_sentences, refuse, write_findings
@@ -508,7 +509,7 @@ def _offline(rows: Rows) -> list[str]:
     """
     queries = [
         f"SELECT DISTINCT {_kind_column(column, rows.schema.names)} FROM {read_parquet(rows.paths)} "
-        f"WHERE {column} LIKE 'offline-%'"
+        f"WHERE {column} LIKE 'offline-%' OR {column} = '{SERVED_AS}{card.OFFLINE_MODEL}'"  # of a rehearsal's server
         for column in card.model_columns([rows.schema])
     ]
     if not queries or not rows.paths:

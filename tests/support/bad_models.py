@@ -69,6 +69,7 @@ BAD: dict[str, Change] = {
     "preamble-short": lambda good, prompt: f"Sure! Here you go:\n\n{good}",
     "preamble-ja": lambda good, prompt: f"もちろんです！以下が回答です：\n\n{good}",
     "json": lambda good, prompt: json.dumps({"answer": good}),
+    "fence-json": lambda good, prompt: f"```json\n{json.dumps({'answer': good})}\n```",
     "loop": lambda good, prompt: SENTENCE * 12,
     "word-loop": lambda good, prompt: "the answer " * 80,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from flows.cli.shared.arguments import Address, Home, Json, print_json, version_at
 from flows.registry import DATASETS, checked_name, module_of
-from longform.errors import UsageError
+from longform.errors import GateError, UsageError
 
 app = typer.Typer()
 VERDICTS = ("within", "drift", NOT_COMPARED := "not compared")
@@ -29,17 +28,18 @@ def parity(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Hold a version's figures against the paper's, each with its tolerance; exit code 1 if one is beyond it."""
+    """Hold a version's figures against the paper's, each with its tolerance; exit code 1 if one is beyond it, 7
+    if too few can be compared.
+    """
     name = checked_name(address.partition("@")[0])
     compare = getattr(module_of(name), "PARITY", None)
     if compare is None:
         known = " and ".join(each for each in DATASETS if hasattr(module_of(each), "PARITY"))
         raise UsageError(f'"{name}" has no figures to compare by `longform parity`: {known} has.')
     _, version = version_at(address, home)
-    cells = compare(version, tolerances)
+    cells, lacking = compare(version, tolerances)
     counts = Counter(cell.verdict for cell in cells)
     said = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS)
-    failed = bool(counts["drift"]) or not counts["within"]
     if as_json:
         print_json({
             "version": f"{version.dataset}@{version.name}",
@@ -55,9 +55,9 @@ def parity(
         print(f"{version.dataset} {version.name}: {len(cells):,} figures of the paper: {said}.")
         if version.manifest["offline"]:
             print("Rows of the offline model are in it: its figures say nothing of systems.")
-        if not counts["drift"] and not counts["within"]:
-            print("No figure could be compared, so nothing is known of parity.", file=sys.stderr)
-    if failed:
+    if lacking:
+        raise GateError(lacking)
+    if counts["drift"]:
         raise typer.Exit(1)
 
 

@@ -18,9 +18,13 @@ from longform.settings import home as home_of
 
 
 def _nearest_home(context: typer.Context, home: Path | None) -> Path | None:
-    """The value of --home after the command; if it is not given there, that of --home before the command (or None)."""
-    before: Path | None = context.find_root().params.get("home")
-    return before if home is None else home
+    """The value of --home after the command; if it is not given there, that of --home before the command, or before
+    the group of commands (or None).
+    """
+    before: Any = context.parent
+    while home is None and before is not None:
+        home, before = before.params.get("home"), before.parent
+    return home
 
 
 Dataset = Annotated[
@@ -33,6 +37,12 @@ Address = Annotated[
     ),
 ]
 Home = Annotated[Path | None, flag("home", callback=_nearest_home)]
+
+
+def home_of_group(home: Home = None) -> None:
+    """Options between a group's name and its command; `--home` may also stand before and after these."""
+
+
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 JsonLines = Annotated[bool, typer.Option("--json", help="print JSON lines: one document a row, each as it is read")]
 ConfigFile = Annotated[

@@ -158,9 +158,9 @@ class Reached:
     all_rows: int
     versions: list[str]
 
-    def sentences(self) -> list[str]:
-        """What is printed of it."""
-        missing = [name for name, count in self.rows.items() if not count]
+    def sentences(self, held: Collection[str] = ()) -> list[str]:
+        """What is printed of it. `held`: ids that published versions hold, of which it is said there."""
+        missing = [name for name, count in self.rows.items() if not count and name not in held]
         said = (
             [f"They name {self.all_rows:,} {'row' if self.all_rows == 1 else 'rows'} of this home."]
             if self.all_rows

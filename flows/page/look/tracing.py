@@ -20,6 +20,7 @@ from flows.registry import DATASETS, stages_of
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
 from longform.errors import LongformError
+from longform.llm.offline import MODEL
 from longform.llm.price import NANO
 from longform.llm.responses.records import REPLY, Record
 from longform.llm.responses.store import open_responses
@@ -175,7 +176,7 @@ def _call(key: str, prefix: str, row: Row, record: Record | None) -> Call:
         prompt = f"{prompt}@{named('prompt_hash')[:12]}"
     what = prefix or str(row.get("stage") or "").replace("_", " ") or "this row"
     if record is None:
-        offline = named("endpoint") == "offline" or named("model").startswith("offline")
+        offline = named("endpoint") == "offline" or named("model") == MODEL
         why = (
             "The offline model answers by rules: what it is asked and answers is computed at each build and not stored."
             if offline

@@ -26,6 +26,7 @@ from tasks.expertqa.answers.evidence import KEPT, PAGES_KEPT, Search
 from tasks.expertqa.corpora import Document, passages_of
 from tasks.sources.web.extraction import Extractor, Unusable
 from tasks.sources.web.search import Passage, best_passages
+from tasks.sources.web.walls import wall_of
 from tasks.sources.web.web import Crawl, get_page, page_text
 
 CITED = "cited"
@@ -43,7 +44,7 @@ class Snapshot(NamedTuple):
     windows: tuple[Row, ...] = ()
 
 
-@stage(CITED_PAGES, revision=1)
+@stage(CITED_PAGES, revision=2)
 def read_cited_pages(
     context: StageContext, claims: Rows, pages: AllRows, *, search: Search, crawl: Crawl | None
 ) -> Iterator[Row]:
@@ -51,8 +52,8 @@ def read_cited_pages(
 
     With `crawl` they are fetched and stored; without it they are looked for in `pages` (windows, as rows of DOCUMENTS).
     `search`: how pages are cut into windows, and the ranking, of which only words count (no embeddings). Counts cited
-    pages by state. A page that does not answer is dead if the crawl's manners say `give_up`, else Incomplete is raised
-    after all others.
+    pages by state, each once an answer. A page that does not answer is dead if the crawl's manners say `give_up`, else
+    Incomplete is raised after all others.
     """
     rows = [claim | {"urls": _addresses(claim)} for claim in claims.as_dicts(*_COLUMNS)]
     wanted = dict.fromkeys(url for claim in rows for url in claim["urls"])
@@ -65,11 +66,12 @@ def read_cited_pages(
 
 def _found(context: StageContext, claims: list[Row], snapshot: Callable[[str], Snapshot]) -> Iterator[Row]:
     """The rows of CITED_PAGES of these claims, which have `urls`, in order; counts their pages by state."""
-    best = _best_windows(context, claims, snapshot)
+    best, counted = _best_windows(context, claims, snapshot), set[tuple[str, str]]()
     for claim in claims:
         found = [_page(url, snapshot(url), best) for url in claim["urls"]]
         for page in found:
-            context.count(f"cited pages {page['state']}", 1)
+            context.count(f"cited pages {page['state']}", (claim["answer_id"], page["url"]) not in counted)
+            counted.add((claim["answer_id"], page["url"]))
         yield {name: claim[name] for name in ("claim_id", "answer_id", "question_id", "system")} | {"pages": found}
 
 
@@ -132,7 +134,10 @@ def _given(pages: Rows, wanted: Iterable[str]) -> Callable[[str], Snapshot]:
     def snapshot(url: str) -> Snapshot:
         if not (windows := found.get(normal[url] or "")):
             return Snapshot("not among the pages", "no such page is given")
-        return Snapshot("read", None, month_of(windows[0]["retrieved_at"]), windows[0]["title"], tuple(windows))
+        month, title = month_of(windows[0]["retrieved_at"]), windows[0]["title"]
+        if len(windows) == 1 and (wall := wall_of(title, windows[0]["text"])):
+            return Snapshot("unreadable", wall.kind, month)
+        return Snapshot("read", None, month, title, tuple(windows))
 
     return snapshot
 

@@ -14,16 +14,18 @@ milliseconds. Lines of a commercial system's file: {"question" or "question_id",
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from longform.artifacts.recipe import fingerprint
+from longform.engine.health import Gate, quote
 from longform.engine.stage import AllRows, AtMost, Rejected, Row, Rows, Shard, StageContext, stage
 from schemas.expertqa import ANSWERS
 from tasks.annotation.values import LONGEST_TIME, Unfit, collecting_unfit, is_answered
 from tasks.answers import NO_MODEL
+from tasks.expertqa.answers.answers import SYSTEMS
 from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import parse_evidence, parts_of
 from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
@@ -34,6 +36,7 @@ from tasks.sources.files.lines import read_lines
 from tasks.sources.files.sizes import most_bytes, records_at_most
 
 SYSTEM_CHARS = 200
+NAMED = 5
 UNKNOWN_ANNOTATOR = "unknown"
 NO_LABEL = (None, None)
 LEAST_ANSWER, LEAST_CLAIM = '"a":{"answer_string":""}', '{"claim_string":""}'
@@ -48,10 +51,30 @@ def released_at_most(size: float) -> float:
 @stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
     """The released answers of the questions, of any system, in the order of the file, as rows of ANSWERS. A Rejected
-    for each ill-typed answer, and for each question without a released answer.
+    for each ill-typed answer, and for each question without a released answer. Counts answers of systems that the paper
+    has not, by name.
     """
+    named: set[str] = set()
     for question in questions:
-        yield from answers_of(question)
+        for answer in answers_of(question):
+            if isinstance(answer, dict) and (system := answer["system"]) not in SYSTEMS:
+                named.update([system] if len(named) < NAMED else [])
+                context.count(f"answers of the unknown system {quote(system) if system in named else 'others'}", 1)
+            yield answer
+
+
+def unknown_systems(answers: Rows) -> list[Gate]:
+    """What card and console say of released answers of systems that the paper has not, as a gate that lets everything
+    through; [] if there is none. `answers`: rows of ANSWERS.
+    """
+    found = Counter(row["system"] for row in answers.as_dicts("system", "kind") if row["kind"] == "released")
+    unknown = [(quote(system), number) for system, number in sorted(found.items()) if system not in SYSTEMS]
+    if not unknown:
+        return []
+    named = ", ".join(f"{system} ({number:,})" for system, number in unknown[:NAMED])
+    more = f" and {len(unknown) - NAMED:,} more" if len(unknown) > NAMED else ""
+    what = f"released answers are of systems that the paper has not: {named}{more}"
+    return [Gate("unknown_system", "version", what, sum(number for _, number in unknown), found.total(), 1.0)]
 
 
 def answers_of(question: Row) -> Iterator[Row | Rejected]:

@@ -14,7 +14,7 @@ from tasks.expertqa.splits import OVERLAP, deal, folded, near_questions
 CONFIGS = ("random", "domain")
 
 
-@stage(SIDES, revision=1)
+@stage(SIDES, revision=2)
 def deal_sides(
     context: StageContext, questions: PerGroup, released: AllRows, *, seed: int, shares: list[float]
 ) -> Iterator[Row]:

@@ -1,7 +1,8 @@
 """Every figure that the paper prints, compared with a version's: within a tolerance, drifted, or not comparable.
 
-Tables 5, 6 and 8 are made anew of the published claims by the authors' rules (tables/rules.py), whatever rules the
-version was built by; tables 2, 4, 9 and 14 are those of its report. Tolerances are in parity.toml.
+Tables 5, 6 and 8 are made anew of the published claims of the paper's questions by the authors' rules
+(tables/rules.py), whatever rules the version was built by; tables 2, 4, 9 and 14 are those of its report, of which 2
+and 4 are compared where nearly all questions of the bank are the paper's. Tolerances are in parity.toml.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pandas as pd
 
 from longform.artifacts.rows import Row
 from longform.errors import UsageError
+from longform.hints import hint
 from tasks.expertqa.tables.paper_tables import (
     BY_PARITY,
     HEADLINE,
@@ -26,13 +28,15 @@ from tasks.expertqa.tables.paper_tables import (
     table_6_autoais_against_people,
     table_8_factscore,
 )
-from tasks.expertqa.tables.reasons import QUESTIONS, Facts, reason
+from tasks.expertqa.tables.reasons import NEARLY_ALL, NONE, Facts, of_the_paper, reason
 from tasks.expertqa.tables.rules import PARITY
 from tasks.publishing.printed import printed
 
+LEAST = 20  # figures
 TOLERANCES = Path(__file__).with_name("parity.toml")
 WITHIN, DRIFT, NOT_COMPARED = "within", "drift", "not compared"
 KEYS = {"table_2": ["type"], "table_14": ["split", "model", "zero-shot"]}
+OF_THE_BANK = ("table_2", "table_4")
 COUNTS = {("table_4", "sampled"), ("table_5", "claims")}
 REPORTED = {
     "table_2": "(table 2)",
@@ -83,6 +87,25 @@ def compared(frames: Mapping[str, pd.DataFrame], facts: Facts, tolerances: Mappi
     return [cell for table in MISSING for cell in _of_table(table, frames.get(table), facts, tolerances)]
 
 
+def lacking(name: str, cells: Sequence[Cell], facts: Facts) -> str:
+    """What is missing and what to set, where a version (its name) has no question of the paper, or fewer than LEAST
+    figures could be compared: that says nothing of parity. "" where there are enough.
+    """
+    if not facts.claimed:
+        return (
+            f"{name} has claims of {NONE}, so none of its figures can be held against the paper's: set `questions` to "
+            "the authors' file and `released_splits` to their split files, which say what is the paper's, and build."
+        )
+    number = sum(cell.verdict != NOT_COMPARED for cell in cells)
+    if number < LEAST:
+        return (
+            f"Of {name} {number} of {len(cells)} figures could be compared, of {LEAST} that are needed: it has "
+            f'{facts.share}; add the authors\' others, with autoais = "released" and factscore = "released" (or real '
+            "judges), and build; `--all` says of each figure what it lacks."
+        )
+    return ""
+
+
 def _of_table(table: str, ours: pd.DataFrame | None, facts: Facts, tolerances: Mapping[str, Any]) -> Iterator[Cell]:
     """The cells of one table."""
     paper, keys = printed(PRINTED, table), KEYS.get(table, ["system"])
@@ -106,11 +129,7 @@ def _cell(table: str, named: str, column: str, paper: float, own: Row, limit: fl
         why = UNDEFINED.get(table, "not defined") if own else MISSING[table]
         return Cell(*label, paper, None, None, limit, NOT_COMPARED, why)
     ours = float(value)
-    if (table, column) in COUNTS and facts.is_part:
-        why = f"a count of {facts.claimed:,} of the paper's {QUESTIONS:,} questions"
-        return Cell(*label, paper, ours, None, limit, NOT_COMPARED, why)
-    if table == "table_2" and facts.questions is not None and facts.questions < QUESTIONS:
-        why = f"a count of {facts.questions:,} of the paper's {QUESTIONS:,} questions"
+    if why := _incomparable(table, column, facts):
         return Cell(*label, paper, ours, None, limit, NOT_COMPARED, why)
     limit += _half_interval(own, column) if facts.is_part and not table.startswith("table_14") else 0.0
     difference = round(ours - paper, 9)
@@ -122,8 +141,17 @@ def _cell(table: str, named: str, column: str, paper: float, own: Row, limit: fl
         difference,
         limit,
         verdict,
-        reason(table, str(own.get("system", "")), facts) if difference else "",
+        reason(table, str(own.get("system", "")), replace(facts, others=0)) if difference else "",
     )
+
+
+def _incomparable(table: str, column: str, facts: Facts) -> str:
+    """Why a figure that we have is not compared; "" if it is."""
+    if table in OF_THE_BANK and facts.strangers > (1 - NEARLY_ALL) * (facts.questions or facts.claimed):
+        return f"of all {facts.claimed + facts.strangers:,} questions of the bank, {facts.claimed:,} are the paper's"
+    if facts.is_part and (table == "table_2" or (table, column) in COUNTS):
+        return f"a count of {facts.share}"
+    return ""
 
 
 def _half_interval(own: Row, column: str) -> float:
@@ -157,7 +185,7 @@ def tolerance_of(tolerances: Mapping[str, Any], table: str, row: str, column: st
 
 def read_tolerances(file: Path | None) -> dict[str, Any]:
     """The tolerances of parity.toml; those that `file` says, too, take the place of these. UsageError for a file that
-    cannot be read as TOML.
+    cannot be read as TOML, sets nothing, or names a table, row or figure that the paper does not print.
     """
     known = tomllib.loads(TOLERANCES.read_text(encoding="utf-8"))
     if file is None:
@@ -166,9 +194,28 @@ def read_tolerances(file: Path | None) -> dict[str, Any]:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file} holds no tolerances ({error}): write it as {TOLERANCES}.") from None
-    if unknown := [name for name in given if name not in known or not isinstance(given[name], dict)]:
-        raise UsageError(f'{file} says a tolerance of "{unknown[0]}"; there is {", ".join(known)}.')
+    if unknown := next(_unknown(given, known), None):
+        raise UsageError(f"{file} sets a tolerance of {unknown}")
+    if not any(not isinstance(of, dict) or of for table in given.values() for of in table.values()):
+        raise UsageError(f"{file} sets no tolerance: write it as {TOLERANCES}, or leave it out.")
     return {table: _merged(of, given.get(table, {})) for table, of in known.items()}
+
+
+def _unknown(given: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
+    """The end of a message for each name in a file of tolerances that names nothing the paper prints."""
+    for table, of in given.items():
+        if table not in known or not isinstance(of, dict):
+            yield f'"{table}", which is no table: {hint(table, known, "there is")}'
+            continue
+        paper, keys = printed(PRINTED, table), KEYS.get(table, ["system"])
+        figures = [str(name) for name in paper.columns.difference(keys, sort=False)]
+        rows = [" ".join(map(str, row)) for row in paper[keys].itertuples(index=False)]
+        for name, value in of.items():
+            if isinstance(value, dict) and name not in rows:
+                yield f'"{name}", which is no row of {table}: {hint(name, rows, "it has")}'
+            for figure in value if isinstance(value, dict) else [name]:
+                if figure not in figures:
+                    yield f'"{figure}", which is no figure of {table}: {hint(figure, figures, "it has")}'
 
 
 def _merged(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -185,8 +232,11 @@ def _merged(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def frames_of(claims: pd.DataFrame, report: str) -> dict[str, pd.DataFrame]:
-    """Table of printed.toml -> our rows to compare. `claims`: published claims with FLAGS; `report`: tables.json."""
+    """Table of printed.toml -> our rows to compare. `claims`: published claims with FLAGS, of which those
+    of the paper's questions count; `report`: tables.json.
+    """
     found = {name: _reported(json.loads(report), title) for name, title in REPORTED.items()}
+    claims = claims[of_the_paper(claims)]
     five = table_5_autoais(claims, PARITY)
     six = table_6_autoais_against_people(claims, PARITY)
     tuned = found["table_6_finetuned"]

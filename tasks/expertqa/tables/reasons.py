@@ -13,13 +13,15 @@ QUESTIONS = 2_177  # of the paper
 NEARLY_ALL = 0.99
 TRUE_NLI = "t5_xxl_true_nli_mixture"
 REASON = "reason"
+NONE = f"none of the paper's {QUESTIONS:,} questions"
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a version's figures rest on. `questions`: how many questions are in the bank, None if not known; `claimed`:
-    how many have a claim. `writers`: system -> models of ours that wrote its answers. `backends`, `judges`: who said
-    AutoAIS and FActScore. `tested`: whether the authors' test sides are known.
+    how many of the paper's have a claim (`of_the_paper`), `others`: how many others have. `writers`: system -> models
+    of ours that wrote its answers. `backends`, `judges`: who said AutoAIS and FActScore. `tested`: whether the authors'
+    test sides are known.
     """
 
     questions: int | None = None
@@ -28,25 +30,46 @@ class Facts:
     backends: Sequence[str] = ()
     judges: Sequence[str] = ()
     tested: bool = False
+    others: int = 0
 
     @property
     def is_part(self) -> bool:
-        """Whether fewer questions than the paper's have claims."""
+        """Whether fewer of the paper's questions than it has have claims."""
         return self.claimed < NEARLY_ALL * QUESTIONS
+
+    @property
+    def share(self) -> str:
+        """How many questions of the paper have claims, in words."""
+        return f"{self.claimed:,} of the paper's {QUESTIONS:,} questions" if self.claimed else NONE
+
+    @property
+    def strangers(self) -> int:
+        """How many questions of the bank have no claim or are not the paper's."""
+        return self.others if self.questions is None else self.questions - self.claimed
+
+
+def of_the_paper(claims: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each claim is of a question of the paper: one that stands in the authors' files of a split.
+
+    `claims`: a frame with random_split_from and domain_split_from.
+    """
+    return (claims.random_split_from == RELEASED) | (claims.domain_split_from == RELEASED)
 
 
 def facts_of(claims: pd.DataFrame, questions: int | None) -> Facts:
-    """The facts of published claims, a frame with question_id, system, model, autoais_backend, fact_score_model and
-    domain_split_from. `questions`: the number of questions of the bank.
+    """The facts of published claims, a frame with question_id, system, model, autoais_backend, fact_score_model,
+    random_split_from and domain_split_from. `questions`: the number of questions of the bank.
     """
     written = claims.dropna(subset="model").groupby("system").model.unique()
+    paper = claims[of_the_paper(claims)].question_id.nunique()
     return Facts(
         questions,
-        claims.question_id.nunique(),
+        paper,
         {str(system): sorted(models) for system, models in written.items()},
         sorted(claims.autoais_backend.dropna().unique()),
         sorted(claims.fact_score_model.dropna().unique()),
         bool((claims.domain_split_from == RELEASED).any()),
+        claims.question_id.nunique() - paper,
     )
 
 
@@ -62,7 +85,9 @@ def _reasons(table: str, system: str, facts: Facts) -> Iterable[str]:
     if table == "table_2" and facts.questions not in (None, QUESTIONS):
         yield f"the bank has {facts.questions:,} questions, the paper {QUESTIONS:,}"
     if table != "table_2" and facts.is_part and not table.startswith("table_14"):
-        yield f"{facts.claimed:,} of the paper's {QUESTIONS:,} questions"
+        yield facts.share
+    if table != "table_2" and facts.others and not table.startswith("table_14"):
+        yield f"{facts.others:,} other question{'s' * (facts.others > 1)} among them"
     models = facts.writers.get(system, ())
     if models:
         yield f"{system} is {' and '.join(models)} here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from longform.artifacts.rows import Row, read_batches
 from longform.artifacts.versions import Version
 from longform.errors import UsageError
-from tasks.expertqa.tables.parity import Cell, compared, frames_of, read_tolerances
+from tasks.expertqa.tables.parity import Cell, compared, frames_of, lacking, read_tolerances
 from tasks.expertqa.tables.reasons import facts_of
 from tasks.expertqa.tables.rules import CLAIMS, MARKS, flagged
 
@@ -21,7 +21,16 @@ BATCH_ROWS = 1_000
 SINCE = ("random_split_from", "domain_split_from")  # columns that versions of earlier releases lack
 
 
-def parity_of(version: Version, tolerances: Path | None) -> list[Cell]:
+class Compared(NamedTuple):
+    """A version's figures beside the paper's. `lacking`: why these say nothing of parity, and what to set; "" if they
+    do.
+    """
+
+    cells: list[Cell]
+    lacking: str
+
+
+def parity_of(version: Version, tolerances: Path | None) -> Compared:
     """A cell for every figure that the paper prints (tables/parity.py). `tolerances`: a file that says others than
     parity.toml. UsageError for a version without claims or without tables.json.
     """
@@ -34,7 +43,9 @@ def parity_of(version: Version, tolerances: Path | None) -> list[Cell]:
     claims = pd.concat([_claims(file) for file in files], ignore_index=True)
     judged = claims.merge(flagged(_texts(files)), on="claim_id")
     text = report.read_text(encoding="utf-8")
-    return compared(frames_of(judged, text), facts_of(judged, _questions(text)), limits)
+    facts = facts_of(judged, _questions(text))
+    cells = compared(frames_of(judged, text), facts, limits)
+    return Compared(cells, lacking(f"{version.dataset} {version.name}", cells, facts))
 
 
 def _claims(file: Path) -> pd.DataFrame:

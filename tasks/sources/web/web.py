@@ -38,6 +38,7 @@ from longform.settings import api_key
 from schemas.sources.search import WEB_PAGES, WEB_RESULTS
 from tasks.sources.permalinks import ids_of_address
 from tasks.sources.web.extraction import Extractor, Text, Unusable, clean
+from tasks.sources.web.walls import wall_of
 
 if TYPE_CHECKING:
     from longform.net.web import Page, PageClient
@@ -282,7 +283,7 @@ _READERS = {"searxng": (read_searxng, SEARXNG_PAGES), "brave": (read_brave, BRAV
 # pages
 
 
-@stage(WEB_PAGES, revision=1)
+@stage(WEB_PAGES, revision=2)
 def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
     """The pages that results lead to, as text: each once, in the order of its first result.
 
@@ -309,10 +310,15 @@ def get_page(client: PageClient, crawl: Crawl, url: str) -> Page:
 
 
 def page_text(page: Page, extractor: Extractor) -> Text:
-    """The text of a page. Raises Unusable if the page is a failure (has an `error`) or `Extractor.text` refuses it."""
+    """The text of a page. Raises Unusable if the page is a failure (has an `error`), `Extractor.text` refuses it, or it
+    is a notice in place of a text (`wall_of`).
+    """
     if page.error:
         raise Unusable(page.error, page.detail)
-    return extractor.text(page.content, page.headers)
+    text = extractor.text(page.content, page.headers)
+    if wall := wall_of(text.title, text.text):
+        raise Unusable(*wall)
+    return text
 
 
 def _page(url: str, page: Page, extractor: Extractor, leading: list[Row]) -> Iterator[Row | Rejected]:

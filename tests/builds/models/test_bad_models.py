@@ -40,6 +40,7 @@ SAID = {
     "fence": "wrapped: ",
     "fence-markdown": "wrapped: ",
     "json": "wrapped: ",
+    "fence-json": "wrapped: ",
     "preamble": "wrapped: ",
     "preamble-short": "wrapped: ",
     "preamble-ja": "wrapped: ",
@@ -157,6 +158,22 @@ def test_wrapped_texts_of_other_datasets_are_left_out_before_anything_is_bought_
     left_out = rejected(tmp_path, version, stage)
     assert left_out == {"audit: wrapped": sum(each["found"] for each in gates(version, "wrapped"))}
     assert list(check(Store(tmp_path), version)) == []
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_a_server_that_calls_itself_the_offline_model_is_audited_like_any_other(
+    dataset: str, tmp_path: Path, server: Server
+) -> None:
+    config = config_of(server, dataset)
+    spoil = replies(server, BAD["preamble"])
+
+    def fails(body: dict[str, Any]) -> Verdict | None:
+        verdict = spoil(body)
+        return verdict and (*verdict[:2], verdict[2].replace(b'"model": "m"', b'"model": "offline-rules-1"'))
+
+    server.fails = fails
+    server.names = lambda body: {"model": "offline-rules-1"}
+    assert "wrapped: " in refused(dataset, config, tmp_path)
 
 
 def test_a_draft_that_repeats_its_reference_is_left_out(tmp_path: Path, server: Server) -> None:

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from flows.builds.console import visible
+from flows.builds.console import StageStatus, visible
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,11 @@ def test_no_mark_of_direction_and_no_control_is_left_in_all_of_unicode() -> None
         steers = unicodedata.bidirectional(sign) in turning or unicodedata.category(sign) == "Cc"
         if steers and sign not in "\t\n":
             assert visible(sign) == f"\\u{number:04x}"
+
+
+@pytest.mark.parametrize(
+    ("fraction", "said"),
+    [(0.0, "at work for 0 s"), (0.5, "50% done, about 0 s left"), (1.0, "all read, at work for 0 s")],
+)
+def test_a_stage_that_has_read_all_does_not_say_that_it_is_done(fraction: float, said: str) -> None:
+    assert StageStatus(0, lambda: {"fraction": fraction}).phrase() == said

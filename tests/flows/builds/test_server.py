@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from ports import held_port, nobody
 from prefect_server import Server, served, serving
 from processes import gone, wait_for
-from relay import Relay
+from relay import Relay, busy_proxy
 
 pytestmark = pytest.mark.check
 
@@ -203,6 +204,35 @@ def test_a_server_that_is_back_within_seconds_is_waited_for(place: Place) -> Non
         relay.stop()
         for each in (second, first):
             each.close()
+
+
+def test_a_server_that_is_busy_for_a_while_is_asked_again(place: Place, running: Server) -> None:
+    """It answers 503 to each of the first requests of a kind, as it does while its database is locked."""
+    seen: Counter[str] = Counter()
+
+    def busy(path: str) -> bool:
+        seen[path] += 1
+        return path != "/health" and seen[path] <= 2
+
+    with busy_proxy(running.url, busy) as proxy:
+        place.environment["PREFECT_API_URL"] = proxy.url
+        done = build(place)
+        assert done.returncode == 0, done.stderr
+        assert any("concurrency_limits" in path for path in proxy.refused)
+    assert not re.search("Traceback|Unable|Service", done.stderr)
+
+
+def test_a_server_that_stays_busy_ends_the_build_in_one_sentence(place: Place, running: Server) -> None:
+    place.environment["PREFECT_CLIENT_MAX_RETRIES"] = "1"
+    with busy_proxy(running.url, lambda path: "concurrency_limits" in path) as proxy:
+        place.environment["PREFECT_API_URL"] = proxy.url
+        done = build(place)
+        assert proxy.refused
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.split("\n")[-2].startswith(
+        f"The Prefect server at {proxy.url} was lost while the build reported to it. What was finished is kept"
+    )
+    assert not re.search("Error|Traceback|Unable|Service", done.stderr)
 
 
 def begun_build(place: Place) -> tuple[subprocess.Popen[str], str]:

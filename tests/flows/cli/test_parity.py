@@ -28,8 +28,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for claim in answer["claims"]:
                 claim |= {"autoais_label": "Y", "fact_score": 1.0}
     file.write_text("".join(json.dumps(example) + "\n" for example in examples))
+    sides = [folder / f"{name}_lfqa_test.json" for name in ("rand", "domain")]
+    for side in sides:
+        side.write_text("".join(json.dumps({"question": example["question"]}) + "\n" for example in examples))
     config = ExpertqaConfig(
         questions=str(file),
+        released_splits=[str(side) for side in sides],
         systems=[],
         autoais="released",
         factscore="released",
@@ -78,6 +82,18 @@ def test_the_report_of_the_preset_says_its_rules_and_reasons(home: Path) -> None
     differing = [row for row in by_title["AutoAIS (table 5)"]["rows"] if row.get("macro, % difference")]
     assert differing
     assert {row["reason"] for row in differing} == {"4 of the paper's 2,177 questions"}
+
+
+def test_a_version_without_a_question_of_the_paper_fails_with_what_to_set(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text((SAMPLES / "released.jsonl").read_text())
+    config = ExpertqaConfig(questions=str(file), systems=[], autoais="released", factscore="none", preset="parity")
+    build("expertqa", config, Options(tmp_path, "v1"), tasks=SequentialStages(), progress=Silent())
+    done = parity(tmp_path)
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert "expertqa v1 has claims of none of the paper's 2,177 questions" in done.stderr
+    assert "`released_splits`" in done.stderr
+    assert "a count of 4" not in done.stdout
 
 
 def test_other_datasets_have_no_figures_to_compare() -> None:

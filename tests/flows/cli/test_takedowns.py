@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from reddit_lines import COMMENT, SUBMISSION, line
 
+from flows.cli.shared.takedown_effects import Reached
+
 LONGFORM = str(Path(sys.executable).with_name("longform"))
 TREES = ("--set", "subreddits=explainlikeimfive", "--set", "trees=true")
 BODY = " ".join(f"word{n} of a paper about kites that {n} people flew" for n in range(60))
@@ -223,3 +225,25 @@ def test_other_versions_of_a_paper_are_named(longform: Shell) -> None:
     document = longform.json("takedowns", "add", one, *ASKED)
     assert document["other_versions"] == [other]
     assert "Also versions" not in longform("takedowns", "add", other, *ASKED)
+
+
+# ---------------------------------------------------------------- the home
+
+
+def test_the_home_stands_before_the_group_after_it_or_after_the_command(longform: Shell) -> None:
+    for place, words in enumerate((
+        ("--home", "h0", "takedowns", "add", "reddit/t1_a", *ASKED),
+        ("takedowns", "--home", "h1", "add", "reddit/t1_a", *ASKED),
+        ("takedowns", "add", "reddit/t1_a", *ASKED, "--home", "h2"),
+        ("--home", "other", "takedowns", "--home", "h3", "add", "reddit/t1_a", *ASKED),
+    )):  # fmt: skip
+        longform(*words)
+        assert (longform.folder / f"h{place}").is_dir()
+        assert "reddit/t1_a" in longform("takedowns", "list", "--home", f"h{place}")
+    assert not (longform.folder / "other").exists()
+
+
+def test_what_only_a_published_version_holds_is_not_said_to_be_nowhere() -> None:
+    reached = Reached({"web/a.example/x": 0, "web/a.example/y": 0}, 0, [])
+    (said,) = reached.sentences({"web/a.example/x"})
+    assert said.startswith("web/a.example/y names no row of this home")

@@ -208,6 +208,17 @@ def test_an_answer_tells_who_answered_and_what_it_took(server: Server, store: Pa
     assert told == ("served-1", "stop", 7, 3, False)
 
 
+@pytest.mark.parametrize("name", ["offline-rules-1", "offline-other", "lexical-1", "released"])
+def test_a_server_cannot_name_itself_as_what_is_no_model(name: str) -> None:
+    real = Endpoint("mine", "asked", base_url="http://a.example/v1")
+    assert (
+        offline.recorded_name(real, name) == offline.recorded_name(replace(real, model=name), None) == f"served:{name}"
+    )
+    assert offline.recorded_name(real, None) == "asked"
+    assert offline.recorded_name(real, "gpt-offline-1") == "gpt-offline-1"
+    assert offline.recorded_name(offline.ENDPOINT, None) == "offline-rules-1"
+
+
 def test_the_body_holds_model_messages_limit_and_parameters_and_nothing_else(server: Server, store: Path) -> None:
     with client_of(server, store, parameters=(("seed", 1),)) as client:
         one(client, "why?")

@@ -122,6 +122,35 @@ def test_a_page_that_cannot_be_had_or_read_says_so_and_leaves_the_address(
     assert len(server.asked) == asked, "a failure is kept as well"
 
 
+WALLS = {
+    "page not found": ("Page not found", "Sorry, the page you requested could not be found. Please go back."),
+    "cookie wall": ("Before you continue", "We value your privacy. Accept all cookies to continue."),
+    "paywall": ("Otters", "Subscribe to continue reading. This article is for subscribers only."),
+    "bot check": ("Just a moment...", "Checking your browser. Enable JavaScript and cookies to continue."),
+}
+
+
+@pytest.mark.parametrize("kind", WALLS)
+def test_a_wall_that_is_answered_as_a_page_is_unreadable_and_no_evidence(home: Home, server: Server, kind: str) -> None:
+    title, text = WALLS[kind]
+    body = f"<html><head><title>{title}</title></head><body><article><h1>{title}</h1><p>{text}</p></article></body>"
+    server.on("/x", Answer(200, body=body.encode(), headers={"Content-Type": "text/html"}))
+    claims = claims_of(home, [of(f"{server.url}/x")], [of(f"{server.url}/x")])
+    rows, linked = read(home, claims, pages_of(home), OPEN)
+    assert states(rows) == [("unreadable", kind)] * 2
+    assert all(one["text"] is None for row in linked for one in row["evidence"])
+    given = pages_of(home, (f"{server.url}/x", text, None))
+    assert states(read(home, claims, given, None)[0]) == [("unreadable", kind)] * 2
+
+
+def test_a_page_counts_once_an_answer(home: Home, server: Server) -> None:
+    server.on("/tea", html("tea"))
+    claims = claims_of(home, [of(f"{server.url}/tea")], [of(f"{server.url}/tea"), of(f"{server.url}/gone", 2)])
+    found = home.run(read_cited_pages, claims, pages_of(home), search=Search(size=40, overlap=10), crawl=OPEN)
+    counts = {name: number for part in found.parts or () for name, number in part.counts}
+    assert counts == {"cited pages read": 1, "cited pages dead": 1}
+
+
 def test_a_robots_txt_is_obeyed_and_private_addresses_are_not_fetched(home: Home, server: Server) -> None:
     server.on("/robots.txt", Answer(200, body=b"User-agent: *\nDisallow: /no", headers={"Content-Type": "text/plain"}))
     server.on("/no", html("tea"))

@@ -32,6 +32,7 @@ from tasks.expertqa.answers.released import (
     read_commercial,
     read_released,
     sources_listed,
+    unknown_systems,
 )
 from tasks.expertqa.bank import jsonl_records, open_banks, parse_questions, read_questions
 
@@ -447,4 +448,31 @@ def test_the_stages_conserve_every_question(tmp_path):
     assert [row["question"] for row in questions] == ["Why?", "How?", "Who?"]
     assert [row["system"] for row in given] == ["gpt4"]
     assert [(row["text"], row["kind"]) for row in bing] == [("So.", "imported")]
+    build.close()
+
+
+def test_answers_of_systems_that_the_paper_has_not_are_kept_counted_and_named(tmp_path) -> None:
+    bank = tmp_path / "bank.jsonl"
+    names = ["gpt4", "mystery_system", *(f"s{number}" for number in range(7))]
+    record = {"question": "Why?", "answers": dict.fromkeys(names, ANSWER), "metadata": {}}
+    bank.write_text(json.dumps(record) + "\n")
+    home = tmp_path / "home"
+    build = Build(
+        Store(home),
+        tasks=SequentialStages(),
+        runner=ThreadRunner(),
+        progress=Silent(),
+        models=Models(home / "responses.sqlite"),
+    )
+    given = read_released(build, read_questions(build, open_banks([bank], digest=sha256_of), licence="MIT"))
+    assert len(list(given)) == 9
+    counts = Counter({name: number for part in given.parts or () for name, number in part.counts})
+    assert counts['answers of the unknown system "mystery_system"'] == 1
+    assert counts["answers of the unknown system others"] == 3
+    (gate,) = unknown_systems(given)
+    assert gate.sentence.startswith(
+        'unknown_system: 8 of 9 released answers are of systems that the paper has not: "mystery_system" (1), "s0" (1)'
+    )
+    assert "and 3 more" in gate.sentence
+    assert not gate.is_above
     build.close()

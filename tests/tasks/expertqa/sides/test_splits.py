@@ -23,7 +23,7 @@ from longform.artifacts.rows import Row
 from longform.errors import SourceError, UsageError
 from longform.files import sha256_of
 from schemas.expertqa import QUESTIONS, RELEASED_SIDES
-from tasks.expertqa.sides.audits import ON_TWO_SIDES
+from tasks.expertqa.sides.audits import ON_TWO_SIDES, released_gates
 from tasks.expertqa.sides.dealing import deal_sides
 from tasks.expertqa.sides.released import open_released_sides, read_released_sides, side_named
 from tasks.expertqa.splits import deal, folded, near_questions
@@ -80,12 +80,49 @@ def test_real_questions_stay_where_they_were_as_their_bank_grows() -> None:
         "What is the best treatment of choice for a carcinoma of the eyelid?",
         "For a carcinoma of the eyelid, what is the treatment of choice?",
         "Please tell me: what is the treatment of choice for a carcinoma of the eyelid? Thanks.",
+        "I would like to know: What is the treatment of choice for a carcinoma of the eyelid?",
+        "As an expert in my field with many years of practice I was asked this: What is the treatment of choice for a "
+        "carcinoma of the eyelid?",
+        "Which would be the treatment of choice for a carcinoma of the eyelid?",
     ],
 )
 @pytest.mark.parametrize("side", SPLITS)
 def test_a_near_duplicate_of_a_released_question_goes_to_its_side(again: str, side: str) -> None:
     known = folded("What is the treatment of choice for a carcinoma of the eyelid?")
     assert dealt([folded(again)], {known: {side}}) == {folded(again): side}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("How can countries help?", "In which way can countries help?"),
+        ("Why is tin soft?", "For what reason is tin soft?"),
+        ("When did it end?", "At what time did it end?"),
+        ("What's a tin whisker?", "Which is a tin whisker?"),
+        ("What are auer rods?", "I would really like to know: What are auer rods?"),
+    ],
+)
+def test_other_words_to_ask_and_words_around_do_not_make_another_question(one: str, other: str) -> None:
+    assert near_questions([one, other]) == {one: {other}, other: {one}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is tin?", "Before we begin our long day of work, what is tin used for in Peru?"),
+        ("How is tin made?", "Why is tin made?"),
+        ("Who is the U.S. agent?", "Who is the UK agent?"),
+        ("What is tin made of?", "What is lead made of, and where?"),
+    ],
+)
+def test_questions_that_only_share_words_are_others(one: str, other: str) -> None:
+    assert near_questions([one, other]) == {}
+
+
+@pytest.mark.skipif(not BANK.exists(), reason="the released questions are not beside the project")
+def test_few_real_questions_are_near_duplicates_of_others() -> None:
+    texts = [folded(json.loads(line)["question"]) for line in BANK.read_text().splitlines()]
+    assert sum(map(len, near_questions(list(dict.fromkeys(texts))).values())) == 2 * 3
 
 
 def test_released_questions_are_decided_first_wherever_they_stand() -> None:
@@ -235,3 +272,23 @@ def test_new_questions_across_sides_are_found_and_released_ones_reported(tmp_pat
     rows[1] = (like, "test", "hash")
     assert found(tmp_path, *rows) == {new: [("train", "q0"), ("test", "q1")], released: []}
     assert found(tmp_path, (text, "train", "hash"), (like, "overlap", "near-duplicate")) == {new: [], released: []}
+
+
+def test_what_the_authors_files_hold_on_two_sides_is_named_though_no_row_is_published(tmp_path: Path) -> None:
+    like = ["why is tin so soft and so grey?", "why is tin so soft and grey?"]
+    rows = [
+        filled(RELEASED_SIDES, side_id=f"s{n}", config=config, split=split, question=text)
+        for n, (config, split, text) in enumerate([
+            ("random", "train", like[0]), ("random", "test", like[1]), ("random", "validation", "who?"),
+            ("random", "train", "how is ale brewed?"), ("random", "test", "how is ale brewed?"),
+            ("domain", "train", like[0]), ("domain", "train", like[1]),
+        ])
+    ]  # fmt: skip
+    several, near = released_gates(Home(tmp_path).table(RELEASED_SIDES, rows))
+    assert several.sentence == (
+        "released_on_two_sides: 1 of 4 questions of the authors' random files stand on several sides: "
+        '"how is ale brewed?" (test and train, counted to test) (25 %)'
+    )
+    assert (near.found, near.checked, near.ceiling, near.is_above) == (2, 4, 1.0, False)
+    assert '"why is tin so soft and grey?" (test) and "why is tin so soft and so grey?" (train)' in near.what
+    assert released_gates(Home(tmp_path).table(RELEASED_SIDES, rows[:1])) == []

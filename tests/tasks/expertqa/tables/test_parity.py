@@ -18,15 +18,18 @@ from tasks.expertqa.tables.paper_tables import (
 )
 from tasks.expertqa.tables.parity import (
     DRIFT,
+    LEAST,
     NOT_COMPARED,
+    TOLERANCES,
     WITHIN,
     Cell,
     compared,
     frames_of,
+    lacking,
     read_tolerances,
     tolerance_of,
 )
-from tasks.expertqa.tables.reasons import QUESTIONS, Facts, with_reasons
+from tasks.expertqa.tables.reasons import QUESTIONS, Facts, facts_of, with_reasons
 from tasks.expertqa.tables.rules import PARITY, flagged, is_small_talk
 
 ALL = Facts(questions=QUESTIONS, claimed=QUESTIONS, tested=True)
@@ -190,6 +193,61 @@ def test_tolerances_of_a_row_go_before_those_of_its_table_and_a_file_before_both
     assert tolerance_of(own, "table_6_zero_shot", "gpt4", "recall, %", 2) == 6.0
     assert tolerance_of(own, "table_5", "gpt4", "claims", 149) == 0
     assert tolerance_of(own, "table_5", "bing_chat", "claims", 100) == 15
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[table_5]\n"makro, %" = 4.0\n', '"makro, %", which is no figure of table_5: did you mean "macro, %"?'),
+        ('[table_5.gpt5]\n"macro, %" = 4.0\n', '"gpt5", which is no row of table_5: did you mean "gpt4"?'),
+        ("[table_5.gpt4]\nclaim = 4.0\n", '"claim", which is no figure of table_5: did you mean "claims"?'),
+        ('[table_55]\nclaims = "3 %"\n', '"table_55", which is no table: did you mean "table_5"?'),
+        ("", "sets no tolerance: write it as "),
+        ("# nothing\n[table_5]\n[table_8.gpt4]\n", "sets no tolerance: write it as "),
+    ],
+)  # fmt: skip
+def test_a_tolerance_of_nothing_that_the_paper_prints_is_an_error_with_the_nearest_name(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_tolerances(tmp_path / "t.toml")
+    assert said in str(caught.value)
+
+
+def test_the_tolerances_that_come_with_the_project_name_only_what_the_paper_prints(tmp_path: Path) -> None:
+    assert read_tolerances(TOLERANCES) == read_tolerances(None)
+    (tmp_path / "t.toml").write_text(
+        '["table_14"."random FlanT5-11B False"]\nROUGE-1 = 1\n[table_2.VII]\nquestions = 1\n'
+    )
+    with pytest.raises(UsageError, match="is no row of table_14"):
+        read_tolerances(tmp_path / "t.toml")
+
+
+def test_questions_that_are_not_the_papers_count_nowhere() -> None:
+    own = {"random_split_from": "hash", "domain_split_from": "near-duplicate", "autoais": False}
+    claims = claims_of({}, {"question_id": "mine", **own}, {"question_id": "mine2", **own})
+    facts = facts_of(claims.assign(model=None), 3)
+    assert (facts.claimed, facts.others, facts.questions) == (1, 2, 3)
+    frames = frames_of(claims, "[]")
+    assert row_of(frames["table_5"], system="gpt4")["macro, %"] == 100.0
+    found = cells(
+        {**frames, "table_4": pandas.DataFrame([{"system": "gpt4", "sampled": 3, "abstention rate, %": 0.0}])}, facts
+    )
+    assert found["table 5 · gpt4 · macro, %"].why == "1 of the paper's 2,177 questions"
+    assert found["table 4 · gpt4 · abstention rate, %"].why == "of all 3 questions of the bank, 1 are the paper's"
+    shown = with_reasons(table_5_autoais(claims, PARITY), "table_5", facts)
+    assert "1 of the paper's 2,177 questions; 2 other questions among them" in set(shown.reason)
+
+
+def test_without_the_papers_questions_or_with_few_figures_nothing_is_known_of_parity() -> None:
+    few = [Cell("table 5", f"{n}", 1.0, 1.0, 0.0, 1.0, WITHIN, "") for n in range(LEAST - 1)]
+    said = lacking("expertqa v1", few, Facts(questions=45, others=45))
+    assert said.startswith("expertqa v1 has claims of none of the paper's 2,177 questions")
+    assert "released_splits" in said
+    said = lacking("expertqa v1", few, Facts(questions=QUESTIONS, claimed=4))
+    assert said.startswith(f"Of expertqa v1 {LEAST - 1} of {LEAST - 1} figures could be compared, of {LEAST} that are")
+    assert lacking("expertqa v1", few + few, ALL) == ""
 
 
 @pytest.mark.parametrize("value", [-1, "much", "3", None, True, float("nan"), float("inf")])
