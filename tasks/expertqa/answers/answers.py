@@ -53,7 +53,7 @@ def _longest_reading(of: Sizes) -> list[Request]:
 
 @stage(
     ANSWERS,
-    revision=3,
+    revision=4,
     at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
 )
 def write_closed_book(
