@@ -24,6 +24,9 @@ _ACRONYM = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 _NAME = re.compile(r"\s+(?:[^\W\d_]\.[\s-]?){0,3}([^\W\d_][\w'’-]+)")
 _LETTER_FOLLOWS = re.compile(r"\s+([^\W\d_])\.(?!\w)")
 _FENCE = re.compile(r"(`{3,20})[^`\r\n]*(?![^\r\n])|(~{3,20})(?!~)")
+_COMPANY = re.compile(r"(?:Inc|Corp|Ltd|Co|LLC|GmbH|AG|PLC)\b")
+_QUANTITY = re.compile(r"[(~≈<>±−-]?\d{1,12}(?:[.,]\d{1,12}){0,4}\Z")
+_UNITS = frozenset("mgshl")
 _OPENING = "\"'“‘«([{*_"
 _NEXT_LINE = ("\n", "\r", "\r\n")
 _WRAPPED = 45
@@ -258,6 +261,8 @@ def _ends(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     following = after.lstrip()
     small = following[:1].islower()
     if mark["stop"] != ".":
+        if mark[0] == "!" and _COMPANY.match(following):
+            return False
         return not (small and (mark["stop"][-1] in ".…" or mark.end() > mark.end("stop")))
     if small and mark.end() > mark.end("stop"):
         return False
@@ -283,7 +288,7 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
     if low == "al" or _ACRONYM.search(word):
         return following[:1].isupper() and (cited or _first_word(following) in _STARTERS)
     if len(word) == 1 and word.islower():
-        return _small_letter_ends(before, after)
+        return _small_letter_ends(before, after, is_unit=word in _UNITS)
     if len(word) == 1 and word.isupper():
         return _letter_ends(word, before, after)
     if word.isdigit() and len(word) <= 2:
@@ -300,13 +305,16 @@ def _letter_before(before: list[str]) -> str:
     return last[0] if len(last) == 2 and last[0].isalpha() and last[1] == "." else ""
 
 
-def _small_letter_ends(before: list[str], after: str) -> bool:
+def _small_letter_ends(before: list[str], after: str, *, is_unit: bool) -> bool:
     """Whether a single small letter ends the sentence ("Solve for x. Then stop."); not in an abbreviation ("u. a.").
 
-    `before`: the words before the letter; `after`: the text after its full stop.
+    `before`: the words before the letter; `after`: the text after its full stop; `is_unit`: after a number it is a unit
+    ("It is 3 m. Use another.").
     """
     if _letter_before(before) or _LETTER_FOLLOWS.match(after):
         return False
+    if is_unit and before and _QUANTITY.match(before[-1]) and after.lstrip().lstrip(_OPENING)[:1].isupper():
+        return len(before) < 2 or before[-2].lower().strip(".([") not in _BEFORE_NUMBERS
     following = after.lstrip().lstrip(_OPENING)
     word = _first_word(following)
     if not before:

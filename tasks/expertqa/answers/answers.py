@@ -53,7 +53,7 @@ def _longest_reading(of: Sizes) -> list[Request]:
 
 @stage(
     ANSWERS,
-    revision=3,
+    revision=4,
     at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
 )
 def write_closed_book(
@@ -125,7 +125,7 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
 
 @stage(
     ANSWERS,
-    revision=4,
+    revision=5,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(of["systems"]),
         calls=lambda of: of["questions"] * len(of["systems"]),
@@ -213,7 +213,7 @@ def _inputs(question: Row) -> Row:
     return {"field": question["field"][:FIELD_CHARACTERS], "question": question["question"][:QUESTION_CHARACTERS]}
 
 
-@stage(POST_HOC, revision=2, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
+@stage(POST_HOC, revision=3, at_most=AtMost(rows=lambda of: of["closed"] * len(of["systems"])))
 def answer_post_hoc(context: StageContext, closed: Rows, *, systems: list[str]) -> Iterator[Row | Rejected]:
     """For each post-hoc system a copy of the closed-book answer without its citations.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from longform.artifacts.rows import Rejected, Row
 from tasks.expertqa.answers.abstentions import abstention
+from tasks.expertqa.answers.dangling import remains_in
 from tasks.expertqa.answers.plain import marks_in
 from tasks.publishing.audits import Audit, rejected_by
 from tasks.publishing.generated import audits_of_texts, generated, is_generated
@@ -29,8 +30,9 @@ def _revisions(row: Row) -> Iterator[tuple[str, str, str]]:
 
 
 def _marked(row: Row) -> str | None:
-    """The marks that an answer to train on still holds; None if it holds none."""
-    found = marks_in(row["answer"])
+    """The marks that an answer to train on still holds, and what their removal broke; None if there is neither."""
+    known = {source["number"] for source in row["sources"] if source["number"] is not None}
+    found = marks_in(row["answer"], known) or remains_in(row["answer"], row["cited_answer"])
     return f"marks in the answer: {', '.join(found[:3])}"[:LONGEST] if found else None
 
 

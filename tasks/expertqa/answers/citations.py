@@ -1,8 +1,10 @@
 """Citations in an answer: marks such as [1], and the sources it lists.
 
 Marks: [1] · [1] [2] · [1, 2] · [1-3] · [^1^] (Bing Chat) · [^1] (Markdown) · [Passage 2] · (Passage ID: 2) ·
-[1](https://…) · [cite: 1, 2] (Gemini, with [cite_start]) · 【1†source】 · <sup>[1]</sup> · word¹ (but no km²).
-Addresses: [https://…] · (https://…) · <https://…> · [words](https://…).
+[1](https://…) · [1](#ref1) · [cite: 1, 2] (Gemini, with [cite_start]) · 【1†source】 · 【2:3†file】 · 〔1〕 · ⟦1⟧ ·
+&#91;1&#93; · <sup>[1]</sup> · <a href="#c1">[1]</a> · word¹ (but no km², no SO₄²⁻) · word^1.
+Addresses: [https://…] · (https://…) · <https://…> · [words](https://…) · a bare one at the end of a sentence that does
+not speak of it (`It lives there https://…. Next`, but no `Go to https://….`).
 Lists at the end: `[1] https://…`, `[^1]: https://…`, `1. https://…`, or any numbered list under "References".
 All repetitions in the patterns are bounded, so that no answer can make matching slow.
 """
@@ -10,22 +12,31 @@ All repetitions in the patterns are bounded, so that no answer can make matching
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 Spans = list[tuple[int, int]]
 
 LONGEST_RANGE = 50  # numbers; a longer range cites its two ends only
+LEAST_WORDS = 4  # of a line before a bare address; fewer are the name of what is there
 HIGHEST = 1_000  # numbers from here on are ignored when a new source gets the next free number
 
 _TO = r"(?:\s?[-‐‑–—]\s?|\sto\s)"
 URL = r"https?://[^\s\[\]<>\"()]{1,2000}(?:\([^\s()\[\]<>\"]{0,200}\)[^\s\[\]<>\"()]{0,2000}){0,5}"
+_ZERO = "\u200b\u200c\u200d\u2060\ufeff"
+_GAP = rf"[\s{_ZERO}]{{0,3}}"
 _THING = r"(?:passages?|sources?|documents?|docs?|refs?|references?|citations?|cites?|ids?)"
 _NAME = rf"(?:{_THING}\.?(?:[\s_](?:ids?|numbers?))?[\s:#_]{{0,3}})"
 _ITEM = rf"\^?\d{{1,9}}\^?(?:{_TO}\^?\d{{1,9}}\^?)?"
 _ITEMS = rf"{_ITEM}(?:\s{{0,2}}(?:[,;&]|and\s)\s{{0,2}}(?:and\s)?{_NAME}?{_ITEM}){{0,60}}"
-_SQUARE = rf"\[\d{{1,9}}\]{_TO}\[\d{{1,9}}\]|\[\[\s?{_ITEMS}\s?\]\]|\[\s?{_NAME}?{_ITEMS}\s?\]"
+_SQUARE = (
+    rf"\[\d{{1,9}}\]{_TO}\[\d{{1,9}}\]|\[\[{_GAP}{_ITEMS}{_GAP}\]\]|\[{_GAP}{_NAME}?{_ITEMS}{_GAP}\]"
+    rf"|[〔⟦〚❲［]{_GAP}{_ITEMS}{_GAP}[〕⟧〛❳］]"
+    rf"|&(?:\#91|\#x5b|lsqb|lbrack);{_GAP}{_ITEMS}{_GAP}&(?:\#93|\#x5d|rsqb|rbrack);"
+)
 RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _UNITS = (
     *("feet", "foot", "inch", "inches", "mile", "miles", "yard", "yards", "acre", "acres"),
@@ -33,28 +44,53 @@ _UNITS = (
     *("log", "sin", "cos", "tan", "chi", "sigma", "lambda", "alpha", "beta", "gamma", "delta"),
 )
 _NO_UNIT = "".join(rf"(?<!{unit})" for unit in _UNITS)
+_LETTER = rf"[^\W\d_₀-₉{RAISED}]"
 _WORD_BEFORE = (
-    r"(?:(?<=[^\W\d_]{3})|(?<=[^\W\d_]{3}[\s*_\"”’»])|(?<=[^\W\d_]{3}[*_]{2})"
+    rf"(?:(?<={_LETTER}{{3}})|(?<={_LETTER}{{3}}[\s*_\"”’»])|(?<={_LETTER}{{3}}[*_]{{2}})"
     rf"|(?<=[.!?,;:…])|(?<=[.!?,;:…][*_\"'”’»)\]])){_NO_UNIT}"
 )
-_SUPER = rf"{_WORD_BEFORE}[{RAISED}]{{1,4}}(?:\s?[,⁻–-]\s?[{RAISED}]{{1,4}}){{0,20}}(?!\w)"
-_TAGGED = rf"<sup>\s?(?:\[\s?{_ITEMS}\s?\]\s?){{1,20}}</sup>|{_WORD_BEFORE}<sup>\s?{_ITEMS}\s?</sup>"
+_SUPER = rf"{_WORD_BEFORE}[{RAISED}]{{1,4}}(?:\s?[,⁻–-]\s?[{RAISED}]{{1,4}}){{0,20}}(?![\w⁺⁻])"
+_CARETED = (
+    rf"(?:(?<={_LETTER}{{3}})|(?<={_LETTER}{{3}}[.,;:!?])){_NO_UNIT}"
+    r"\^(?:\{\d{1,3}(?:,\s?\d{1,3}){0,9}\}|\d{1,3}(?:,\d{1,3}){0,9}(?![\w^{(]|\.\d))"
+)
+_A = r"<a\b[^<>]{0,300}>"
+_SUP = r"<sup\b[^<>]{0,100}>"
+_TAGGED = (
+    rf"{_SUP}\s?(?:\[\s?{_ITEMS}\s?\]\s?){{1,20}}</sup>|{_WORD_BEFORE}<sup>\s?{_ITEMS}\s?</sup>"
+    rf"|{_SUP}\s?{_A}\s?\[?\s?{_ITEMS}\s?\]?\s?</a>\s?</sup>"
+    rf"|{_A}\s?(?:<sup>)?\s?(?:{_SQUARE})\s?(?:</sup>)?\s?</a>|{_A}\s?<sup>\s?{_ITEMS}\s?</sup>\s?</a>"
+)
 _NOTE = r"(?:†[^\[\]【】\n]{0,100})?"
-_NOTED = rf"【\s?{_ITEMS}{_NOTE}\s?】|\[\s?{_ITEMS}{_NOTE}\]"
-_NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|{_NOTED}|{_TAGGED}|{_SUPER}"
+_NOTED = rf"【{_GAP}{_ITEMS}(?::\d{{1,9}})?{_NOTE}{_GAP}】|\[\s?{_ITEMS}{_NOTE}\]"
+_NUMBERS = rf"{_SQUARE}|\(\s?{_NAME}{_ITEMS}\s?\)|{_NOTED}|{_TAGGED}|{_SUPER}|{_CARETED}"
 _TITLE = r"(?:\s{1,2}\"[^\"\n]{0,300}\")?"
-LINKED = rf"\(\s?<?{URL}>?{_TITLE}\s?\)"
+LINKED = rf"\(\s?<?(?:{URL}|\#[^\s()<>\[\]]{{1,200}})>?{_TITLE}\s?\)"
 _LABEL = r"(?:[A-Za-z ]{1,30}(?::\s?|\s)|\d{1,9}[:,.]?\s)?"
 _URLS = rf"{_LABEL}<?{URL}>?(?:\s{{1,2}}(?:and\s)?<?{URL}>?){{0,20}}"
 _ADDRESS = rf"\[\s?{_URLS}\s?\](?:{LINKED})?|\(\s?{_URLS}\s?\)|<{URL}>"
 
 _MARK = re.compile(_NUMBERS, re.IGNORECASE)
 _LINK = re.compile(rf"\[([^\[\]\n]{{1,300}})\]{LINKED}")
-_CITATION = re.compile(rf"[ \t]{{0,8}}(?:(?:{_NUMBERS})(?:{LINKED})?|{_ADDRESS})", re.IGNORECASE)
+_CITATION = re.compile(rf"[ \t{_ZERO}]{{0,8}}(?:(?:{_NUMBERS})(?:{LINKED})?|{_ADDRESS})", re.IGNORECASE)
 _NUMBERED = re.compile(rf"({_NUMBERS}):?[ \t]{{0,2}}[(<]?({URL})", re.IGNORECASE)
 _ANY_URL = re.compile(URL)
+_BARE_RUN = re.compile(rf"(?<![\w(\[<\"'`={{/])(?<!\]\()(?:{URL})(?:(?:,\s|;\s|\s)(?:and\s)?(?:{URL})){{0,20}}")
+_SENTENCE_ENDS = re.compile(
+    r"[.!?]{0,3}(?:[\"”’)]{0,2}[ \t]{0,8}(?:\n|\Z)|\s{1,8}[\"“‘(*\[]{0,3}(?:[A-Z]|\d{1,2}\.\s))"
+)
+_OBJECT = re.compile(
+    r"(?:\b(?:to|at|from|on|in|of|via|with|by|under|for|through|into|using|than|as|like|and|or|is|are|was|were|be"
+    r"|see|also|visit|open|read|try|use|check|check out|consult|browse|click|download|called|named|the|a|an|this|your"
+    r"|their|our|its|sites?|websites?|web|page|pages|webpage|homepage|portal|blog|links?|urls?|address|addresses|here|e\.g\."
+    r"|i\.e\.|cf\.|eg|ie|via|type|enter|paste|run|get|post|curl|wget|clone)"
+    r"|\b(?:site|website|page|homepage|portal|blog|link|url|address)(?:\s\w{1,20}){0,2},)[*_]{0,2}\Z",
+    re.IGNORECASE,
+)
+_ITEM_MARK = re.compile(r"\A[ \t]{0,12}(?:[-*•>]|\d{1,3}[.)])\s")
 _GLUED = re.compile(r"[,;](?=https?://)")
 _NUMBER = re.compile(rf"(\d{{1,9}})(?:{_TO}(\d{{1,9}}))?")
+_NO_NUMBER = re.compile(r"<[^<>]{0,400}>|&#?\w{1,6};")
 _BARE_NUMBERS = str.maketrans(RAISED + "⁻", "0123456789-", "^[]")
 _CARETS = re.compile(r"\s?\[\^[^\[\]\n]{1,60}\^\]|\[cite_(?:start|end)\]\s?")
 _UNSEEN = re.compile(rf"(?<=[.!?…])(?:\[\s?{_ITEMS}\s?\])++(?=[\"'”’»›)\]}}])|{_CARETS.pattern}", re.IGNORECASE)
@@ -78,7 +114,8 @@ _ONE_LINE = re.compile(
     r"(?<!\w)(?:references?|sources?|citations?)[*_]{0,2}:[*_]{0,2}\s{1,4}(?=\[?\^?\d{1,6}\^?[\].):]|<?https?://)",
     re.IGNORECASE,
 )
-_BARE = rf"\s{{0,4}}<?(?P<url>{URL})>?[,;.]?\s{{0,4}}"
+_DOMAIN = r"(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Za-z]{2,24}(?:/[^\s,;\[\]<>()\"]{0,500})?"
+_BARE = rf"\s{{0,4}}<?(?P<url>{URL}|{_DOMAIN})>?[,;.]?\s{{0,4}}"
 _ONE_ENTRY = re.compile(rf"\s{{0,4}}(?:\[\^?(?P<one>\d{{1,6}})\^?\]:?|(?P<two>\d{{1,6}})[.):]){_BARE}")
 _BARE_ENTRY = re.compile(_BARE)
 
@@ -90,15 +127,18 @@ def cited_numbers(text: str) -> list[int]:
     """Numbers that the text cites by marks such as [1], in order, each once. Marks with a 0, as the interval `[0, 1]`,
     are no citations; a range of more than LONGEST_RANGE numbers, or one that runs down, cites its two ends.
     """
-    return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in _numbers(match[0])))
+    return list(dict.fromkeys(number for match in _MARK.finditer(text) for number in numbers_of(match[0])))
 
 
-def _numbers(mark: str) -> list[int]:
+def numbers_of(mark: str) -> list[int]:
     """The numbers that one mark cites, in order, repeated ones too. A range is written out; one of more than
     LONGEST_RANGE numbers, or one that runs down, is its two ends. None if 0 is among them, as in the interval [0, 1].
     """
     found: list[int] = []
-    for first, last in _NUMBER.findall(mark.partition("†")[0].translate(_BARE_NUMBERS)):
+    if mark.startswith("【") and ":" in mark:
+        return []  # a file that the answer was given, under no number of its own
+    shown = _NO_NUMBER.sub("", mark.partition("†")[0])
+    for first, last in _NUMBER.findall(shown.translate(_BARE_NUMBERS)):
         low, high = int(first), int(last or first)
         found += range(low, high + 1) if 0 <= high - low < LONGEST_RANGE else (low, high)
     return [] if 0 in found else found
@@ -106,9 +146,50 @@ def _numbers(mark: str) -> list[int]:
 
 def citation_spans(text: str) -> Spans:
     """(start, end) of each citation by number or address, in order, including up to 8 blanks or tabs before it.
-    Intervals such as [0, 1] are left out.
+    Intervals such as [0, 1] are left out, and so are bare addresses, unless they end a sentence that does not speak of
+    them.
     """
-    return [match.span() for match in _CITATION.finditer(text) if not _is_interval(match[0])]
+    marks = [match.span() for match in _CITATION.finditer(text)]
+    bare = _bare_spans(text, marks)
+    return sorted([span for span in marks if not _is_interval(text[slice(*span)])] + bare)
+
+
+def _bare_spans(text: str, marks: Spans) -> Spans:
+    """(start, end) of bare addresses at the end of a sentence that cite, in order, including blanks before them.
+    `marks`: what is a citation anyway, in order; an address in it is none of these.
+    """
+    found: Spans = []
+    starts = [start for start, _ in marks]
+    taken = [match.span() for match in _LINK.finditer(text)] if "http" in text else []
+    links = [start for start, _ in taken]
+    for run in _BARE_RUN.finditer(text):
+        start, end = run.start(), run.start() + len(_clean(run[0]))
+        if _within(start, marks, starts) or _within(start, taken, links) or not _SENTENCE_ENDS.match(text, end):
+            continue
+        line = text[text.rfind("\n", 0, start) + 1 : start]
+        if _cites_bare(line[-400:], len(line) > 400):
+            end += _ENDED.search(line[-9:]) is not None and text.startswith(".", end)  # its own stop, after another
+            found.append((start - len(line[-8:]) + len(line[-8:].rstrip(" \t")), end))
+    return found
+
+
+def _within(at: int, spans: Spans, starts: list[int]) -> bool:
+    """Whether the offset is in one of the spans, which are in order and begin at `starts`."""
+    place = bisect_right(starts, at) - 1
+    return place >= 0 and at < spans[place][1]
+
+
+def _cites_bare(before: str, cut: bool) -> bool:
+    """Whether an address after these words of its line cites, rather than being what its sentence speaks of.
+
+    `cut`: the line has more before them. A short line without a verb in sight (`1. World Bank https://…`) is an entry.
+    """
+    said = before.rstrip()
+    if not said or before[-1] in "/=\"'`({<|" or said[-1] in ":-–—`(|>=" or _OBJECT.search(said):
+        return False
+    if _ENDED.search(said) or said.endswith("]"):
+        return True
+    return cut or len(_ITEM_MARK.sub("", said).split()) >= LEAST_WORDS
 
 
 def _citation_runs(text: str) -> Spans:
@@ -127,8 +208,8 @@ def _is_interval(citation: str) -> bool:
     """Whether a citation mark has a 0 among its numbers, as the interval [0, 1], and so cites nothing. False for
     addresses.
     """
-    mark = _MARK.match(citation.lstrip())
-    return mark is not None and not _numbers(mark[0])
+    mark = _MARK.match(citation.lstrip(f" \t{_ZERO}"))
+    return mark is not None and mark[0][0] not in "【<" and not numbers_of(mark[0])
 
 
 def caret_spans(text: str) -> Spans:
@@ -176,7 +257,8 @@ def without_marks(text: str) -> str:
     or left out as a citation if these are a number; intervals such as [0, 1] stay.
     """
     text = _LINK.sub(lambda link: link[0] if _MARK.fullmatch(f"[{link[1]}]") else link[1], text)
-    return _CITATION.sub(lambda match: match[0] if _is_interval(match[0]) else "", text)
+    bounds = [(0, 0), *citation_spans(text), (len(text), len(text))]
+    return "".join(text[end:start] for (_, end), (start, _) in pairwise(bounds))
 
 
 def urls(text: str) -> list[str]:
@@ -219,7 +301,7 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
     end, sources = references(text)
     body = text[:end].rstrip() if end < len(text) else text
     for mark, url in _NUMBERED.findall(body):
-        if len(numbers := _numbers(mark)) == 1:
+        if len(numbers := numbers_of(mark)) == 1:
             sources.setdefault(numbers[0], Source(_clean(url), None))
     listed = {source.url for source in sources.values()}
     following = max([0, *sources, *(number for number in cited_numbers(body) if number < HIGHEST)]) + 1
@@ -232,14 +314,16 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
 
 
 def _addresses(text: str) -> list[str]:
-    """Addresses in brackets or in Markdown links, by place in the text, each once."""
-    places = sorted(match.span() for pattern in (_CITATION, _LINK) for match in pattern.finditer(text))
+    """Addresses in brackets, in Markdown links, or bare ones that cite, by place in the text, each once."""
+    marks, links = ([match.span() for match in pattern.finditer(text)] for pattern in (_CITATION, _LINK))
+    places = sorted([*marks, *links, *_bare_spans(text, marks)])
     return list(dict.fromkeys(url for start, end in places for url in urls(text[start:end])))
 
 
 def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
     """(offset, number -> source) of a list on one line at the end: `References: [1] https://… [2] https://…` or
-    `Source: https://…`, whose addresses are numbered from 1. None if there is none, or if anything follows it.
+    `Source: https://…`, whose addresses are numbered from 1; a numbered `a.example` is a title. None if there is none,
+    or if anything follows it.
     """
     headings = list(_ONE_LINE.finditer(text))
     if not headings:
@@ -249,8 +333,9 @@ def _one_line(text: str) -> tuple[int, dict[int, Source]] | None:
     at = heading.end()
     bare = text.startswith(("http", "<http"), at)
     while entry := (_BARE_ENTRY if bare else _ONE_ENTRY).match(text, at):
-        number = len(entries) + 1 if bare else int(entry["one"] or entry["two"])
-        entries.setdefault(number, Source(_clean(entry["url"]), None))
+        number, said = len(entries) + 1 if bare else int(entry["one"] or entry["two"]), _clean(entry["url"])
+        source = Source(said, None) if _ANY_URL.match(said) else Source(None, said)
+        entries.setdefault(number, source)
         at = entry.end()
     start = heading.start()
     start -= len(text[:start]) - len(text[:start].rstrip("*_#"))

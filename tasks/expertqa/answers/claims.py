@@ -15,13 +15,23 @@ from typing import Any, NamedTuple
 from longform.engine.at_most import unbounded
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
 from schemas.expertqa import CLAIMS
-from tasks.expertqa.answers.citations import caret_spans, citation_spans, cited_numbers, references, unseen_spans, urls
+from tasks.expertqa.answers.citations import (
+    URL,
+    caret_spans,
+    citation_spans,
+    cited_numbers,
+    references,
+    unseen_spans,
+    urls,
+)
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.text.lists import listed_spans, without_quote_marks
 from tasks.text.sentences import Folded, folded_spans
 
+CLOSING = '"”’»›)]}'
 _NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
+_LINKED = re.compile(rf"\[([^\[\]\n]{{1,300}})\]\(\s?<?({URL})>?\s?\)[.,;]?(?:\s+|$)(.*)", re.DOTALL)
 
 
 class Claim(NamedTuple):
@@ -44,16 +54,18 @@ def claims_of(
     """The claims of an answer, in order: its sentences, except those that are no claims.
 
     `splitter`: `sentences` (as in the paper) or `lists` (see tasks/text/lists.py). Left out are sentences whose text
-    has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase; with `questions`,
-    those that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the
-    form [^1^] are left out of a claim's text, but not of its `marks`. `lists` also leaves out headings, code, the marks
-    of quotes, and the list of references at the end.
+    has fewer than `least_characters`; with `small_talk`, those that begin with a chatbot's phrase (by `lists` also
+    those that are nothing but one, such as `Hello!`, which the paper's splitter keeps); with `questions`, those
+    that end in a question mark. A citation after a full stop belongs to the sentence before it. Marks of the form [^1^]
+    are left out of a claim's text, but not of its `marks`. `lists` also leaves out headings, code, the marks of quotes,
+    and the list of references at the end.
     """
     plain = splitter == "sentences"
     spans = folded_spans(text, unseen_spans(text)) if plain else _listed(text)
     parts = ((start, end, text[start:end] if plain else without_quote_marks(text[start:end])) for start, end in spans)
     found = (Claim(_folded(part), start, end, cited_numbers(part), urls(part)) for start, end, part in parts)
-    return [claim for claim in found if _is_claim(claim.text, small_talk, least_characters, questions)]
+    spoken = (claim for claim in found if plain or not (small_talk and _is_void(claim.text)))
+    return [claim for claim in spoken if _is_claim(claim.text, small_talk, least_characters, questions)]
 
 
 def _listed(text: str) -> list[tuple[int, int]]:
@@ -63,10 +75,34 @@ def _listed(text: str) -> list[tuple[int, int]]:
 
 
 def _citations(text: str) -> list[tuple[int, int]]:
-    """Spans of citations without the blanks before them, so that the splitter reads `copper [1].` as `copper .`.
-    Intervals such as [0, 1] are no citations.
+    """Spans of citations without the blanks before them, so that the splitter reads `copper [1].` as `copper .`; in
+    order, overlapping ones merged. Intervals such as [0, 1] are no citations.
+
+    Between a stop and a closing quote (`late. [1]" She`) the blanks go, too; of two stops around citations (`in Dec.
+    [1]. Prices`) the first does, as the second ends the sentence.
     """
-    return [(end - len(text[start:end].lstrip()), end) for start, end in citation_spans(text)]
+    found: list[tuple[int, int]] = []
+    for run in _runs(text):
+        start, end = run[0][0], run[-1][1]
+        before, after = text[max(0, start - 1) : start], text[end : end + 1]
+        if before and before in ".!?…" and after and after in CLOSING:
+            found.append((start, end))
+            continue
+        if before == "." == after and text[end : end + 3] != "...":
+            found.append((start - 1, start))
+        found += [(high - len(text[low:high].lstrip()), high) for low, high in run]
+    return found
+
+
+def _runs(text: str) -> list[list[tuple[int, int]]]:
+    """The citations of a text in order, with the blanks before them; those with nothing between them in one list."""
+    runs: list[list[tuple[int, int]]] = []
+    for start, end in citation_spans(text):
+        if runs and start <= runs[-1][-1][1]:
+            runs[-1].append((max(start, runs[-1][-1][1]), end))
+        else:
+            runs.append([(start, end)])
+    return runs
 
 
 def _folded(text: str) -> str:
@@ -84,6 +120,35 @@ def _is_claim(text: str, small_talk: bool, least_characters: int, questions: boo
     return not (small_talk and text.casefold().replace("’", "'").startswith(_small_talk()))
 
 
+_VOID = re.compile(
+    r"(?:hello|hi|hey|greetings|good (?:morning|afternoon|evening|day))(?: (?:there|again|everyone|and welcome))?"
+    r"|(?:thanks|thank you|you're welcome|sure|certainly|of course|absolutely|great question|good question"
+    r"|that's an? (?:great|good|interesting|excellent) question|(?:good|best of) luck|take care)"
+    r"(?:[,!.] (?:i can|i'd be happy to|i'll|i will) (?:help|assist)[a-z ]{0,40})?"
+    r"|i (?:sincerely |really |do )?hope (?:this|that|it|you find this) (?:helps?|is helpful|was helpful|helpful"
+    r"|is useful|clarifies things|makes sense)(?: you)?(?: (?:a bit|out|with [a-z ]{1,40}))?"
+    r"|i'?(?: a)?m (?:happy|glad|here) to (?:help|assist)[a-z ]{0,60}"
+)
+_MODEL_SAYS = re.compile(
+    r"(?:(?:i'm sorry|sorry|i apologi[sz]e|unfortunately)[,.;]? (?:but )?)?(?:as|being) an? (?:ai"
+    r"|artificial intelligence|large language model|language model)"
+    r"(?: language model| model| assistant| chatbot| system)?(?: (?:developed|trained|created|made)"
+    r" by \w{1,20})?, (?:i |my )"
+)
+_AND_YET = re.compile(r"\b(?:but|however|although|though|yet|still|here (?:is|are))\b|[;:]|\[\d|\d{2}")
+
+
+def _is_void(text: str) -> bool:
+    """Whether a sentence greets, offers help, or says what a model is and cannot do, and says nothing else. False where
+    a clause follows that may say something of the subject, or a number or a citation stands in it.
+    """
+    said = text.casefold().replace("’", "'").strip(' *_"')
+    model = _MODEL_SAYS.match(said)
+    return _VOID.fullmatch(said.rstrip(".!… ")) is not None or (
+        model is not None and not _AND_YET.search(said, model.end())
+    )
+
+
 @cache
 def _small_talk() -> tuple[str, ...]:
     """The beginnings of chatbots' phrases in small_talk.txt, in lower case."""
@@ -94,7 +159,7 @@ def _small_talk() -> tuple[str, ...]:
 # ---------------------------------------------------------------- the stage
 
 
-@stage(CLAIMS, revision=2, at_most=AtMost(rows=unbounded))
+@stage(CLAIMS, revision=3, at_most=AtMost(rows=unbounded))
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
@@ -211,13 +276,22 @@ def _span_of(claim: str, answer: Folded, search_from: int) -> tuple[int | None, 
 
 
 def parse_evidence(released: str) -> dict[str, Any]:
-    """A row of EVIDENCE from a released text: `[3] https://…`, white space, the passage.
+    """A row of EVIDENCE from a released text: `[3] https://…` or `[3] [title](https://…)`, white space, the passage.
 
     Number and address may be missing (None); all else is the passage, None if that is empty. `given` keeps the whole
     text.
     """
-    numbered = _NUMBERED.match(released)
-    number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, released.strip())
-    address = _ADDRESS.match(rest)
-    url, text = (address[1], address[2]) if address else (None, rest)
+    number, _, url, text = parts_of(released)
     return {"number": number, "url": url, "passage_id": None, "text": text.strip() or None, "given": released}
+
+
+def parts_of(source: str) -> tuple[int | None, str | None, str | None, str]:
+    """(number, title, address, the rest) of a source as it was released; None for what it lacks. A title is only read
+    from a link, `[title](https://…)`.
+    """
+    numbered = _NUMBERED.match(source)
+    number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, source.strip())
+    if linked := _LINKED.match(rest):
+        return number, linked[1].strip() or None, linked[2], linked[3]
+    address = _ADDRESS.match(rest)
+    return number, None, *((address[1], address[2]) if address else (None, rest))

@@ -1,20 +1,22 @@
 """Answers to train on: the text without citation marks, and the sources that the marks meant.
 
 Left out are marks by number (`[1]`, `[1] [2]`, `[^1^]`, `[cite: 1, 2]`, `【1†L3】`, `<sup>1</sup>`, `word.¹`),
-addresses in brackets or on lines of their own, and the list of references at the end; links keep their words.
-What reads alike stays: numbers in round brackets, intervals, code, exponents (`Z²`, `km²`), an address that a sentence
-names. Where a mark goes, no bracket, comma or blank is left over from it, and nothing else of the text changes.
+addresses in brackets, at the end of a sentence or on lines of their own, and the list of references at the end; links
+keep their words. What reads alike stays (readings.py): numbers in round brackets, intervals, indices, code and math,
+exponents (`Z²`, `km²`), an address that a sentence speaks of. Where a mark goes, no bracket, comma or blank is left
+over; a sentence that would be broken without its mark is left out (dangling.py). Nothing else of the text changes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.answers.citations import HIGHEST, LINKED, RAISED, URL, citation_spans, cited_numbers, references
-
-Spans = list[tuple[int, int]]
+from tasks.expertqa.answers.citations import LINKED, RAISED, URL, citation_spans, cited_numbers, references
+from tasks.expertqa.answers.dangling import Spans, merged, widened, without_phrases
+from tasks.expertqa.answers.readings import cites
 
 _LIST = r"\d{1,3}(?:\s?[-–—,;&]\s?\d{1,3}){0,40}"
 _OTHERS = (
@@ -23,24 +25,20 @@ _OTHERS = (
     rf"\[{_LIST},\s?(?:pp?\.|§|ch\.|chapter|section|page)\s?[^\[\]\n]{{1,30}}\]",
     rf"\^\[{_LIST}\]\^?",
     rf"⁽[{RAISED}]{{1,3}}⁾",
+    r"\ue200cite[^\ue201\n]{0,200}\ue201|(?<!\w)cite(?:turn\d{1,3}[a-z]{1,12}\d{1,3}){1,20}",
 )
 _OTHER = re.compile(rf"[ \t]{{0,8}}(?:{'|'.join(_OTHERS)})", re.IGNORECASE)
 _LINK = re.compile(rf"(?<!!)\[([^\[\]\n]{{1,300}})\]{LINKED}")
 _ONLY_NUMBERS = re.compile(rf"\^?{_LIST}\^?")
 _LONE_ADDRESS = re.compile(rf"^[ \t]*(?:\[\^?\d{{1,3}}\^?\]:?[ \t]*)?<?{URL}>?[ \t]*$", re.MULTILINE)
 _GLUED_ADDRESS = re.compile(rf"(?<=[.!?\]]){URL}(?=\.?[ \t]*$)", re.MULTILINE)
-_BETWEEN = re.compile(r"[ \t]*(?:[,;&]|,?[ \t]*and)?[ \t]*")
-_INTERVAL = re.compile(
-    r"(?:\b(?:intervals?|ranges?|between|bounds?|domain|CI|confidence interval|scale|values)|[∈∉⊂⊆=×<>≤≥])"
-    r"(?:\s(?:of|from|in|over|on|is))?[:\s(]{0,3}\Z",
-    re.IGNORECASE,
-)
+_BETWEEN = re.compile(r"[ \t]*(?:[,;&/]|,?[ \t]*and)?[ \t]*")
 _CODE = re.compile(
     r"(?P<f>```|~~~)[\s\S]*?(?:(?P=f)|\Z)|(?P<t>`{1,2})[^`\n]{1,400}(?P=t)|\$\$[\s\S]{1,2000}?\$\$"
+    r"|\$(?![\s\d$])(?=[^$\n]{0,400}[\\_^{=])[^$\n]{1,400}(?<!\s)\$(?!\d)|<code>[\s\S]{1,2000}?</code>"
+    r"|\\\([^\n]{1,400}?\\\)|\\\[(?!\s?\d{1,3}[\s,;–-]{0,3}(?:\d{1,3}[\s,;–-]{0,3}){0,9}\\\])[^\n]{1,400}?\\\]"
     r"|!\[[^\[\]\n]{0,300}\]\([^()\s]{1,2000}\)"
 )
-_INDEX = re.compile(r"[A-Za-z_]\w*(?:\[\w+\])*\Z")
-_ASSIGNED = re.compile(r"(?:\[\w+\])*\s?(?:[-+*/]?=|\()")
 _EMPTY = re.compile(
     r"[ \t]*(?:\((?:(?:see|cf\.?|e\.g\.,?|see also|source|sources|ref|refs)[\s:]*)?[\s,;]*\)|\[[\s,;]*\])", re.I
 )
@@ -49,51 +47,52 @@ _LINE_HEAD = re.compile(r"[ \t]*(?:(?:[-*•>#]+|\d{1,3}[.)])[ \t]*)?")
 _LINE_TAIL = re.compile(r"[ \t]*[.,;:]?[ \t]*(?=\n|\Z)")
 
 
-def plain(text: str) -> str:
+def plain(text: str, known: Collection[int] = ()) -> str:
     """The text without marks and references; "" if nothing else is there. Of a text without any it is the text itself,
-    so that applying it again changes nothing.
+    so that applying it again changes nothing. `known`: the numbers of the answer's sources.
     """
-    for _ in range(5):  # what removals bring together may be a mark in turn
-        before, text = text, _once(text)
+    for _ in range(6):  # what removals bring together may be a mark in turn
+        before, text = text, _once(text, known)
         if text == before:
             break
     return text
 
 
-def marks_in(text: str) -> list[str]:
+def marks_in(text: str, known: Collection[int] = ()) -> list[str]:
     """The marks, references and addresses that `plain` would leave out, in order, without blanks around them."""
     end, _ = references(text)
-    found = [text[start:stop].strip() for start, stop in mark_spans(text[:end])]
+    found = [text[start:stop].strip() for start, stop in mark_spans(text[:end], known)]
     return [*found, *([text[end:].strip()] if end < len(text) else [])]
 
 
-def mark_spans(text: str) -> Spans:
+def mark_spans(text: str, known: Collection[int] = ()) -> Spans:
     """(start, end) of the marks in a text, in order, with the blanks before them; overlapping ones are merged."""
     code = [match.span() for match in _CODE.finditer(text)]
-    found = [span for span in citation_spans(text) if _cites(text, *span)]
+    found = [span for span in citation_spans(text) if cites(text, *span, known)]
     found += [match.span() for match in _OTHER.finditer(text)]
     found += [match.span() for match in _LONE_ADDRESS.finditer(text)]
     found += [match.span() for match in _GLUED_ADDRESS.finditer(text)]
-    spans: Spans = []
-    for start, end in sorted(found):
-        if any(start < stop and first < end for first, stop in code):
-            continue
-        if spans and start < spans[-1][1]:
-            start, end = spans[-1][0], max(end, spans.pop()[1])
-        spans.append((start, end))
-    return spans
+    return merged([span for span in found if not _overlaps(span, code)])
 
 
-def _once(text: str) -> str:
+def _overlaps(span: tuple[int, int], code: Spans) -> bool:
+    """Whether a span overlaps one of those in `code`, which are in order and do not overlap."""
+    place = bisect_left(code, (span[1], 0)) - 1
+    return place >= 0 and span[0] < code[place][1]
+
+
+def _once(text: str, known: Collection[int]) -> str:
     """The text without its references, marks and what is left over from them."""
     end, _ = references(text)
     body = text[:end].rstrip() if end < len(text) else text
-    body = _LINK.sub(lambda link: link[0] if _ONLY_NUMBERS.fullmatch(link[1]) else link[1], body)
-    runs = _runs(body)
-    if not runs:
+    body = _without_links(body)
+    marks = mark_spans(body, known)
+    if not marks:
         return body
+    if (shorter := without_phrases(body, marks)) != body:
+        return shorter
     kept, at = "", 0
-    for start, stop in runs:
+    for start, stop in _runs(body, marks):
         if line := _whole_line(body, start, stop):
             kept, at = kept + body[at : max(at, line[0])], line[1]
             continue
@@ -103,10 +102,23 @@ def _once(text: str) -> str:
     return _without_remains(kept, body) if kept.strip() else ""
 
 
-def _runs(text: str) -> Spans:
-    """(start, end) of runs of marks: neighbours with only blanks, a comma, a semicolon or `and` between them."""
+def _without_links(text: str) -> str:
+    """The text with links `[words](https://…)` replaced by their words, in code and for numbers excepted."""
+    code = [match.span() for match in _CODE.finditer(text)]
+
+    def shown(link: re.Match[str]) -> str:
+        stays = _ONLY_NUMBERS.fullmatch(link[1].strip()) or _overlaps(link.span(), code)
+        return link[0] if stays else link[1]
+
+    return _LINK.sub(shown, text)
+
+
+def _runs(text: str, marks: Spans) -> Spans:
+    """(start, end) of what goes: runs of marks, neighbours with only blanks, a comma, a semicolon or `and` between
+    them, and the brackets and sentences that cannot be without their marks.
+    """
     runs: Spans = []
-    for start, end in mark_spans(text):
+    for start, end in widened(text, marks):
         if runs and _BETWEEN.fullmatch(text, runs[-1][1], start):
             start = runs.pop()[0]
         runs.append((start, end))
@@ -147,18 +159,6 @@ def _without_remains(text: str, original: str) -> str:
         if len(pattern.findall(text)) > len(pattern.findall(original)):
             text = pattern.sub("", text)
     return text
-
-
-def _cites(text: str, start: int, end: int) -> bool:
-    """Whether a mark that citations.py finds is one here: no interval, no index of an array, no year."""
-    mark = text[start:end]
-    before = text[max(0, start - 40) : start + len(mark) - len(mark.lstrip())]
-    numbers = cited_numbers(mark)
-    if not numbers:
-        return True  # an address
-    if ("," in mark and _INTERVAL.search(before)) or all(number >= HIGHEST for number in numbers):
-        return False
-    return not (_INDEX.search(before) and _ASSIGNED.match(text, end))
 
 
 # ---------------------------------------------------------------- sources

@@ -27,7 +27,7 @@ from tasks.annotation.values import LONGEST_TIME, Unfit, collecting_unfit, is_an
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.answers import SYSTEMS
 from tasks.expertqa.answers.citations import cited_sources
-from tasks.expertqa.answers.claims import parse_evidence
+from tasks.expertqa.answers.claims import parse_evidence, parts_of
 from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label
@@ -48,7 +48,7 @@ def released_at_most(size: float) -> float:
     return size / len(LEAST_ANSWER)
 
 
-@stage(ANSWERS, revision=2, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
+@stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
     """The released answers of the questions, of any system, in the order of the file, as rows of ANSWERS. A Rejected
     for each ill-typed answer, and for each question without a released answer. Counts answers of systems that the paper
@@ -159,13 +159,14 @@ def sources_listed(attribution: list[str]) -> list[Row]:
     out.
 
     A source without a number gets its position in the list, from 1. Of several sources with one number the first is
-    kept. Words after an address are the source's text, words without an address its title.
+    kept. Words after an address are the source's text, words without an address, or of a link, its title.
     """
     found: dict[int, Row] = {}
     for position, listed in enumerate(attribution, 1):
         parsed = parse_evidence(listed)
         if parsed["url"] or parsed["text"]:
-            title, text = (None, parsed["text"]) if parsed["url"] else (parsed["text"], None)
+            _, linked, _, _ = parts_of(listed)
+            title, text = (linked, parsed["text"]) if parsed["url"] else (parsed["text"], None)
             number = position if parsed["number"] is None else parsed["number"]
             source = {"number": number, "url": parsed["url"], "passage_id": None, "title": title, "text": text}
             found.setdefault(number, source)
@@ -177,7 +178,7 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
 
 @stage(
     ANSWERS,
-    revision=2,
+    revision=3,
     at_most=AtMost(
         bytes=most_bytes("files"),
         rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),

@@ -60,6 +60,9 @@ from tasks.expertqa.answers.citations import (
         ("Tin [12345678901]", []),
         ("Tin [-1]", []),
         ("Tin [https://a.example/1]", []),
+        ("Tin 〔4〕 ⟦5⟧ &#91;6&#93; [\u200b7\u200b] <a href='#c1'>[8]</a> word^9.", [4, 5, 6, 7, 8, 9]),
+        ("Tin 【2:3†file.pdf】 <sup><a href='#2'>3</a></sup>.", [3]),
+        ("SO₄²⁻, CrO₄²⁻ and feet^2 or x^3", []),
     ],
 )  # fmt: skip
 def test_numbers_in_marks_are_read_in_order_each_once(text: str, expected: list[int]) -> None:
@@ -210,3 +213,34 @@ def test_hostile_text_costs_time_in_proportion_to_its_length(text: str) -> None:
     started = time.process_time()
     cited_numbers(text), without_marks(text), citation_spans(text), references(text), cited_sources(text)
     assert time.process_time() - started < 8
+
+
+@pytest.mark.parametrize("text", [
+    f"It lives near the harbour {A}. See also the sea.",
+    f"It lives near the harbour. {A} See also the sea.",
+    f"It lives near the harbour, {A}.",
+    f"It lives near the harbour [1] {A}",
+    f"It lives near the harbour {A}, {A}\nMore.",
+])  # fmt: skip
+def test_a_bare_address_at_the_end_of_a_sentence_is_its_citation(text: str) -> None:
+    _, cited = cited_sources(text)
+    assert [row["url"] for row in cited] == [A]
+    assert "http" not in without_marks(text)
+
+
+@pytest.mark.parametrize("text", [
+    f"Go to {A}. See also {B}. It is at {A}",
+    f"The page {A} says why, and {B} agrees with it.",
+    f"1. World Bank {A}\n2. Tin: {B}",
+    f"Its website, {A}. See e.g. {B}. Run `curl {A}`. Set x={A}.",
+])  # fmt: skip
+def test_an_address_that_a_sentence_speaks_of_is_text(text: str) -> None:
+    assert cited_sources(text) == (text, [])
+    assert without_marks(text) == text
+
+
+def test_sources_on_one_line_may_be_named_without_a_scheme() -> None:
+    text = "Tin melts.\n\nSources: [1] a.example, [2] b.example/x."
+    _, sources = references(text)
+    assert {number: source.title for number, source in sources.items()} == {1: "a.example", 2: "b.example/x"}
+    assert references("Sources: [1] says so, [2] does not.")[1] == {}

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from benchmarks.claims import PLANTED, planted
 from schemas.expertqa import ANSWERS
-from tasks.expertqa.answers.claims import claims_of, parse_evidence, split_claims
+from tasks.expertqa.answers.citations import cited_sources
+from tasks.expertqa.answers.claims import claims_of, linked, parse_evidence, parts_of, split_claims
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 PIECES = ["Tin ", "melts", ".", " [1]", "[2].", "\n", "\n- ", "  ", "? ", "1. ", "| ", "\u00a0"]
@@ -326,3 +327,87 @@ def test_released_claims_keep_text_and_evidence_and_most_have_a_span(home: Home)
     for row in made:
         assert folded(answers[row["answer_id"]][row["start"] : row["end"]]) == folded(row["text"])
         assert all(piece["url"] and piece["number"] for piece in row["evidence"])
+
+
+def _lists(text: str) -> list[str]:
+    return [claim.text for claim in claims_of(text, splitter="lists")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('He said "It is late. [1]" She left.', ['He said "It is late. [1]"', "She left."]),
+        ('He said "It is late." [1] She left.', ['He said "It is late." [1]', "She left."]),
+        ("It fell in Dec. [1]. Prices rose.", ["It fell in Dec. [1].", "Prices rose."]),
+        ("It fell in Dec. [1] 1990. Prices rose.", ["It fell in Dec. [1] 1990.", "Prices rose."]),
+        ("It is approx. 3 m. Use version 2.0.", ["It is approx. 3 m.", "Use version 2.0."]),
+        ("See p. 3 s. Vane for it.", ["See p. 3 s. Vane for it."]),
+        (
+            "He joined Yahoo! Inc. [1] in May. Hooray! It grew.",
+            ["He joined Yahoo! Inc. [1] in May.", "Hooray!", "It grew."],
+        ),
+        ("Tin melts.\n\nSources: [1] a.example, [2] b.example", ["Tin melts."]),
+        ("Sources: [1] says tin melts.", ["Sources: [1] says tin melts."]),
+        (
+            "It lives there now http://h/ok9. See also the sea.",
+            ["It lives there now http://h/ok9.", "See also the sea."],
+        ),
+    ],
+)
+def test_stops_quotes_and_citations_side_by_side_are_cut_where_sentences_end(text: str, expected: list[str]) -> None:
+    assert _lists(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "As an AI language model, I cannot judge.",
+        "Hello!",
+        "I hope this helps!",
+        "I'm sorry, but as an AI, I can't say.",
+        "**Great question!**",
+        "I'm happy to help.",
+    ],
+)
+def test_what_a_chatbot_says_of_itself_is_no_claim_of_a_new_answer(text: str) -> None:
+    assert _lists(f"{text}\n\nTin melts.") == ["Tin melts."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "As an AI language model, GPT-4 was trained on text.",
+        "As an AI language model, I cannot judge, but tin melts at low heat.",
+        "As an AI language model, I note that tin melts [1].",
+        "Hello is a greeting.",
+        "I hope this helps the patient recover from it.",
+        "Great questions are open ones.",
+    ],
+)
+def test_what_only_begins_like_small_talk_is_a_claim(text: str) -> None:
+    assert _lists(text) == [text]
+
+
+def test_the_papers_splitter_keeps_the_small_talk_that_was_published() -> None:
+    assert [claim.text for claim in claims_of("I hope this helps.", splitter="sentences")] == ["I hope this helps."]
+
+
+def test_a_bare_address_at_the_end_of_a_claim_is_its_evidence() -> None:
+    text = "It lives near the harbour http://h/ok9. Go to http://h/ok8."
+    body, cited = cited_sources(text)
+    first, second = (linked(claim, cited) for claim in claims_of(body, splitter="lists"))
+    assert [one["url"] for one in first["evidence"]] == ["http://h/ok9"]
+    assert second["evidence"] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("[3] [Title of it](http://h/ok12)", (3, "Title of it", "http://h/ok12", "")),
+        ("[Title](http://h/a_(b)) A passage.", (None, "Title", "http://h/a_(b)", "A passage.")),
+        ("[3] http://h/ok12\n\nA passage", (3, None, "http://h/ok12", "A passage")),
+        ("[3] Title (1911)", (3, None, None, "Title (1911)")),
+    ],
+)
+def test_a_source_is_read_with_its_link(source: str, parts: tuple[object, ...]) -> None:
+    assert parts_of(source) == parts

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tasks.expertqa.answers.audits import OF_REVISIONS
 from tasks.expertqa.answers.citations import cited_numbers
+from tasks.expertqa.answers.dangling import remains_in
 from tasks.expertqa.answers.plain import marks_in, plain, sources_of
 from tasks.publishing.audits import rejected_by
 
@@ -39,7 +40,7 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
         ("Tin [1], [2], and [3] melts.", "Tin melts."),
         ("Tin (see [1]) melts ([2], [3]).", "Tin melts."),
         ("Tin **[1]** melts.", "Tin melts."),
-        ("As shown in [3], tin melts [4].", "As shown in, tin melts."),
+        ("As shown in [3], tin melts [4].", "Tin melts."),
         ("[1] Tin melts.", "Tin melts."),
         ("- [1]\n- Tin [2]\n1. [3]", "- Tin"),
         ("1[16].\nTin", "1.\nTin"),
@@ -112,7 +113,8 @@ def test_of_all_released_revised_answers_nothing_but_marks_goes() -> None:
 
 
 def test_an_answer_that_still_holds_a_mark_is_left_out_with_its_reason() -> None:
-    row = {"row_id": "r", "revised_by": "person", "response": None, "model": None, "question": "Why?"}
+    row = {"row_id": "r", "revised_by": "person", "response": None, "model": None, "question": "Why?", "sources": []}
+    row["cited_answer"] = "Tin melts [1] and [2]."
     left_out = rejected_by({**row, "answer": "Tin melts [1] and [2]."}, OF_REVISIONS, "row_id")
     assert left_out is not None
     assert (left_out.reason, left_out.detail) == ("audit: marks", "marks in the answer: [1], [2]")
@@ -145,3 +147,177 @@ def test_sources_are_those_that_are_cited_by_number_with_what_is_known_of_them()
 def test_exponents_stay_and_cite_nothing(text: str) -> None:
     assert plain(text) == text
     assert cited_numbers(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("According to [1], water boils. As [2] and [3] show, it freezes.", "Water boils. It freezes."),
+        ("Water boils as noted in [3] above. Tin melts, according to [1].", "Water boils. Tin melts."),
+        ("Water, according to [1], boils. In winter, as [2] notes, it freezes.", "Water boils. In winter, it freezes."),
+        ("But according to [3], iPhones do. According to [1], iPhones do.", "But iPhones do. iPhones do."),
+        ("Tin melts (see [1]; but cf. [2]). Lead (for a review, see [3], p. 5) does.", "Tin melts. Lead does."),
+        ("[1] shows that tin melts. Lead is soft.", "Lead is soft."),
+        ("Lead is soft. In [2] the authors melt tin. Gold [3] too.", "Lead is soft. Gold too."),
+        ("Data from [1] show it. This was reported by [1]. However, [3] argues otherwise. Tin.", "Tin."),
+        ("Lead is soft. See [1]. See also [2], [3] for details.\nSources: [2].", "Lead is soft."),
+        ("- Tin (Smith).\n- As argued in [4] for tin, it melts.\n- Lead.", "- Tin (Smith).\n- Lead."),
+        ("| a [1] | see [2] |", "| a | |"),
+        ("Metals such as [1] are soft. Tin and [2]. Lead.", "Lead."),
+    ],
+)
+def test_no_sentence_is_left_without_a_word_that_was_a_mark(text: str, expected: str) -> None:
+    assert plain(text) == expected
+    assert not marks_in(expected)
+    assert not remains_in(expected, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "What it is made of [1]. The country it comes from [2]. Jobs you look for[3].",
+            "What it is made of. The country it comes from. Jobs you look for.",
+        ),
+        (
+            "Known for [1] the size. Tin,[1] is soft. Tin [2] shows promise.",
+            "Known for the size. Tin, is soft. Tin shows promise.",
+        ),
+        (
+            "[1] Tin melts. The word (see above) stays, as noted above.",
+            "Tin melts. The word (see above) stays, as noted above.",
+        ),
+        (
+            "They acted according to plan [1]. As shown, it melts [2].",
+            "They acted according to plan. As shown, it melts.",
+        ),
+    ],
+)
+def test_sentences_that_stand_without_their_marks_stay(text: str, expected: str) -> None:
+    assert plain(text) == expected
+    assert not remains_in(expected, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The interval [0, 1] contains 0.5 and [1, 2] does not.",
+        "The array a[1] holds 5; call f(x)[0], f(x)[1] and get()[2].",
+        "Use arr[2][3], x_[1], A[1,2], myList[3], my_list[4], x1[2] and total[1] = 4.",
+        "Psalm [23] and page [12] of the range 1-[5], or [2] + 3.",
+        "The ions SO₄²⁻, CrO₄²⁻, sulfate²⁻ and Ca²⁺, mc², s⁻¹.",
+        "Let $x_{[1]}$ and \\(y_{[2]}\\) be <code>z[3]</code>, and `[words](https://a.example)`.",
+        "The radius^2, E = mass × velocity^2, log^2, 10^3 and x^2; feet^2, item^2x.",
+        "Go to http://h/ok9. See also http://h/ok8. The page http://h/ok7 says so.",
+        "1. World Bank https://a.example\n2. Tin: https://b.example",
+        "Common techniques , encouraging . Tin",
+    ],
+)
+def test_code_math_names_and_spoken_addresses_stay(text: str) -> None:
+    assert plain(text) == text
+    assert not marks_in(text)
+    assert not remains_in(text, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The interval [0, 1] is closed [1, 2].", "The interval [0, 1] is closed."),
+        (
+            "Water boils[1] (at sea level). Vitamin C[1], 5 m[2], World War I[1], (e.g[4].",
+            "Water boils (at sea level). Vitamin C, 5 m, World War I, (e.g.",
+        ),
+        (
+            "CO2[1], H1N1[2], mRNA[3], pH[1], gene(s)[2], TNF-α[3] and words[1][2].",
+            "CO2, H1N1, mRNA, pH, gene(s), TNF-α and words.",
+        ),
+        ("On the last page [3], the topic in question [1].", "On the last page, the topic in question."),
+        ("Sulfate² falls, tin³ rises, lead^1 too^{2}. Gold.^3 Zinc", "Sulfate falls, tin rises, lead too. Gold. Zinc"),
+        ("It costs $5 [1] or $6 [2].", "It costs $5 or $6."),
+        ('Tin 【2:3†file.pdf】 melts【4:0†f】 [1](#ref1) <a href="#c1">[1]</a>.', "Tin melts."),
+        (
+            'Tin&#91;1&#93; [\u200b2\u200b] 〔4〕⟦5⟧<sup><a href="#1">6</a></sup>\ue200cite\ue202turn0search1\ue201.',
+            "Tin.",
+        ),
+        (
+            "It lives near the harbour http://h/ok9. See also the sea. https://a.example/x Lead.",
+            "It lives near the harbour. See also the sea. Lead.",
+        ),
+        ("Common techniques [1] , encouraging ([2]) , too [3] .", "Common techniques, encouraging, too."),
+    ],
+)
+def test_citations_that_look_like_these_go(text: str, expected: str) -> None:
+    assert plain(text) == expected
+    assert not marks_in(expected)
+    assert not remains_in(expected, text)
+
+
+def test_a_number_that_the_sources_know_decides_between_an_index_and_a_citation() -> None:
+    text = "The tool read_csv[2] reads A[1] and myTool[3]."
+    assert plain(text) == text
+    assert plain(text, {1, 2, 3}) == "The tool read_csv reads A and myTool."
+    assert plain("The array a[1] and arr[2] = 3.", {1, 2}) == "The array a[1] and arr[2] = 3."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "According to, water boils.",
+        "As show, it freezes.",
+        "Water, as noted in above.",
+        "Tin (see; but cf.).",
+        "Tin , lead.",
+        "Tin [~2].",
+        "Foo(#ref1).",
+        'Tin <a href="#c1"></a>.',
+        "Tin ().",
+        "Tin &#91;x&#93;.",
+    ],
+)
+def test_the_audit_finds_what_a_removal_broke(answer: str) -> None:
+    row = {"row_id": "r", "revised_by": "person", "response": None, "model": None, "question": "Why?", "sources": []}
+    left_out = rejected_by({**row, "answer": answer, "cited_answer": "Tin [1]."}, OF_REVISIONS, "row_id")
+    assert left_out is not None
+    assert left_out.reason == "audit: marks"
+
+
+def test_what_stood_so_in_the_original_is_no_finding() -> None:
+    assert remains_in("Wait , no ( ).", "Wait [1] , no , ( ).") == []
+
+
+@given(st.text(alphabet="ab1² ,-^[]().*\n:/h", max_size=60))
+def test_no_blank_before_a_sign_comes_from_a_removal(text: str) -> None:
+    sign = re.compile(r"[ \t][,;:]")
+    assert len(sign.findall(plain(text))) <= len(sign.findall(text))
+
+
+LONG = [
+    "a[1] " * 20_000,
+    "according to [1], " * 5_000,
+    "as [1] and " * 8_000,
+    "(see [1]; " * 8_000,
+    "$x_" * 20_000,
+    "see " * 30_000 + "[1]",
+    "([1] see and " * 8_000,
+    "[1] shows " * 8_000,
+    "x[1]" * 20_000,
+    "the " * 30_000 + "by [1].",
+    "https://a.b c " * 8_000,
+    "https://a.b. " * 8_000,
+    "\\(" * 20_000,
+    "<a href='" * 10_000,
+    "[[1], " * 10_000,
+    "a_" * 30_000 + "[1]",
+    "word^{1" * 20_000,
+    "according to " * 9_000,
+    "Sources: [1] a." * 6_000,
+    "[1]" * 20_000,
+]
+
+
+@pytest.mark.parametrize("text", LONG)
+def test_hostile_prose_costs_time_in_proportion_to_its_length(text: str) -> None:
+    started = time.process_time()
+    once = plain(text)
+    remains_in(once, text)
+    assert time.process_time() - started < 10

@@ -186,6 +186,17 @@ def test_sources_keep_their_numbers():
     ]
 
 
+def test_a_listed_link_has_an_address_and_a_title():
+    [source] = sources_listed(["[3] [Title of it](http://h.example/ok12)"])
+    assert source == {
+        "number": 3,
+        "url": "http://h.example/ok12",
+        "passage_id": None,
+        "title": "Title of it",
+        "text": None,
+    }
+
+
 # labels
 
 
