@@ -15,7 +15,7 @@ from longform.artifacts.rows import Row, read_batches
 from longform.artifacts.store import Store
 from longform.engine.build import Build, Progress, Tasks
 from longform.engine.plan import Plan
-from longform.engine.runners import Processes
+from longform.engine.runners import Processes, Runner
 from longform.engine.stage import Builder, Method
 from longform.engine.thread_tasks import Threads
 from longform.llm.models import Models
@@ -39,13 +39,15 @@ class Kind:
 
 
 @contextmanager
-def reading(kind: Kind, home: Path, progress: Progress) -> Iterator[Build]:
-    """A build that reads what is brought and asks no model; wait for its rows with `finish`."""
+def reading(kind: Kind, home: Path, progress: Progress, *, runner: Runner | None = None) -> Iterator[Build]:
+    """A build that reads what is brought and asks no model; wait for its rows with `finish`. `runner`: where it reads,
+    by default worker processes.
+    """
     store = Store(home)
     store.prepare()
     with store.lock(kind.lock):
         models = Models(responses(home), home=home, dataset=kind.dataset, offline=kind.offline)
-        build = Build(store, tasks=Threads(), runner=Processes(), progress=progress, models=models)
+        build = Build(store, tasks=Threads(), runner=runner or Processes(), progress=progress, models=models)
         try:
             yield build
             build.digests.keep()
@@ -64,10 +66,12 @@ def asking(
     max_cost: float | None,
     retry: Retry,
     accept: Collection[str] | None = None,
+    runner: Runner | None = None,
 ) -> Iterator[Build]:
     """A build that asks models as the settings say, with the limits of cost and the ceilings of a dataset's build; wait
     for its rows with `finish`. BusyError if another command of this kind is at work in the home. `accept`: the stages
-    whose replies are not judged; None: all, as nothing is published, unless the settings have ceilings.
+    whose replies are not judged; None: all, as nothing is published, unless the settings have ceilings. `runner`: as of
+    `reading`.
     """
     unjudged = () if "ceilings" in config.model_fields_set else config.MODEL_STAGES
     store = Store(home)
@@ -88,7 +92,7 @@ def asking(
         )
         online = {stage for stage, then in unbatched(config).items() if then == "online"}
         build = Build(
-            store, tasks=tasks, runner=Processes(), progress=progress, models=models, batch=batched(config),
+            store, tasks=tasks, runner=runner or Processes(), progress=progress, models=models, batch=batched(config),
             unbatched_online=online, ceilings=ceilings_of_stages(config),
             accept=unjudged if accept is None else accept,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from longform.artifacts.store import Store
 from longform.engine.build import Build, Progress
 from longform.engine.health import quote
 from longform.engine.plan import Plan
+from longform.engine.runners import ThreadRunner
 from longform.engine.stage import Builder
 from longform.engine.thread_tasks import SequentialStages
 from longform.errors import GateError, SourceError, UsageError
@@ -141,7 +142,7 @@ def plan(asked: Asked, config: MeasureConfig, home: Path, given: Kept) -> Plan:
 
 def read_into(asked: Asked, home: Path, given: Kept, progress: Progress) -> None:
     """Read the drafts into the home. SourceError if none of them can be measured."""
-    with reading(KIND, home, progress) as build:
+    with reading(KIND, home, progress, runner=ThreadRunner()) as build:
         drafts = read(build, given)
         build.finish()
         if not drafts.count:
@@ -169,7 +170,15 @@ def measure(
     tasks = SequentialStages()  # the stages of several editors have one name
     config = config if "ceilings" in config.model_fields_set else config.model_copy(update={"ceilings": HOPELESS})
     with asking(
-        KIND, config, home, tasks=tasks, progress=progress, max_cost=max_cost, retry=retry, accept=accept
+        KIND,
+        config,
+        home,
+        tasks=tasks,
+        progress=progress,
+        max_cost=max_cost,
+        retry=retry,
+        accept=accept,
+        runner=ThreadRunner(),  # which only reads: to start workers for it would take as long as hundreds of replies
     ) as build:
         drafts, lists = method(build, asked, config, given)
         build.finish()
