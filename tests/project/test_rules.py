@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -75,3 +76,10 @@ def test_collecting_the_quick_tests_imports_no_package_that_takes_a_second() -> 
         if SLOW.match(name)
     }
     assert imported == set()
+
+
+def test_what_runs_seldom_is_there() -> None:
+    tests = ROOT / "tests"
+    for name, functions in tomllib.loads((tests / "seldom.toml").read_text()).items():
+        written = (tests / name).read_text()
+        assert [function for function in functions if f"def {function}(" not in written] == [], name
