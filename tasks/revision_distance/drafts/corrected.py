@@ -117,12 +117,16 @@ def needed(draft: str, reference: str) -> int:
 
 
 def _count(edits: Sequence[Edit], reference: str) -> int:
-    """The number of these edits of the alignment to the reference, counted as in `needed`."""
+    """The number of these edits of the alignment to the reference, counted as in `needed`; passages that are removed
+    where others come count with the sentences that come.
+    """
     added = [len(sentences(str(each["revised_snippet"]))) for each in edits if each["action_name"] in _ADDING]
     if sum(added) == len(added):
         return len(edits)
     passing = max(len(added), int(LARGEST_ADDITION * len(sentences(reference))))
-    return len(edits) + max(0, sum(added) - passing)
+    removed = sum(each["action_name"] == "remove" for each in edits)
+    replaced = min(removed, sum(number > 1 for number in added))
+    return len(edits) + max(0, sum(added) - passing - replaced)
 
 
 def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) -> list[float]:

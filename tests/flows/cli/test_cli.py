@@ -656,8 +656,8 @@ def test_rejects_are_json_lines_as_many_as_show_counts(longform: Shell, home: Pa
     orphans = [row for row in rows if row["kind"] == "defect" and row["stage"] == "join_threads"]
     assert orphans
     assert all(row["reason"] == "orphan answer" and row["raw"] for row in orphans)
-    files = {row["stage"]: row["file"] for row in rows if row["stage"] in ("read_passages", "join_threads")}
-    assert files == {"read_passages": "collection.tsv", "join_threads": None}
+    assert {row["file"] for row in orphans} == {None}
+    assert all("file" in row for row in rows)
     told = longform("rejects", "axioms", "--home", home, "--limit", 3).stdout
     assert f"… and {len(rows) - 3:,} more" in told
     assert [json.loads(line) for line in _lines(longform, home, "--json", "--limit", 3)] == rows[:3]

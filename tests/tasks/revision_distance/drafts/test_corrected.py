@@ -142,6 +142,13 @@ def test_a_draft_that_lacks_most_of_its_reference_is_farther_than_one_with_two_m
     assert nearly.corrected == 2
 
 
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_sentences_rewritten_one_by_one_count_as_many_also_if_they_are_all_of_the_text(number: int) -> None:
+    honest = [edit(one, other) for one, other in zip(FIRST[:number], OTHER, strict=False)]
+    numbers = found(honest, " ".join(FIRST[:number]), " ".join(OTHER[:number])).numbers
+    assert (numbers.corrected, numbers.valid, numbers.wholesale) == (number, True, False)
+
+
 def test_one_edit_over_neighbours_counts_as_the_alignment_does() -> None:
     reworded = [each.replace("says what", "tells which").replace("is for", "shines") for each in TWENTY[4:8]]
     draft = " ".join([*TWENTY[:4], *reworded, *TWENTY[8:]])
