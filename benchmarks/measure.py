@@ -59,12 +59,12 @@ def server(records: list[dict[str, Any]], delay: float, here: Connection) -> Non
     """Answer chat completions with the edits of the draft in the prompt, after `delay` seconds; send the port."""
     from aiohttp import web
 
-    replies = {record["draft"][:60]: json.dumps({"edits": record["edits"]}) for record in records}
+    replies = {record["draft"]: json.dumps({"edits": record["edits"]}) for record in records}
 
     async def chat(request: web.Request) -> web.Response:
         content = json.loads(await request.read())["messages"][-1]["content"]
         at = content.index("\n", content.index("<<<text")) + 1
-        text = replies[content[at : at + 60]]
+        text = replies[content[at : content.index("\n", at)]]  # a draft has one line
         await asyncio.sleep(delay)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1_000}
