@@ -4,8 +4,8 @@ The paper counts the edits that are listed. So an editor that replaces the whole
 1, one that lists nothing 0, and one that lists a thousand edits without effect 1,000. The corrected distance is
 
     the edits that are applied (none without effect, none twice; one that has no place or is in another's way is none)
-    — at least as many as an alignment of the two texts needs for what they bring about, if together they replace more
-      than `LARGEST_SHARE` of the draft —
+    — at least as many as an alignment of the two texts needs for what they bring about, if those of several sentences,
+      or of a large one, together replace more than `LARGEST_SHARE` of the draft —
     and the edits that the alignment still needs from the revised draft to the reference (the residual).
 
 An edit of the alignment may add a whole passage; of all that they add, each sentence beyond `LARGEST_ADDITION` of the
@@ -88,7 +88,7 @@ def corrected(
         nothing: dict[str, Any] = dict.fromkeys(_OF_ALIGNMENT)
         return Corrected(**counts, **nothing, ter=score, ter_left_out=why_not)
     shares = _shares(draft, reference, placements)
-    aligned = revise(draft, revised) if sum(shares) > LARGEST_SHARE else []
+    aligned = revise(draft, revised) if _large(shares, placements) > LARGEST_SHARE else []
     done, residual, coverage = max(useful, _count(aligned, revised)), None, None
     if reference is not None:
         residual = needed(revised, reference)
@@ -140,6 +140,16 @@ def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) 
         for each in placements
         if each.applied
     ]
+
+
+def _large(shares: Sequence[float], placements: Sequence[Placement]) -> float:
+    """The sum of the shares, but for those of edits of a single sentence that is at most LARGEST_ADDITION of a text."""
+    snippets = [(each.edit.original_snippet, each.edit.revised_snippet) for each in placements if each.applied]
+    return sum(
+        share
+        for share, both in zip(shares, snippets, strict=True)
+        if share > LARGEST_ADDITION or any(len(sentences(text)) > 1 for text in both)
+    )
 
 
 def _replaces_most(shares: Sequence[float], *, twice: bool) -> bool:
