@@ -194,7 +194,7 @@ def gates_of(stage: str, parts: Sequence[Part], ceilings: Ceilings, *, accepted:
             system = name.removeprefix(f".{fault} of: ")
             if system != name and number >= least:
                 found = counted[f"{fault}: {system}"]
-                gates.append(Gate(stage, "stage", _told(fault, system), found, number, ceilings.of(fault)))
+                gates.append(Gate(stage, "stage", _counted_replies(fault, system), found, number, ceilings.of(fault)))
     return [
         Gate(each.gate, each.of, each.what, each.found, each.checked, each.ceiling, accepted and each.is_above)
         for each in gates
@@ -238,12 +238,12 @@ def counter_phrase(name: str, number: int) -> str:
     """A counter of a part in words: `12 replies leave the text as it was` for `unchanged: `, `3 replies of rr_gpt4
     abstain` for `abstained: rr_gpt4`; of any other counter its number and name.
     """
-    fault, colon, system = name.partition(": ")
-    told = {each: words for each, words in _COUNTED.items() if colon and each == fault}
-    if not told:
-        return f"{number:,} {name}"
-    what = _told(next(iter(told)), system)
-    return f"{number:,} {in_number(what, number, number) if not system else what}"
+    for fault in _COUNTED:
+        if name.startswith(f"{fault}: "):
+            system = name.removeprefix(f"{fault}: ")
+            what = _counted_replies(fault, system)
+            return f"{number:,} {what if system else in_number(what, number, number)}"
+    return f"{number:,} {name}"
 
 
 def _sums(parts: Iterable[Part]) -> Counter[str]:
@@ -251,7 +251,7 @@ def _sums(parts: Iterable[Part]) -> Counter[str]:
     return sum((Counter(dict(part.counts)) for part in parts), Counter())
 
 
-def _told(fault: Fault, system: str) -> str:
+def _counted_replies(fault: Fault, system: str) -> str:
     """What is counted of a system, e.g. `replies of rr_gs_gpt4 abstain`."""
     return f"replies of {system} {_COUNTED[fault]}" if system else f"replies {_COUNTED[fault]}"
 
@@ -418,7 +418,9 @@ class Health:
             return
         for fault, found in counted.items():
             example = (reply.text, id_of(item, self._inputs)) if found else ("", None)
-            self._add(self._systems[fault, system], 1, fault if found else None, example, _told(fault, system))
+            self._add(
+                self._systems[fault, system], 1, fault if found else None, example, _counted_replies(fault, system)
+            )
         self._add(self._replies, 1)
 
     def add_item(self, item: Any) -> None:

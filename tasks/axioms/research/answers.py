@@ -152,7 +152,7 @@ def _of_assistant(of: Sizes) -> list[Kind]:
 
 @stage(
     RESEARCH_RUNS,
-    revision=2,
+    revision=3,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(of["conditions"]),
         calls=lambda of: _total(_of_assistant(of)),
@@ -204,7 +204,7 @@ def _of_plan(of: Sizes) -> list[Kind]:
 
 @stage(
     RESEARCH_RUNS,
-    revision=1,
+    revision=2,
     at_most=AtMost(rows=lambda of: of["questions"], calls=lambda of: _total(_of_plan(of)), kinds=_of_plan),
 )
 def plan_research(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.axioms import trace
+from flows.inspection.describe import rejected_rows
 from flows.preference.passages import MSMARCO
 from longform.artifacts.store import Store
 from longform.artifacts.versions import Version
@@ -81,6 +82,13 @@ def grams(text: str) -> set[tuple[str, ...]]:
 
 def alike(one: str, other: str) -> float:
     return len(grams(one) & grams(other)) / len(grams(one) | grams(other))
+
+
+def test_a_line_that_was_left_out_is_said_with_the_file_that_it_is_of(home: Path, made: tuple[Version, Build]) -> None:
+    left_out = list(rejected_rows(Store(home), made[0], "read_passages"))
+    assert left_out
+    assert {row["file"] for row in left_out} == {"collection.tsv"}
+    assert {row["file"] for row in rejected_rows(Store(home), made[0], "choose_passages")} == {None}
 
 
 def test_relevant_passages_are_the_best_found_and_the_labelled_and_irrelevant_ones_are_far_below(build: Build) -> None:
