@@ -24,7 +24,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 ITEMS_A_CALL = 16
-IN_PROCESS = 8  # items that are done here before a worker is worth its start
 AHEAD = 64  # calls that may wait for a worker
 
 
@@ -71,14 +70,14 @@ def in_workers(
 ) -> Iterator[Result]:
     """The results of `work`, a function of a list with a result for each item, in the order of the items.
 
-    The first IN_PROCESS items are done here; later ones in workers, a few at a time and at most AHEAD calls ahead, so
-    that `items` may be waited for meanwhile. Errors of `work` are raised; LostWorker if a worker dies.
+    Fewer than ITEMS_A_CALL items are done here, as a worker is not worth its start; more all in workers, a few at a
+    time and at most AHEAD calls ahead, so that `items` may be waited for meanwhile. Errors of `work` are raised;
+    LostWorker if a worker dies.
     """
     items = iter(items)
-    for item in islice(items, IN_PROCESS):
-        yield work([item])[0]
     first = list(islice(items, ITEMS_A_CALL))
-    if not first:
+    if len(first) < ITEMS_A_CALL:
+        yield from work(first)
         return
     with offload.used() as submit:
         waiting = deque([submit(work, first)])

@@ -710,11 +710,11 @@ class Client:
         self, items: Iterator[tuple[T, Request]], room: Callable[[], int]
     ) -> Iterator[tuple[T, Answer | Failure]]:
         """`ask` for an endpoint with an address. Requests are submitted ahead of the item whose answer is due: as many
-        as there is room for, at most about four times the endpoint's concurrency, or 256 if that is more.
+        as there is room for, at most about four times the endpoint's concurrency, or 64 if that is more.
         """
         requests = PendingRequests(self.models, self.endpoint, self.stage, self.recipe)
         window: deque[tuple[T, PendingRequest]] = deque()
-        most_ahead = max(4 * self.endpoint.concurrency, 4 * QUESTIONS_AT_ONCE)
+        most_ahead = max(4 * self.endpoint.concurrency, QUESTIONS_AT_ONCE)
         unanswered: list[Incomplete] = []
         more = True
         try:

@@ -50,10 +50,8 @@ def ter(text: str, reference: str, *, most_words: int = MOST_WORDS) -> Ter:
         return Ter(None, TOO_LONG)
     if not theirs:
         return Ter(None, NO_WORDS) if mine else Ter(0.0, None)
-    signs: dict[str, str] = {}
-    one, other = (
-        "".join(signs.setdefault(word, chr(_FIRST_SIGN + len(signs))) for word in own) for own in (mine, theirs)
-    )
+    signs = {word: chr(sign) for sign, word in enumerate(dict.fromkeys([*mine, *theirs]), start=_FIRST_SIGN)}
+    one, other = ("".join([signs[word] for word in own]) for own in (mine, theirs))
     return Ter(100 * edits(one, other) / len(theirs), None)
 
 
