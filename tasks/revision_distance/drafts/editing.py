@@ -91,7 +91,7 @@ def long_draft(draft: Row, case: Row, reason: str) -> Rejected | None:
 # ---------------------------------------------------------------- distances
 
 
-@stage(DISTANCES, revision=3, at_most=AtMost(rows=lambda of: of["edits"]))
+@stage(DISTANCES, revision=4, at_most=AtMost(rows=lambda of: of["edits"]))
 def place_edits(
     context: StageContext,
     edits: Rows,

@@ -31,6 +31,7 @@ _WORST_LAST: tuple[How, ...] = ("exactly", "folded", "nearly")
 _BLANK: dict[str, Any] = dict.fromkeys(ProposedEdit.model_fields.keys() - {"revised_snippet"}, "")
 _NEAR = 4  # characters on either side of a seam that decide whether it joins words
 _ENDS, _CLOSING, _OPENING, _JOINING = ".!?…,;:", "\"'”’»)]", '"“‘«([', "-‐‑'’/_"
+_THAI_AND_LAO = ("\u0e01", "\u0edf")
 _UNSPACED = (  # scripts without blanks between words: South East Asian, East Asian, their wide and half-wide forms
     ("\u0e00", "\u0fff"),
     ("\u1000", "\u109f"),
@@ -210,7 +211,8 @@ class AppliedEdits:
 class Piece(NamedTuple):
     """A piece of the revised text. `inserted`: it comes from an edit, not from the draft.
 
-    `left`, `right`: whether a blank may be put between it and its neighbour on that side. `after_cut`: words were
+    `left`, `right`: whether a blank may be put between it and its neighbour on that side. `between`: it stands where
+    the draft has a blank, or ends, so that Thai and Lao, whose sentences blanks part, take one. `after_cut`: words were
     removed right before it, so that the white space on both sides of them may meet.
     """
 
@@ -218,6 +220,7 @@ class Piece(NamedTuple):
     inserted: bool = False
     left: bool = True
     right: bool = True
+    between: bool = False
     after_cut: bool = False
 
 
@@ -225,15 +228,18 @@ def apply(draft: str, placements: Sequence[Placement]) -> str:
     """The draft with all applied edits; the draft itself if none is.
 
     Insertions at one offset come in the order of their edits, before the text of the draft that begins there. A blank
-    is added where an edit would join two words; where removed words leave white space on both sides, that of one side
-    is kept.
+    is added where an edit would join two words, or two sentences of Thai or Lao; where removed words leave white space
+    on both sides, that of one side is kept.
     """
     written: list[str] = []
     before = Piece("")
     for piece in _pieces(draft, placements):
         text = _with_one_white_space(written, piece.text) if piece.after_cut else piece.text
         may_part = (before.inserted or piece.inserted) and before.right and piece.left
-        if may_part and _joins_words(_tail(written), text):
+        joins = _joins_words(_tail(written), text) or (
+            (before.between or piece.between) and _joins_thai_or_lao(_tail(written), text)
+        )
+        if may_part and joins:
             written.append(" ")
         if text:
             written.append(text)
@@ -281,7 +287,7 @@ def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
     """
     text, at = placement.edit.revised_snippet, placement.at or 0
     start, end = placement.start or 0, placement.end or 0
-    before = draft[max(0, at - _NEAR) : at]
+    before, between = draft[max(0, at - _NEAR) : at], False
     if start == at < end:
         taken, after = draft[start:end], draft[end : end + _NEAR]
         left, right = (
@@ -290,7 +296,8 @@ def _insertion(draft: str, placement: Placement, after_cut: bool) -> Piece:
         )
     else:
         left = right = not _joins_words(before, draft[at : at + _NEAR])
-    return Piece(text, inserted=True, left=left, right=right, after_cut=after_cut)
+        between = not before[-1:].strip() or not draft[at : at + 1].strip()
+    return Piece(text, inserted=True, left=left, right=right, between=between, after_cut=after_cut)
 
 
 def _may_have_blank(before: str, after: str, edge: str) -> bool:
@@ -311,6 +318,13 @@ def _joins_words(before: str, after: str) -> bool:
     last = (before.rstrip(_CLOSING) or before)[-1:]
     first = (after.lstrip(_OPENING) or after)[:1]
     return bool(last) and _is_spaced(first) and (_is_spaced(last) or (last in _ENDS and first.isalpha()))
+
+
+def _joins_thai_or_lao(before: str, after: str) -> bool:
+    """Whether `before` ends with a word and `after` begins with one, of which one is Thai or Lao."""
+    last, first = (before.rstrip(_CLOSING) or before)[-1:], (after.lstrip(_OPENING) or after)[:1]
+    ours = [low <= each <= high for each in (last, first) for low, high in [_THAI_AND_LAO]]
+    return any(ours) and all(own or each.isalnum() for own, each in zip(ours, (last, first), strict=True))
 
 
 def _is_spaced(character: str) -> bool:

@@ -1,7 +1,7 @@
 """The signature of a revision distance: one line that names all it depends on, as that of sacrebleu does for BLEU.
 
     revdist|editor:mine/gpt-x(temperature=0,seed=41)|served:gpt-x-0613|prompt:edit_to_reference/3f9a0c21|
-    scheme:2|longform:0.1.0
+    scheme:3|longform:0.1.0
 
 Two numbers can be compared if their signatures are equal. `served` is the model that the server names.
 """
@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from longform.llm.ask.prompts import Prompt
 from longform.llm.ask.types import Endpoint
 
-SCHEME = 2  # raised where the same edits get another distance
+SCHEME = 3  # raised where the same edits get another distance
 HASH_SHOWN = 8
 BASELINE = "lexical baseline"  # what the offline editor is: it compares words, and sees no meaning
 

@@ -38,7 +38,7 @@ def _longest(of: Sizes) -> list[Request]:
     return [edit_request(text, reference, request, of["model"], *prompts) for reference in ("", None)]
 
 
-@stage(MEASURED, revision=2, at_most=AtMost(questions=_longest, calls=lambda _: float("inf")))
+@stage(MEASURED, revision=3, at_most=AtMost(questions=_longest, calls=lambda _: float("inf")))
 def measure_drafts(
     context: StageContext,
     drafts: Rows,
