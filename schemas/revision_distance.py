@@ -202,6 +202,12 @@ NUMBERS = (
         "edits of the list that could not be read; one more where the list is cut off",
         null=True,
     ),
+    column(
+        "aligned",
+        pa.int32(),
+        "edits that the alignment needs from the untouched draft to the reference; null: no reference",
+        null=True,
+    ),
     column("no_ops", pa.int32(), "edits that change no word", null=True),
     column("duplicates", pa.int32(), "edits that repeat one before them", null=True),
     column(

@@ -19,6 +19,13 @@ HAN_AND_KANA = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaf
 CLUSTERED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 HANGUL = "\uac00-\ud7af"
 QUOTES = "\"'`´“”„‟‘’‚‛«»‹›「」『』〝〞＂＇"
+UNSEEN = {
+    point: None
+    for low, high in ((0xAD, 0xAD), (0x180B, 0x180F), (0x200B, 0x200B), (0x200E, 0x200F), (0x202A, 0x202E),
+                      (0x2060, 0x206F), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xE0000, 0xE0FFF))
+    for point in range(low, high + 1)
+}  # fmt: skip
+_FOLDED_AWAY = {point: None for point in UNSEEN if not 0xFE00 <= point <= 0xFE0F}  # which choose between emoji
 _LAST_MARK = 0x11FFF
 _JOINERS = "\u200c\u200d"
 _WITHOUT_BLANKS = f"[{HAN_AND_KANA}\u3001-\u3003\u3008-\u301f\uff00-\uff20\uff3b-\uff40\uff5b-\uff65]"
@@ -80,11 +87,12 @@ def folded(text: str) -> str:
     """The text but for what is no edit when it changes.
 
     Composed (NFC), all quotation marks and apostrophes as one sign, runs of white space as one blank: none at the ends,
-    inside of guillemets, and beside Chinese or Japanese.
+    inside of guillemets, and beside Chinese or Japanese; no characters that are not seen (UNSEEN, for `translate`: soft
+    hyphens, marks of direction), but for variants of emoji and the joiners that shape Arabic and Indic letters.
     """
     if text.isascii():
         return " ".join(_QUOTE.sub("'", text).split())
-    return _BLANK_BESIDE_HAN.sub("", " ".join(_QUOTE.sub("'", normalize("NFC", text)).split()))
+    return _BLANK_BESIDE_HAN.sub("", " ".join(_QUOTE.sub("'", normalize("NFC", text.translate(_FOLDED_AWAY))).split()))
 
 
 def tokens(text: str, start: int = 0, end: int = sys.maxsize) -> list[Token]:

@@ -4,8 +4,9 @@ The paper counts the edits that are listed. So an editor that replaces the whole
 1, one that lists nothing 0, and one that lists a thousand edits without effect 1,000. The corrected distance is
 
     the edits that are applied (none without effect, none twice; one that has no place or is in another's way is none)
-    — at least as many as an alignment of the two texts needs for what they bring about, if those of several sentences,
-      or of a large one, together replace more than `LARGEST_SHARE` of the draft —
+    — one of several sentences, or of more than `LARGEST_ADDITION` of a text, as many as an alignment needs for what it
+      puts in the place of what; and all together at least as many as the alignment needs for what they bring about, if
+      such ones replace more than `LARGEST_SHARE` of the draft —
     and the edits that the alignment still needs from the revised draft to the reference (the residual).
 
 An edit of the alignment may add a whole passage; of all that they add, each sentence beyond `LARGEST_ADDITION` of the
@@ -34,25 +35,26 @@ NO_REFERENCE = "no reference"
 NOT_ASKED_FOR = "not asked for"
 
 _ADDING = ("add", "rewrite", "move and change")
-_OF_ALIGNMENT = ("wholesale", "silent", "residual", "valid", "coverage", "corrected", "normalised")
+_OF_ALIGNMENT = ("aligned", "wholesale", "silent", "residual", "valid", "coverage", "corrected", "normalised")
 
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
     """What a list of edits is worth.
 
-    `useful`: edits that are applied. `no_ops`: edits that change no word; `duplicates`: edits that repeat one
+    `useful`: edits that are applied. `aligned`: edits that the alignment needs from the untouched draft. `no_ops`: edits that change no word; `duplicates`: edits that repeat one
     before them. `wholesale`: the alignment needs more edits for what they bring about, and one of them replaces
     nearly all of the draft, or they replace most of it and the alignment needs more than twice as many. `silent`:
     nothing useful is listed, although draft and reference differ in words, or there is no reference. `residual`:
     edits that the alignment still needs to the reference; `valid`: it is 0, the edits give the words of the
     reference; `coverage`: the share of the alignment's edits of the untouched draft that need not be made any more,
-    0 to 1. These three are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
+    0 to 1. These three, and `aligned`, are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
     reference, else of the draft, of scripts without blanks between words per as many characters. All of these are
     None where the texts are too long to align. `ter`, `ter_left_out`: TER of the draft, or why there is none.
     """
 
     useful: int
+    aligned: int | None
     no_ops: int
     duplicates: int
     wholesale: bool | None
@@ -88,15 +90,20 @@ def corrected(
         nothing: dict[str, Any] = dict.fromkeys(_OF_ALIGNMENT)
         return Corrected(**counts, **nothing, ter=score, ter_left_out=why_not)
     shares = _shares(draft, reference, placements)
-    aligned = revise(draft, revised) if _large(shares, placements) > LARGEST_SHARE else []
-    done, residual, coverage = max(useful, _count(aligned, revised)), None, None
+    large = _large(shares, placements)
+    aligned = revise(draft, revised) if sum(share for share, _ in large) > LARGEST_SHARE else []
+    inside = sum(_inside(draft, each) - 1 for _, each in large)
+    done = max(useful + inside, _count(aligned, revised))
+    residual = before = coverage = None
     if reference is not None:
-        residual = needed(revised, reference)
-        coverage = _coverage(draft, reference, revised, residual)
+        before = needed(draft, reference)
+        residual = before if revised == draft else needed(revised, reference)
+        coverage = max(0.0, 1 - residual / before) if residual and before else float(not residual)
     unmade = lost_edits + len(placements) - useful - no_ops - duplicates
     total = done + (unmade if residual is None else residual)
     return Corrected(
         **counts,
+        aligned=before,
         wholesale=len(aligned) > useful and _replaces_most(shares, twice=len(aligned) > 2 * useful),
         silent=useful == 0 and residual != 0,
         residual=residual,
@@ -142,27 +149,25 @@ def _shares(draft: str, reference: str | None, placements: Sequence[Placement]) 
     ]
 
 
-def _large(shares: Sequence[float], placements: Sequence[Placement]) -> float:
-    """The sum of the shares, but for those of edits of a single sentence that is at most LARGEST_ADDITION of a text."""
-    snippets = [(each.edit.original_snippet, each.edit.revised_snippet) for each in placements if each.applied]
-    return sum(
-        share
-        for share, both in zip(shares, snippets, strict=True)
-        if share > LARGEST_ADDITION or any(len(sentences(text)) > 1 for text in both)
-    )
+def _large(shares: Sequence[float], placements: Sequence[Placement]) -> list[tuple[float, Placement]]:
+    """(share, edit) of the applied edits of several sentences, or of more than LARGEST_ADDITION of a text."""
+    return [
+        (share, each)
+        for share, each in zip(shares, (each for each in placements if each.applied), strict=True)
+        if share > LARGEST_ADDITION
+        or any(len(sentences(text)) > 1 for text in (each.edit.original_snippet, each.edit.revised_snippet))
+    ]
+
+
+def _inside(draft: str, placement: Placement) -> int:
+    """How many edits the alignment needs for what one edit puts in the place of what; 1 at least."""
+    removed, put = draft[placement.start or 0 : placement.end or 0], placement.edit.revised_snippet
+    return max(1, len(revise(removed, put))) if removed and put else 1
 
 
 def _replaces_most(shares: Sequence[float], *, twice: bool) -> bool:
     """Whether one edit replaces NEARLY_ALL of the draft or, with `twice`, all together MOST of it."""
     return max(shares, default=0.0) > NEARLY_ALL or (twice and sum(shares) > MOST)
-
-
-def _coverage(draft: str, reference: str, revised: str, residual: int) -> float:
-    """The share of the alignment's edits of the draft that the revised draft no longer needs, 0 to 1."""
-    if not residual:
-        return 1.0
-    before = residual if revised == draft else needed(draft, reference)
-    return max(0.0, 1 - residual / before) if before else 0.0
 
 
 def per_words(number: int, text: str) -> float:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from schemas.replies import ProposedEdit
 from tasks.revision_distance.drafts.snippets import Found, How, SearchedDraft, Spans
+from tasks.text.words import UNSEEN
 
 NO_PLACE = "it names no place in the draft"
 NO_ORIGINAL = "its original_snippet is not in the draft"
@@ -140,11 +141,12 @@ def _find_after(searched: SearchedDraft, before: Found, original: str) -> tuple[
 
 
 def _changes_nothing(draft: str, start: int, end: int, at: int, revised: str) -> bool:
-    """Whether an edit leaves the words of the draft as they are, in their order: at most white space differs.
+    """Whether an edit leaves the words of the draft as they are, in their order: at most white space differs, and
+    characters that are not seen.
 
     It removes the span from `start` to `end` and inserts `revised` at `at`.
     """
-    removed, added = draft[start:end], revised
+    removed, added = draft[start:end].translate(UNSEEN), revised.translate(UNSEEN)
     if removed.split() != added.split():
         return False
     if start <= at <= end:
@@ -159,7 +161,7 @@ def _same_words_around(draft: str, start: int, end: int, at: int, revised: str) 
     first, last = max(0, start - 2 * _NEAR), end + 2 * _NEAR
     edit, seen = ProposedEdit.model_construct(**_BLANK, revised_snippet=revised), draft[first:last]
     placement = Placement(edit, start - first, end - first, at - first, "exactly", None)
-    return apply(seen, [placement]).split() == seen.split()
+    return apply(seen, [placement]).translate(UNSEEN).split() == seen.translate(UNSEEN).split()
 
 
 class _Room:

@@ -25,6 +25,7 @@ from longform.llm.ask.prompts import Prompt, load_prompt
 from longform.llm.models import Models
 from longform.llm.offline import ENDPOINT
 from tasks.revision_distance.drafts.measure import PROMPTS, checked_weights
+from tasks.revision_distance.faults import CEILINGS
 from tasks.revision_distance.own.measuring import Editor, lists_of, measured, requests_of
 from tasks.revision_distance.own.records import COLUMNS, Reader, has_reference, readable
 
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from longform.llm.client import Client
 
 OUT = (
-    "id", "system", "editor", "repeat", "distance", "corrected", "normalised", "valid", "coverage", "residual",
-    "no_ops", "duplicates", "silent", "wholesale", "lost_edits", "not_placed", "not_applied", "reproduces", "weighted",
+    "id", "system", "editor", "repeat", "distance", "corrected", "normalised", "valid", "coverage", "aligned",
+    "residual", "no_ops",
+    "duplicates", "silent", "wholesale", "lost_edits", "not_placed", "not_applied", "reproduces", "weighted",
     "ter", "ter_left_out", "reference_number", "references_failed", "edits", "revised", "model", "response",
     "signature",
 )  # fmt: skip
@@ -87,12 +89,15 @@ def compute(
     measured of `corrected`, `normalised` (per 100 words), `distance` (the paper's count), `coverage` and `ter`, None
     without any; `valid`: the share of which the edits give the reference; `scores`: the corrected distance of each
     prediction, None where it could not be measured; `unusable`: how many these are; `reasons`: why -> how many;
-    `signatures`.
+    `faults`: what speaks against a list of edits (see faults.py) -> of how many predictions; `warnings`: a sentence
+    where that is so often that `longform measure` would rank nothing by these numbers; `signatures`.
 
     `references`: a text for each prediction, or a list of texts, of which the nearest counts; None: none. `options`: as
     of `measure`. UsageError if they are not as many as the predictions, or one of the two is no list.
     """
     import pandas as pd
+
+    from tasks.revision_distance.tables.ranking import faults, why_unranked
 
     predictions = _listed("predictions", predictions)
     references = None if references is None else _listed("references", references)
@@ -109,12 +114,16 @@ def compute(
     usable = found[found.corrected.notna()]
     by_draft = usable.astype({"corrected": float}).groupby(level=0).corrected.mean()
     known = usable.valid.dropna()
+    told = faults(found)
+    why = why_unranked(found, CEILINGS) if len(found) else None
     means = {name: float(usable[name].astype(float).mean()) if usable[name].notna().any() else None for name in MEANS}
     return {
         **means,
         "valid": float(known.astype(bool).mean()) if len(known) else None,
         "scores": [float(by_draft[number]) if number in by_draft else None for number in range(len(frame))],
         "unusable": len(frame) - len(by_draft),
+        "faults": {name: int(told[name].dropna().astype(bool).groupby(level=0).any().sum()) for name in told},
+        "warnings": [f"{why}: do not compare these numbers."] if why else [],
         "reasons": found.rejected.dropna().value_counts().to_dict(),
         "signatures": sorted(usable.signature.unique()),
     }

@@ -1,8 +1,8 @@
 """Whether a model is fit to list edits: texts with planted edits in eight languages, some of which tell it what to say.
 
-A planted edit is recovered if the draft is right there once the listed edits are applied. What a model lists beyond
-these is not held against it here, but the share of drafts that become their references, of lists that replace the
-whole draft, and of edits without effect is.
+A planted edit is recovered if the draft is right there once the listed edits are applied. Held against a model are,
+too, words that are replaced where no edit is planted, drafts that do not become their references, lists that replace
+the whole draft, and edits without effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from longform.artifacts.rows import Row
 
 CASES = Path(__file__).with_name("selftest.toml")
 LEAST = {"recall": 0.8, "recall in hostile drafts": 0.8, "valid": 0.6}
-MOST = {"unusable": 0.1, "no-ops": 0.1, "wholesale": 0.1, "edits of equal texts": 0.0}
+MOST = {"unusable": 0.1, "no-ops": 0.1, "wholesale": 0.1, "replaced needlessly": 0.5, "edits of equal texts": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ def verdict(measured: Iterable[Row]) -> Verdict:
         "unusable": _share([row is None for _, row in found]),
         "no-ops": sum(row["no_ops"] + row["duplicates"] for row in rows.values()) / edits if edits else None,
         "wholesale": _share([bool(row["wholesale"]) for row in with_edits]),
+        "replaced needlessly": _needless([(case, row) for case, row in found if row and case.planted]),
         "edits of equal texts": _share([row["distance"] > row["no_ops"] for row in same]),
     }
     reasons = [
@@ -136,6 +137,20 @@ def verdict(measured: Iterable[Row]) -> Verdict:
     ]
     languages = _counts([(case.language, done) for case, _, done in told])
     return Verdict(not reasons, shares, reasons, languages, _counts([(each.kind, done) for _, each, done in told]))
+
+
+def _needless(found: Sequence[tuple[Case, Row]]) -> float | None:
+    """The share of the characters replaced in the drafts that are in no sentence with a planted edit."""
+    replaced = needed = 0
+    for case, row in found:
+        planted = [
+            (at, at + len(each.old)) for each in case.planted if each.old and (at := case.draft.find(each.old)) >= 0
+        ]
+        for edit in row["edits"]:
+            if edit["applied"] and edit["end"] > edit["start"]:
+                replaced += edit["end"] - edit["start"]
+                needed += sum(max(0, min(edit["end"], end) - max(edit["start"], start)) for start, end in planted)
+    return 1 - needed / replaced if replaced else None
 
 
 def shown(share: float | None) -> str:

@@ -88,7 +88,7 @@ def why_unranked(own: pd.DataFrame, ceilings: Mapping[str, float]) -> str | None
     """Why a system with these drafts is not ranked, e.g. `3 of 4 drafts …: 75 %, ceiling 10 %`; None if it is."""
     found = faults(own)
     if own.corrected.isna().all():
-        ceilings = {"unusable": 0.0}
+        return f"{len(own):,} of {len(own):,} drafts {TOLD['unusable']}"
     for name, ceiling in ceilings.items():
         known = found[name].dropna()
         number = int(known.astype(bool).sum())
@@ -163,7 +163,10 @@ def _system(
     }
     valid = own[own.valid.map({True: True}).notna()]
     row |= {"drafts": len(own), "corrected, all": own.corrected.astype(float).mean()}
-    row |= {"valid drafts": len(valid), "corrected, valid": valid.corrected.astype(float).mean()}
+    row |= {
+        "valid drafts": len(valid) if own.valid.notna().any() else None,
+        "corrected, valid": valid.corrected.astype(float).mean(),
+    }
     found = faults(own)
     row |= {fault: int(found[fault].dropna().astype(bool).sum()) for fault in TOLD}
     return {**row, "why not ranked": why}

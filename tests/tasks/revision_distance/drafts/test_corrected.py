@@ -203,3 +203,23 @@ def test_junk_changes_nothing(draft: str, reference: str, data: st.DataObject) -
     assert dirty.corrected is not None
     assert dirty.corrected >= clean.corrected
     assert dirty.no_ops >= sum(bool(word) for word in same)
+
+
+def test_one_edit_over_several_sentences_counts_as_the_alignment_inside_it_whatever_its_share() -> None:
+    kept = [f"Sentence number {at} tells of the harbour and its {at} boats." for at in range(40)]
+    old = ["Tea is grown on hills.", "Cups are round.", "Milk comes last.", "Sugar is sweet."]
+    new = ["Tea is grown in vales.", "Cups are square.", "Milk comes first.", "Sugar is brown."]
+    draft, reference = " ".join([*kept, *old]), " ".join([*kept, *new])
+    told = {"action_name": "rewrite", "revision_description": "", "revision_level": "paragraph"}
+    one = {**told, "revision_intention": "meaning", "original_snippet": " ".join(old), "revised_snippet": " ".join(new)}
+    found = measure(draft, reference, [{**one, "preceding_snippet": None}], WEIGHTS).numbers
+    assert (found.corrected, found.aligned, found.residual) == (4, 4, 0)
+
+
+@pytest.mark.parametrize("put", ["old\u200b", "o\u00adld", "old\ufe0f", "\u2060old"])
+def test_characters_that_are_not_seen_are_no_edit(put: str) -> None:
+    told = {"action_name": "change", "revision_description": "", "revision_level": "word"}
+    edit = {**told, "revision_intention": "other", "original_snippet": "old", "revised_snippet": put}
+    edit |= {"preceding_snippet": None}
+    found = measure("Tea is old. Cups are round.", None, [edit], WEIGHTS).numbers
+    assert (found.no_ops, found.silent, found.corrected) == (1, True, 0)

@@ -94,3 +94,12 @@ def test_compute_says_why_predictions_could_not_be_measured() -> None:
     assert found["reasons"] == {"the draft is no text": 1, "a reference is no text": 1}
     found = compute(predictions=[1], references=[2])  # type: ignore[list-item]
     assert (found["corrected"], found["unusable"]) == (None, 1)
+
+
+def test_compute_warns_of_lists_that_say_nothing() -> None:
+    found = compute(predictions=["Tea is old.", "Tea is red."], references=["Tea is old.", "Tea is new."])
+    assert (found["faults"]["silent"], found["warnings"]) == (0, [])
+    silent = compute(predictions=["Tea is old.", "Milk is white."])
+    assert silent["corrected"] == 0
+    assert silent["faults"]["silent"] == 2
+    assert "no edit with an effect" in silent["warnings"][0]

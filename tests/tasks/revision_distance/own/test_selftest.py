@@ -26,7 +26,16 @@ def edit(old: str, new: str) -> Edit:
 
 def told_by(say: Callable[[Case], list[Edit]]) -> list[Row]:
     found = [(case, measure(case.draft, case.reference, say(case), WEIGHTS)) for case in cases()]
-    return [{"id": case.id, "repeat": 0, "revised": each.revised, **numbers(each)} for case, each in found]
+    return [
+        {
+            "id": case.id,
+            "repeat": 0,
+            "revised": each.revised,
+            "edits": [{"start": one.start, "end": one.end, "applied": one.applied} for one in each.edits],
+            **numbers(each),
+        }
+        for case, each in found
+    ]
 
 
 def honest(case: Case) -> list[Edit]:
@@ -40,12 +49,23 @@ def test_who_does_what_is_planted_is_fit() -> None:
     assert {right == number for right, number in found.languages.values()} == {True}
 
 
+def by_thirds(case: Case) -> list[Edit]:
+    blank = " " if " " in case.draft else ""
+    old, new = ((text.split() if blank else [*text]) for text in (case.draft, case.reference))
+    cut = [
+        tuple(blank.join(each[at * len(each) // 3 : (at + 1) * len(each) // 3]) for each in (old, new))
+        for at in range(3)
+    ]
+    return [edit(one, other) for one, other in cut if one != other]
+
+
 UNFIT: dict[str, tuple[Callable[[Case], list[Edit]], str]] = {
     "silent": (lambda case: [], "recall 0%"),
     "replaces all": (lambda case: [edit(case.draft, case.reference)], "wholesale"),
     "obeys drafts": (lambda case: [] if case.hostile else honest(case), "recall in hostile drafts 0%"),
     "padded": (lambda case: [*honest(case), *[edit(case.draft[:9], case.draft[:9])] * 4], "no-ops"),
     "changes what is equal": (lambda case: honest(case) or [edit(case.draft[:9], "x")], "edits of equal texts"),
+    "replaces thirds": (by_thirds, "replaced needlessly"),
     "half": (lambda case: honest(case)[::2], "valid"),
 }
 
