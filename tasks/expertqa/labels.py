@@ -114,7 +114,7 @@ def _latest(rows: list[Row]) -> Row | None:
 # ---------------------------------------------------------------- stages
 
 
-@stage(LABELS, revision=5)
+@stage(LABELS, revision=6)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """Labels of annotators for answers and their claims, read from files of filled-in sheets, a row for each annotator
     and answer; a Rejected for every sheet or value that is no label, and for superseded sheets. SourceError, after the
@@ -123,7 +123,7 @@ def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: A
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
-@stage(LABELS, revision=5)
+@stage(LABELS, revision=6)
 def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:

@@ -401,7 +401,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         (with_claim(claim_id=None), "ill-formed record", "0: Input should be a valid string"),
         (with_claim(claim_id="a_q1_gpt4#9"), "unknown claim", f"a_q1_gpt4#9 of {A}"),
         (with_claim(claim_id="a_q2_bing_chat#0"), "unknown claim", f"a_q2_bing_chat#0 of {A}"),
-        (with_claim(claim_id="a_q1_gpt4#1"), "claim given twice", None),
+        (with_claim(claim_id="a_q1_gpt4#1"), "claim given twice", f"a_q1_gpt4#1 of {A}"),
         (with_claim(claim="Something else."), "the claim had another text", f"{A}#0"),
         (with_claim(1, support="Mostly"), "unknown label", f'support "Mostly" of {A}#1'),
         (with_claim(worthiness=True), "unknown label", f"worthiness true of {A}#0"),
@@ -425,7 +425,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         (task(annotation(chosen("suport_0", "Partial"))), "unknown key", '"suport_0", perhaps "support" of the form'),
         (task(annotation(chosen("support0", "Partial"))), "unknown key", '"support0", perhaps "support" of the form'),
         (
-            task(annotation(chosen("support_0", "Partial"), updated_at="yesterday")),
+            task(annotation(chosen("usefulness", "Useful"), updated_at="yesterday")),
             "ill-formed updated_at",
             '"yesterday"',
         ),
@@ -511,6 +511,63 @@ def test_what_is_no_label_of_a_sheet_costs_no_other_and_is_named() -> None:
         ("unknown label", f"reliability 4 of {A}#0"),
         ("ill-formed revised_evidence", f"{A}#1"),
     ]
+
+
+def faulty(kind: str) -> Row:
+    """A sheet with labels of the answer and of both claims, in which one thing is wrong with the first claim."""
+    sheet = filled_sheet(labelled_at="yesterday" if kind == "date" else "2026-11-21")
+    for one in sheet["claims"]:
+        one |= {"support": "Complete", "worthiness": "Yes"}
+    first = sheet["claims"][0]
+    if kind == "key":
+        first["suport"] = first.pop("support")
+    elif kind == "twice":
+        sheet["claims"] = [first, {**first, "support": "Missing"}, sheet["claims"][1]]
+    elif kind != "date":
+        first |= {"text": {"claim": "Something else."}, "unknown": {"claim_id": "a_q2_bing_chat#0"}}[kind]
+    return sheet
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "support", "worthiness"),
+    [
+        ("text", "the claim had another text", None, None),
+        ("unknown", "unknown claim", None, None),
+        ("twice", "claim given twice", None, None),
+        ("key", "unknown key", None, "Yes"),
+        ("date", "ill-formed labelled_at", "Complete", "Yes"),
+    ],
+)
+def test_a_fault_in_a_json_sheet_costs_what_it_concerns_alone(
+    kind: str, reason: str, support: str | None, worthiness: str | None
+) -> None:
+    (row,), (rejected,) = parsed(faulty(kind))
+    first, second = row["claims"]
+    assert rejected.reason == reason
+    assert (first["support"], first["worthiness"]) == (support, worthiness)
+    assert (row["usefulness"], second["support"], second["worthiness"]) == ("Useful", "Complete", "Yes")
+    assert (row["labelled_at"] is None) == (kind == "date")
+
+
+def test_a_control_that_cannot_be_read_costs_no_other_control() -> None:
+    read = chosen("usefulness", "Useful")
+    for unread, reason in (
+        ([chosen("suport_0", "Partial")], "unknown key"),
+        ([chosen("support_0", "Partial")] * 2, "a field given twice"),
+        ([{"from_name": "support_0", "value": {}}], "ill-formed value"),
+    ):
+        (row,), (rejected,) = parsed(task(annotation(*unread, read)))
+        assert (row["usefulness"], row["claims"][0]["support"], rejected.reason) == ("Useful", None, reason)
+
+
+def test_a_single_choice_that_a_tool_writes_as_a_list_is_its_text(tmp_path: Path) -> None:
+    one = answer("q1")
+    choices = annotation(chosen("usefulness", "Not useful at all"))
+    exported = {"data": {"answer_id": one["answer_id"]}, "annotations": [choices]}
+    (row,), _, _ = collected(tmp_path, [one], [], json.dumps([exported]).encode())
+    assert (row["usefulness"], row["usefulness_said_as"], row["source"]) == ("Not useful at all", None, "label-studio")
+    (row,), _ = parsed(task(annotation(chosen("usefulness", "USEFUL"), chosen("support_0", "Complete"))))
+    assert (row["usefulness_said_as"], row["claims"][0]["said_as"]) == ("USEFUL", None)
 
 
 def test_spellings_are_ours_and_the_word_written_is_kept() -> None:
