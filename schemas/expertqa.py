@@ -359,7 +359,7 @@ PUBLISHED_CLAIMS = table(
     column("revised_evidence", pa.list_(pa.string()), "the expert's revision of the evidence; may be empty"),
     column("annotator_id", pa.string(), "pseudonymous id of the annotator whose texts these are", null=True),
     column("annotators", pa.int32(), "number of annotators of the answer; all their labels are in the config labels"),
-    column("undecided", pa.list_(pa.string()), "properties without a majority: several labels are as frequent"),
+    column("undecided", pa.list_(pa.string()), "labelled properties of which no label has more than half"),
     column("autoais", pa.bool_(), "AutoAIS: whether the evidence entails the claim; null: no evidence", null=True),
     column("autoais_backend", pa.string(), "judge of AutoAIS: lexical-1, a model, nli:<model> or released", null=True),
     column("atomic_claims", pa.list_(pa.string()), "atomic claims of FActScore, judged or not"),

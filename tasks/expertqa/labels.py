@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, Shard, StageContext, stage
 from schemas.expertqa import LABELS
+from tasks.annotation import argilla, label_studio
 from tasks.annotation.files import open_sheets, read_sheets
 from tasks.annotation.form import Item, Task
 from tasks.annotation.labelling import NOT_LABELLED, RAW_CHARS, WHOLE, Checked
@@ -24,6 +25,7 @@ from tasks.expertqa.vocabulary import LABELLED
 
 SUPERSEDED = "labelled again by the same annotator"
 NOT_SHOWN = "claims left out of a sheet"
+IN_TWO = (label_studio.SOURCE, argilla.SOURCE)  # whose projects of answers show no claims
 open_labels = partial(open_sheets, group="expertqa")
 
 
@@ -140,7 +142,7 @@ def label_rows(
     each sheet superseded by another of the same annotator. A sheet without any label gives no row.
 
     `count`: called for each row with NOT_SHOWN and the number of claims of the answer that the annotator's sheets
-    lack.
+    lack; not for a row of a tool's records of answers alone, which have none by design.
     """
     rows: list[Row] = []
     shown: defaultdict[str, set[str]] = defaultdict(set)
@@ -152,10 +154,12 @@ def label_rows(
         yield from map(each.rejected, wrong)
         if says_something(row):
             rows.append(row)
-            shown[row["label_id"]] |= each.items
+            if each.items or each.labelling.source not in IN_TWO:
+                shown[row["label_id"]] |= each.items
     for name, (row, lost) in merged(rows).items():
         yield from [Rejected(name, "filtered", SUPERSEDED)] * lost
-        count(NOT_SHOWN, len(row["claims"]) - len(shown[name]))
+        if name in shown:
+            count(NOT_SHOWN, len(row["claims"]) - len(shown[name]))
         yield row
 
 

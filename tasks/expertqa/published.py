@@ -183,7 +183,7 @@ def publish_claims(
     """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore; question by
     question, within one by system, answer and position.
 
-    Labels are those that most annotators gave (see tasks/expertqa/annotators.py). Atomic claims are all of `facts`,
+    Labels are those of a majority (see tasks/expertqa/annotators.py). Atomic claims are all of `facts`,
     also those without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the
     released file instead, none for claims that were not released. `sides`: the side of each question, whether or not a
     revised answer of it is published. Counts atomic claims without a verdict, and released scores that are no number

@@ -617,6 +617,17 @@ def test_claims_that_a_filled_in_sheet_does_not_have_are_counted() -> None:
         assert counts["claims left out of a sheet"] == expected
 
 
+@pytest.mark.parametrize("fill", [fill_label_studio, fill_argilla])
+def test_a_tools_file_of_answers_has_no_claims_to_leave_out(fill: Callable[[list[Task], Said], Filled]) -> None:
+    labelled = {"usefulness": "Useful", "revised_answer": None, "annotation_time": None}
+    said = {A: {"e1": {**labelled, "claims": [{**EMPTY, "support": "Complete"}] * 2}}}
+    answers, claims = fill(made(), said)
+    for (content, path), expected in ((answers, 0), (claims, 0)):
+        counts: Counter[str] = Counter()
+        rows, _ = parsed(raw=content, path=path, count=lambda name, number, to=counts: to.update({name: number}))
+        assert (len(rows), counts["claims left out of a sheet"]) == (1, expected)
+
+
 def test_folded_white_space_is_no_other_text() -> None:
     rows, rejected = parsed(with_claim(claim=" One\n claim. "))
     assert (len(rows), rejected) == (1, [])
