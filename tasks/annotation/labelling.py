@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,6 +22,7 @@ from tasks.annotation.values import (
     Unfit,
     alone,
     annotator_name,
+    as_shown,
     collecting_unfit,
     folded,
     is_answered,
@@ -224,11 +225,29 @@ def check(
             values[cell] = ours
             if fields[name].offered and isinstance(ours, str) and ours != alone(value):
                 as_written[cell] = alone(value)
+    for cell in _side_by_side(form, task, values, wrong):
+        del values[cell]
     for place in _unfit_places(form, task, values, wrong):
         values = {cell: value for cell, value in values.items() if cell[0] != place}
     time = collecting_unfit(wrong, seconds, labelling.seconds, task.id)
     found = frozenset(items.values()) - {WHOLE}
     return Checked(labelling, task, annotator, values, as_written, found, swapped, time, wrong, raw)
+
+
+def _side_by_side(
+    form: Form, task: Task, values: Mapping[tuple[str, str], Any], wrong: list[Unfit]
+) -> set[tuple[str, str]]:
+    """The cells of the fields that are answered beside a choice which they exclude (`not_beside`), and of that choice;
+    an Unfit for each is appended to `wrong`.
+    """
+    found: set[tuple[str, str]] = set()
+    excluding = {each.name: each.not_beside for each in form.fields if each.not_beside}
+    for (place, name), value in values.items():
+        other, choice = excluding.get(name, ("", ""))
+        if other and is_answered(value) and values.get((place, other)) == choice:
+            wrong.append(Unfit(f"{name} beside {other} {choice}", place or task.id))
+            found |= {(place, name), (place, other)}
+    return found
 
 
 def _unfit_places(form: Form, task: Task, values: Mapping[tuple[str, str], Any], wrong: list[Unfit]) -> list[str]:
@@ -319,17 +338,38 @@ def check_all(
     accounts: Mapping[str, str],
 ) -> Iterator[Checked | Rejected]:
     """A Checked for each labelling with at least one valid value; before it, a Rejected for each of its invalid
-    values. A labelling without a valid value yields only these. A Rejected also for each labelling that does not fit;
-    those in `found` are passed on.
+    values, and in rows of CSV for each value of a task that contradicts an earlier row of the same annotator. A
+    labelling without a valid value yields only these. A Rejected also for each labelling that does not fit; those in
+    `found` are passed on.
 
     `found`: (labelling or Rejected, its text in the file). `accounts`: account in a tool -> annotator id; if there are
     any, labellings of other accounts are rejected.
     """
+    said: dict[tuple[str, str, str], tuple[Any, int | None]] = {}
     for labelling, raw in found:
         if isinstance(labelling, Rejected):
             yield labelling
             continue
         fitting = or_rejected(labelling.key, raw, check, form, labelling, known, accounts, raw)
+        if isinstance(fitting, Checked) and labelling.source == "csv" and form.items:
+            fitting = _without_contradictions(fitting, said)
         yield from map(fitting.rejected, fitting.wrong) if isinstance(fitting, Checked) else ()
         if isinstance(fitting, Rejected) or fitting.values:
             yield fitting
+
+
+def _without_contradictions(found: Checked, said: dict[tuple[str, str, str], tuple[Any, int | None]]) -> Checked:
+    """A row of CSV without the values of its task that are others in an earlier row of the same annotator, unless both
+    rows are dated and differ in that; an Unfit for each of these values is in `wrong`.
+
+    `said`: (task, annotator, field) -> (value, date) of earlier rows; those of this row are added.
+    """
+    values, wrong = dict(found.values), [*found.wrong]
+    for (place, name), value in found.values.items():
+        if place == WHOLE:
+            key, at = (found.task.id, found.annotator, name), found.labelling.at
+            earlier, dated = said.setdefault(key, (value, at))
+            if value != earlier and (at is None or dated is None or at == dated):
+                wrong.append(Unfit("another value in an earlier row", f"{name} {as_shown(value)} of {found.task.id}"))
+                del values[place, name]
+    return replace(found, values=values, wrong=wrong)

@@ -18,7 +18,6 @@ from tasks.annotation.files import open_sheets, read_sheets
 from tasks.annotation.form import Item, Task
 from tasks.annotation.labelling import NOT_LABELLED, RAW_CHARS, WHOLE, Checked
 from tasks.annotation.labels import later
-from tasks.annotation.values import Unfit
 from tasks.expertqa.answers.released import labels_of
 from tasks.expertqa.form import ANSWER_PROPERTIES, CLAIM_PROPERTIES, FORM
 from tasks.expertqa.vocabulary import LABELLED
@@ -29,14 +28,11 @@ IN_TWO = (label_studio.SOURCE, argilla.SOURCE)  # whose projects of answers show
 open_labels = partial(open_sheets, group="expertqa")
 
 
-def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
-    """(row of LABELS for one filled-in sheet, an Unfit for each contradictory value). The row has every claim of the
-    answer; labels that the sheet lacks are null.
-
-    A contradictory value is a claim both left out and revised: its revision is null in the row.
+def label_row(found: Checked) -> Row:
+    """The row of LABELS for one filled-in sheet. It has every claim of the answer; labels that the sheet lacks are
+    null.
     """
-    wrong: list[Unfit] = []
-    row = {
+    return {
         "label_id": found.key,
         "answer_id": found.task.id,
         "question_id": found.task.context["question_id"],
@@ -46,21 +42,17 @@ def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
         "usefulness_said_as": found.as_written.get((WHOLE, "usefulness")),
         "annotation_time": found.seconds,
         "labelled_at": found.labelling.at,
-        "claims": [_claim(found, item.id, wrong) for item in found.task.items],
+        "claims": [_claim(found, item.id) for item in found.task.items],
         "source": found.labelling.source,
     }
-    return row, wrong
 
 
-def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
-    """The labels of one claim, an element of LABELS.claims. `revised_claim` is empty for a claim to be left out. For a
-    claim both left out and revised it is null, and an Unfit is added to `wrong`.
-    """
+def _claim(found: Checked, claim_id: str) -> Row:
+    """The labels of one claim, an element of LABELS.claims. `revised_claim` is empty for a claim to be left out."""
     as_written = {name: found.as_written[claim_id, name] for name in LABELLED if (claim_id, name) in found.as_written}
     values = {name: found.values.get((claim_id, name)) for name in CLAIM_PROPERTIES}
     if found.values.get((claim_id, "left_out")) == "Yes":
-        wrong += [Unfit("a claim left out and revised", claim_id)] if values["revised_claim"] else []
-        values["revised_claim"] = None if values["revised_claim"] else ""
+        values["revised_claim"] = ""
     as_json = orjson.dumps(as_written, option=orjson.OPT_SORT_KEYS).decode() if as_written else None
     return {"claim_id": claim_id, **values, "said_as": as_json}
 
@@ -150,8 +142,7 @@ def label_rows(
         if isinstance(each, Rejected):
             yield each
             continue
-        row, wrong = label_row(each)
-        yield from map(each.rejected, wrong)
+        row = label_row(each)
         if says_something(row):
             rows.append(row)
             if each.items or each.labelling.source not in IN_TWO:

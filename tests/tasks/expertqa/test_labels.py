@@ -407,7 +407,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         (with_claim(worthiness=True), "unknown label", f"worthiness true of {A}#0"),
         (with_claim(reason_missing_support=["x", "y"]), "ill-formed reason_missing_support", f"{A}#0"),
         (with_claim(revised_evidence=[7]), "ill-formed revised_evidence", f"{A}#0"),
-        (with_claim(left_out="Yes", revised_claim="No!"), "a claim left out and revised", f"{A}#0"),
+        (with_claim(left_out="Yes", revised_claim="No!"), "revised_claim beside left_out Yes", f"{A}#0"),
         (task(annotation(chosen("usefulness", "Splendid"))), "unknown label", f'usefulness "Splendid" of {A}'),
         (task(annotation(chosen("support_1", "Mostly"))), "unknown label", f'support "Mostly" of {A}#1'),
         (task(annotation(chosen("support_2", "Partial"))), "unknown claim", f"2 of {A}"),
@@ -436,7 +436,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         ),
         (
             task(annotation(chosen("left_out_0", "Yes"), written("revised_claim_0", "No!"))),
-            "a claim left out and revised",
+            "revised_claim beside left_out Yes",
             f"{A}#0",
         ),
         (task(annotation(chosen("left_out_0", "Maybe"))), "unknown label", f'left_out "Maybe" of {A}#0'),
@@ -558,6 +558,36 @@ def test_a_control_that_cannot_be_read_costs_no_other_control() -> None:
     ):
         (row,), (rejected,) = parsed(task(annotation(*unread, read)))
         assert (row["usefulness"], row["claims"][0]["support"], rejected.reason) == ("Useful", None, reason)
+
+
+def rows_of_csv(*usefulness: str, dates: tuple[str, ...] = ("", "")) -> bytes:
+    """A row for each claim of the first answer, each of which says how useful the whole answer is."""
+    lines = [
+        f"{A},{A}#{place},e1,{word},Complete,{date}"
+        for place, (word, date) in enumerate(zip(usefulness, dates, strict=True))
+    ]
+    return "\n".join(["answer_id,claim_id,annotator_id,usefulness,support,labelled_at", *lines]).encode()
+
+
+def test_rows_of_an_answer_that_contradict_each_other_are_told() -> None:
+    (row,), (rejected,) = parsed(raw=rows_of_csv("Useful", "Not useful at all"), path="labels.csv")
+    assert (row["usefulness"], [one["support"] for one in row["claims"]]) == ("Useful", ["Complete"] * 2)
+    detail = f'usefulness "Not useful at all" of {A}'
+    assert (rejected.kind, rejected.reason, rejected.detail) == ("defect", "another value in an earlier row", detail)
+    dated = rows_of_csv("Useful", "Not useful at all", dates=("2026-11-21", "2026-11-22"))
+    for content, word in ((rows_of_csv("Useful", "USEFUL"), "Useful"), (dated, "Not useful at all")):
+        (row,), rejected_rows = parsed(raw=content, path="labels.csv")
+        assert (row["usefulness"], rejected_rows) == (word, [])
+
+
+def test_a_claim_left_out_and_revised_is_told_before_a_build_and_keeps_its_labels() -> None:
+    sheet = with_claim(support="Complete", left_out="Yes", revised_claim="No!")
+    read = labellings(FORM, read_records(FORM, iter([json.dumps(sheet).encode()]), "labels.jsonl"))
+    rejected, kept = check_all(FORM, read, ANSWERS, {})
+    assert isinstance(rejected, Rejected)
+    assert rejected.reason == "revised_claim beside left_out Yes"
+    assert not isinstance(kept, Rejected)
+    assert {name for item, name in kept.values if item} == {"support"}
 
 
 def test_a_single_choice_that_a_tool_writes_as_a_list_is_its_text(tmp_path: Path) -> None:
