@@ -49,7 +49,7 @@ SIDE = ("question_id", *SIDE_COLUMNS)
 # ---------------------------------------------------------------- long-form questions
 
 
-@stage(RANDOM_SPLIT, revision=4, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(RANDOM_SPLIT, revision=5, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_randomly(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
@@ -60,7 +60,7 @@ def split_randomly(
     yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
-@stage(DOMAIN_SPLIT, revision=4, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(DOMAIN_SPLIT, revision=5, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
@@ -105,7 +105,7 @@ def long_form_row(config: str, revised: Row, question: Row, answer: Row, placed:
     return {
         "row_id": f"l_{fingerprint([config, revised['revised_id']])}",
         "question_id": revised["question_id"],
-        "answer": plain(revised["text"], {one["number"] for one in placed["sources"] if one["number"] is not None}),
+        "answer": plain(revised["text"], {one["number"] for one in (*placed["sources"], *answer["cited"])} - {None}),
         "cited_answer": revised["text"],
         **{name: question[name] for name in ("question", "field", "specific_field", "question_types", "licence")},
         "system": revised["system"],

@@ -44,7 +44,7 @@ _NEVER = _set(
 )
 _RESTS = _set("ex allg bes hd zt")
 _BEFORE_NUMBERS = _set(
-    "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c "
+    "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c max min "
     "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag гл"
 )
 _BEFORE_SMALL = _set(
@@ -282,7 +282,7 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
         return False
     numbered = following.lstrip("(").lstrip("[")[:1].isdigit()
     if low in _BEFORE_NUMBERS and (numbered or len(word) > 1):
-        return not numbered
+        return not numbered and not (word[0].isupper() and following[:1].islower())
     if low in _BEFORE_SMALL or (letter and f"{letter.lower()}.{low}" in _BEFORE_SMALL):
         return following.lstrip(_OPENING)[:1].isupper() and following[:1] not in "(["
     if low == "al" or _ACRONYM.search(word):

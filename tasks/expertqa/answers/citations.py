@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -100,14 +101,23 @@ _ACRONYM = re.compile(r"(?<!\w)(?:\w{1,3}\.){2,4}\Z")
 
 _HEADING = re.compile(
     r"[ \t#*_]{0,12}(?:references?|sources?|citations?|bibliography|works cited|footnotes|reference list|source list"
-    r"|urls|links)"
-    r"(?:\s?\[\d{1,4}\])?[ \t:*_#]{0,12}",
+    r"|urls|links|références|bibliographie|quellen(?:angaben|verzeichnis)?|literatur(?:verzeichnis|angaben)?"
+    r"|einzelnachweise|referenzen|referencias|fuentes|bibliograf[íi]a|riferimenti|fonti|referências|fontes|bronnen"
+    r"|referenties|источники|(?:список )?литератур[аы]|参考文献|參考文獻|参考资料|來源|来源|出典|참고 ?문헌|출처"
+    r"|المراجع|المصادر)"
+    r"(?:\s?\[\d{1,4}\])?[ \t:：*_#]{0,12}",
     re.IGNORECASE,
 )
 _ENTRY = re.compile(
     r"[ \t]{0,12}(?:[-*•]\s{1,3})?"
-    rf"(?:(?P<square>\[\s?\^?(?P<one>\d{{1,6}})\^?\s?\]|(?P<raised>[{RAISED}]{{1,4}})):?"
+    rf"(?:(?P<square>\[\s?(?P<note>\^?)(?P<one>\d{{1,6}})\^?\s?\]|(?P<raised>[{RAISED}]{{1,4}}))(?P<colon>:?)"
     r"|\(?(?P<two>\d{1,6})[.):])[ \t]{0,8}(?P<rest>.*)"
+)
+_RULE = re.compile(r"[-*_=–—]{3,80}")
+_BIBLIOGRAPHIC = re.compile(
+    r"\b(?:doi|isbn|issn|vol\.|pp\.)|(?:\b(?:1[89]|20)\d\d[)\]]?\.?\s{0,3}\Z)"
+    r"|[\"“«][^\"”»]{3,300}[\"”»][^\n]{0,80}\b(?:1[89]|20)\d\d\b",
+    re.IGNORECASE,
 )
 _BULLET = re.compile(r"[ \t]{0,12}(?:[-*•]\s{1,3})?(?P<rest>.*)")
 _ONE_LINE = re.compile(
@@ -305,7 +315,7 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
             sources.setdefault(numbers[0], Source(_clean(url), None))
     listed = {source.url for source in sources.values()}
     following = max([0, *sources, *(number for number in cited_numbers(body) if number < HIGHEST)]) + 1
-    for number, url in enumerate((url for url in _addresses(body) if url not in listed), following):
+    for number, url in enumerate((url for url in addresses_in(body) if url not in listed), following):
         sources[number] = Source(url, None)
     return body, [
         {"number": number, "url": url, "passage_id": None, "title": title, "text": None}
@@ -313,7 +323,7 @@ def cited_sources(text: str) -> tuple[str, list[Row]]:
     ]
 
 
-def _addresses(text: str) -> list[str]:
+def addresses_in(text: str) -> list[str]:
     """Addresses in brackets, in Markdown links, or bare ones that cite, by place in the text, each once."""
     marks, links = ([match.span() for match in pattern.finditer(text)] for pattern in (_CITATION, _LINK))
     places = sorted([*marks, *links, *_bare_spans(text, marks)])
@@ -348,22 +358,33 @@ def _one_entry_a_line(text: str) -> tuple[int, dict[int, Source]]:
     address.
 
     Under a heading such as "References" every numbered line is an entry (there may be none); if no line is numbered,
-    addresses on lines of their own are the entries. Without a heading the list is the last lines that are `[1]` with
-    an address, which may be on the line below, or `1.` with an address alone.
+    addresses, links and bibliographic bullets are the entries. Without a heading the list is the last lines that are
+    `[1]` with an address, which may be on the line below, or `1.` with an address alone, notes such as `[^1]: …`, and
+    what `[1]` names under a rule, or with a title and a year if the text cites it.
     """
     start_of_sure, sure = len(text), 0
     entries: list[tuple[int, Source]] = []
+    listed: list[Source] = []
     bare: list[str] = []
-    certain = True
+    certain = in_brackets = True
+    often = Counter(number for match in _MARK.finditer(text) for number in numbers_of(match[0]))
     for start, line in _lines_upwards(text):
         if _HEADING.fullmatch(line.strip()):
-            return start, _in_order(entries or list(enumerate((Source(url, None) for url in reversed(bare)), 1))[::-1])
+            return start, _in_order(entries or list(enumerate(reversed(listed), 1))[::-1])
         if entry := _ENTRY.fullmatch(line):
             entries.append(_entry(entry, bare))
-            certain = certain and _is_sure(entry, entries[-1][1])
+            number, source = entries[-1]
+            certain = certain and (_is_sure(entry, source) or (often[number] > 1 and _is_bibliographic(entry)))
+            in_brackets = in_brackets and entry["two"] is None
             start_of_sure, sure = (start, len(entries)) if certain else (start_of_sure, sure)
-        elif (url := _only_address(line)) is not None:
-            bare.append(url)
+        elif (other := _unnumbered(line)) is not None:
+            listed.append(other)
+            bare += [other.url] if other.url and other.title is None else []
+        elif _RULE.fullmatch(line.strip()):
+            start_of_sure, sure = (
+                (start, len(entries)) if entries and (certain or in_brackets) else (start_of_sure, sure)
+            )
+            break
         elif line.strip():
             break
     return start_of_sure, _in_order(entries[:sure])
@@ -398,14 +419,36 @@ def _entry(entry: re.Match[str], bare: list[str]) -> tuple[int, Source]:
 
 
 def _is_sure(entry: re.Match[str], source: Source) -> bool:
-    """Whether a numbered line is an entry even without a heading: `[1]` with an address, or `1.` with an address
-    alone. False for a line without an address.
+    """Whether a numbered line is an entry even without a heading: `[1]` with an address, `1.` with an address alone, or
+    a note, `[^1]: words` or `¹ words`.
     """
-    return source.url is not None and (entry["square"] is not None or source.title is None)
+    if entry["two"] is not None:
+        return source.url is not None and source.title is None
+    noted = entry["raised"] is not None or (entry["note"] and entry["colon"])
+    return source.url is not None or (bool(noted) and source.title is not None)
 
 
-def _only_address(line: str) -> str | None:
-    """The address of a line that holds nothing else but a bullet and angle brackets; None for other lines."""
+def _is_bibliographic(entry: re.Match[str]) -> bool:
+    """Whether a line is a `[1]` with a title and a year."""
+    rest = entry["rest"]
+    return entry["square"] is not None and not rest[:1].islower() and _BIBLIOGRAPHIC.search(rest) is not None
+
+
+def _unnumbered(line: str) -> Source | None:
+    """The source of a line without a number: an address or a link, also with few words after it, or a bullet with an
+    address, or with a title and a year. None for other lines, and for those that cite.
+    """
     bullet = _BULLET.fullmatch(line)
-    found = _ANY_URL.fullmatch(bullet["rest"].strip().strip("<>")) if bullet else None
-    return _clean(found[0]) if found else None
+    rest = bullet["rest"].strip() if bullet else ""
+    if not rest:
+        return None
+    address = _ANY_URL.fullmatch(rest.strip("<>"))
+    if address:
+        return Source(_clean(address[0]), None)
+    link = _LINK.match(rest)
+    named = bullet is not None and line.lstrip() != rest and (_ANY_URL.search(rest) or _BIBLIOGRAPHIC.search(rest))
+    if _MARK.search(rest) or not (named or (link and len(rest) - link.end() <= 80)):
+        return None
+    said = _LINK.sub(lambda found: found[1], rest)
+    found = urls(rest)
+    return Source(found[0] if found else None, _ANY_URL.sub("", said).strip(' \t-–—:,.()<>[]*"') or None)

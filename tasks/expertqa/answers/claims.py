@@ -25,6 +25,7 @@ from tasks.expertqa.answers.citations import (
     urls,
 )
 from tasks.expertqa.exact import read_exact, write_exact
+from tasks.text.edit_sentences import prose_spans
 from tasks.text.lists import listed_spans, without_quote_marks
 from tasks.text.sentences import Folded, folded_spans
 
@@ -79,12 +80,16 @@ def _citations(text: str) -> list[tuple[int, int]]:
     order, overlapping ones merged. Intervals such as [0, 1] are no citations.
 
     Between a stop and a closing quote (`late. [1]" She`) the blanks go, too; of two stops around citations (`in Dec.
-    [1]. Prices`) the first does, as the second ends the sentence.
+    [1]. Prices`) the first does, as the second ends the sentence. One that opens a sentence (`It fell. [4] says so.`)
+    is a word of it.
     """
     found: list[tuple[int, int]] = []
     for run in _runs(text):
         start, end = run[0][0], run[-1][1]
         before, after = text[max(0, start - 1) : start], text[end : end + 1]
+        if _opens(text, start, end):
+            found.append((end - 1, end))  # a mark that is not closed is no citation to the splitter
+            continue
         if before and before in ".!?…" and after and after in CLOSING:
             found.append((start, end))
             continue
@@ -92,6 +97,18 @@ def _citations(text: str) -> list[tuple[int, int]]:
             found.append((start - 1, start))
         found += [(high - len(text[low:high].lstrip()), high) for low, high in run]
     return found
+
+
+def _opens(text: str, start: int, end: int) -> bool:
+    """Whether a run of citations, with the blanks before it, is the subject of a sentence: a small letter follows, and
+    what stands before it is a whole sentence.
+    """
+    before = text[max(0, start - 200) : start]
+    if not before.endswith((".", "!", "?")) or start == end - len(text[start:end].lstrip()):
+        return False
+    return re.match(r" [a-z]", text[end : end + 2]) is not None and len(prose_spans(f"{before} Next")) > len(
+        prose_spans(before)
+    )
 
 
 def _runs(text: str) -> list[list[tuple[int, int]]]:
@@ -159,7 +176,7 @@ def _small_talk() -> tuple[str, ...]:
 # ---------------------------------------------------------------- the stage
 
 
-@stage(CLAIMS, revision=3, at_most=AtMost(rows=unbounded))
+@stage(CLAIMS, revision=4, at_most=AtMost(rows=unbounded))
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:

@@ -57,7 +57,8 @@ _GLUE = (
     rf"(?:{_SAID}|see|also|cf|but|and|or|e\.g|i\.e|eg|ie|for|examples?|instance|details?|more|further|information|an?|the"
     r"|review|overview|discussion|in|from|via|per|by|refs?|references?|sources?|citations?|cited?|as|according|to|based|on"
     r"|both|compare|contrast|again|especially|particularly|esp|most|recently|above|below|therein|ibid|respectively"
-    r"|(?:pages?|pp?\.?|chapters?|ch\.?|sections?|sec\.?)\s?\d{1,4}(?:[-–]\d{1,4})?)"
+    r"|vgl|siehe|s\.\s?a|voir|véase|ver|vid|vedi|zie|см|ср|напр"
+    r"|(?:pages?|pp?\.?|chapters?|ch\.?|sections?|sec\.?|s\.|стр\.|с\.|páginas?|págs?\.)\s?\d{1,4}(?:[-–]\d{1,4})?)"
 )
 _FILL = rf"[\s,;:&/.{_HOLE}*_]"
 _BRACKETED = re.compile(
@@ -79,6 +80,13 @@ _BY_AT_END = re.compile(
     r"\b(?:by|from|between|per|via|than|such as|the|a|an|and|or|but|plus)[ \t]{1,3}\Z", re.IGNORECASE
 )
 _LISTS = re.compile(r"\b(?:such as|including)[ \t]{1,3}\Z", re.IGNORECASE)
+_OBJECT = re.compile(
+    r"\b(?:contradicts?|contradicted|refutes?|refuted|echo(?:es|ed)?|mirrors|confirms|supports|disputes?|disputed|cites|quotes"
+    r"|extends|replicates|follows|(?:builds?|relies|draws?) on|(?:agrees?|conflicts?|disagrees?|consistent|contrasts?)"
+    r" with|in line with|contrary to|similar to)[ \t]{1,3}\Z",
+    re.IGNORECASE,
+)
+_ET_AL = re.compile(r"\bet al\.?,?[ \t]{1,3}\Z")
 _STRANDED = re.compile(
     r"\b(?:what|which|who|whom|that|where|how|why|whatever|to \w{1,20}|\w{1,30} (?:it|they|you|we|he|she|I|one|people)"
     r" \w{1,20})(?: \w{1,20}){0,9} (?:by|from|between)[ \t]{1,3}\Z",
@@ -197,6 +205,8 @@ def _is_noun(holes: str, start: int, end: int) -> bool:
     before, after = holes[max(0, start - _REACH) : start], holes[end : end + 60]
     line = before[before.rfind("\n") :] if "\n" in before else before
     at_end = _END_AFTER.match(after) is not None
+    if _ET_AL.search(line):
+        return False  # it cites whom the sentence names
     if _STRONG.search(line) or _OF_IT.match(after):
         return True
     if not (line == "" or line[-1:].isspace() or line[-1:] in '("“'):
@@ -210,7 +220,8 @@ def _is_noun(holes: str, start: int, end: int) -> bool:
     if _SURE_CLAUSE.search(line) and _VERB_AFTER.match(after):
         return True
     if at_end:
-        return _BY_AT_END.search(line) is not None and _STRANDED.search(line) is None
+        by = _BY_AT_END.search(line) is not None and _STRANDED.search(line) is None
+        return by or _OBJECT.search(line) is not None
     if _LISTS.search(line):
         return _VERB_AFTER.match(after) is not None
     return _PREPOSITION.search(line) is not None and _ON_AFTER.match(after) is not None
@@ -252,7 +263,9 @@ _BROKEN = re.compile(
     re.IGNORECASE,
 )
 _ODD = re.compile(
-    r"[【〔⟦〚❲［]\W{0,3}\d{1,4}|†|&(?:\#91|\#x5b|lsqb|lbrack);|\[cite|\bturn\d{1,3}(?:search|view|news)\d{1,3}"
+    r"[【〔⟦〚❲［]\W{0,3}\d{1,4}|†|↩|oai_citation|<\|?/?(?:cite|co)\b|\[citation needed"
+    r"|&(?:\#91|\#x5b|lsqb|lbrack);|\[cite"
+    r"|\bturn\d{1,3}(?:search|view|news)\d{1,3}"
     r"|\[[^\w\[\]\n]{1,6}\d{1,3}[^\w\[\]\n]{0,6}\](?!\()",
     re.IGNORECASE,
 )

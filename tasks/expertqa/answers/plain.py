@@ -14,7 +14,15 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 
 from longform.artifacts.rows import Row
-from tasks.expertqa.answers.citations import LINKED, RAISED, URL, citation_spans, cited_numbers, references
+from tasks.expertqa.answers.citations import (
+    LINKED,
+    RAISED,
+    URL,
+    addresses_in,
+    citation_spans,
+    cited_numbers,
+    references,
+)
 from tasks.expertqa.answers.dangling import Spans, merged, widened, without_phrases
 from tasks.expertqa.answers.readings import cites
 
@@ -22,13 +30,35 @@ _LIST = r"\d{1,3}(?:\s?[-–—,;&]\s?\d{1,3}){0,40}"
 _OTHERS = (
     r"\[cite(?:_start|_end)?\]",
     rf"\\\[\s?{_LIST}\s?\\\]|［\s?{_LIST}\s?］|\[#\d{{1,3}}\]",
-    rf"\[{_LIST},\s?(?:pp?\.|§|ch\.|chapter|section|page)\s?[^\[\]\n]{{1,30}}\]",
+    rf"\[{_LIST},\s?(?:pp?\.|§|ch\.|chapter|section|page|table|tab\.|fig(?:ure|\.)|box"
+    r"|para\.|vol\.|s\.)\s?[^\[\]\n]{1,30}\]",
+    rf"\[{_LIST}\]:\d{{1,4}}(?:[-–,]\d{{1,4}}){{0,9}}(?=\s|\Z)",
+    rf"\[[{RAISED}]{{1,3}}\]|(?<=[.!?,;]\[\d\])\[[a-z]\](?=\s|\Z)|↩\ufe0e?",
+    r"\[(?:citation needed|citation|source|sources|ref|reference)\](?!\()",
+    rf"\[(?:web|search|page|doc|result)[:_]\s?{_LIST}\]",
+    rf"\((?:see(?: also)?|cf\.|according to|from)\s(?:footnote|source|passage|document|reference)s?\s{_LIST}\)",
+    r"<\|[a-z_]{0,20}cit[a-z]{0,6}[_:]?\s?\d{0,3}\|>|<co:?\s?\d{1,3}(?:,\d{1,3}){0,9}>|</co:?\s?\d{0,3}>",
+    r"<(?P<tag>cite|ref)\b[^<>]{0,200}(?:/>|>[^<>]{0,300}</(?P=tag)>)",
+    r"(?<!\d)<sup>\s?\d{1,3}(?:\s?,\s?\d{1,3}){1,9}\s?</sup>",
     rf"\^\[{_LIST}\]\^?",
     rf"⁽[{RAISED}]{{1,3}}⁾",
     r"\ue200cite[^\ue201\n]{0,200}\ue201|(?<!\w)cite(?:turn\d{1,3}[a-z]{1,12}\d{1,3}){1,20}",
 )
 _OTHER = re.compile(rf"[ \t]{{0,8}}(?:{'|'.join(_OTHERS)})", re.IGNORECASE)
+_SPOKEN = re.compile(
+    r"(?<![\w#])(?:sources?|passages?|references?|citations?) (?:\d{1,3}(?:,? and |, )){0,9}\d{1,3}(?![\w.]\w|\s?%)",
+    re.IGNORECASE,
+)
+_DIGITS = re.compile(r"\d+")
 _LINK = re.compile(rf"(?<!!)\[([^\[\]\n]{{1,300}})\]{LINKED}")
+_A_LINK = rf"(?<!!)\[[^\[\]\n]{{1,300}}\]{LINKED}"
+_LINKS_IN_BRACKETS = re.compile(rf"[ \t]{{0,4}}\(\s?{_A_LINK}(?:(?:[,;]|\sand)?\s{{0,2}}{_A_LINK}){{0,20}}\s?\)")
+_CITING_LINK = re.compile(
+    r"(?<!\bthis)(?<!\bthe)(?<!\ba)(?<!\bfollowing)[ \t]{1,4}\[\(?(?:sources?|refs?|references?|citations?|link)\)?\]"
+    rf"{LINKED}(?=[ \t]?(?:[.,;:!?)]|\n|\Z))"
+    rf"|[ \t]{{0,4}}(?<!!)\[(?:oai_citation[^\[\]\n]{{0,300}}|[^\w\[\]\n]{{1,4}})\]{LINKED}",
+    re.IGNORECASE,
+)
 _ONLY_NUMBERS = re.compile(rf"\^?{_LIST}\^?")
 _LONE_ADDRESS = re.compile(rf"^[ \t]*(?:\[\^?\d{{1,3}}\^?\]:?[ \t]*)?<?{URL}>?[ \t]*$", re.MULTILINE)
 _GLUED_ADDRESS = re.compile(rf"(?<=[.!?\]]){URL}(?=\.?[ \t]*$)", re.MULTILINE)
@@ -70,6 +100,7 @@ def mark_spans(text: str, known: Collection[int] = ()) -> Spans:
     code = [match.span() for match in _CODE.finditer(text)]
     found = [span for span in citation_spans(text) if cites(text, *span, known)]
     found += [match.span() for match in _OTHER.finditer(text)]
+    found += [match.span() for match in _SPOKEN.finditer(text) if {*map(int, _DIGITS.findall(match[0]))} <= {*known}]
     found += [match.span() for match in _LONE_ADDRESS.finditer(text)]
     found += [match.span() for match in _GLUED_ADDRESS.finditer(text)]
     return merged([span for span in found if not _overlaps(span, code)])
@@ -103,14 +134,33 @@ def _once(text: str, known: Collection[int]) -> str:
 
 
 def _without_links(text: str) -> str:
-    """The text with links `[words](https://…)` replaced by their words, in code and for numbers excepted."""
+    """The text with links `[words](https://…)` replaced by their words, in code and for numbers excepted; by nothing
+    where they only cite: in brackets by the names of their sites, or by a sign or a word such as `source`.
+    """
+    if "](" not in text:
+        return text
     code = [match.span() for match in _CODE.finditer(text)]
+
+    def left_out(cited: re.Match[str]) -> str:
+        names = all(map(_names_site, _LINK.finditer(cited[0])))
+        return "" if names and not _overlaps(cited.span(), code) else cited[0]
 
     def shown(link: re.Match[str]) -> str:
         stays = _ONLY_NUMBERS.fullmatch(link[1].strip()) or _overlaps(link.span(), code)
         return link[0] if stays else link[1]
 
-    return _LINK.sub(shown, text)
+    def nothing(cited: re.Match[str]) -> str:
+        return cited[0] if _overlaps(cited.span(), code) else ""
+
+    shorter = _CITING_LINK.sub(nothing, _LINKS_IN_BRACKETS.sub(left_out, text))
+    return _LINK.sub(shown, text) if shorter == text else _without_links(shorter)
+
+
+def _names_site(link: re.Match[str]) -> bool:
+    """Whether a link's words are the name of its site (`NIH`, `nih.gov`), or none."""
+    words = "".join(filter(str.isalnum, link[1].casefold()))
+    host = re.sub(r"\A\W{0,3}https?://(?:www\.)?", "", link[0].partition("](")[2].casefold()).split("/")[0]
+    return not words or "." in link[1].strip(".") or words in host.replace(".", "") or host.split(".")[0] in words
 
 
 def _runs(text: str, marks: Spans) -> Spans:
@@ -165,18 +215,27 @@ def _without_remains(text: str, original: str) -> str:
 
 
 def sources_of(cited_answer: str, listed: Iterable[Row], claims: Iterable[Row]) -> list[Row]:
-    """The sources that an answer cites by number, in their order: number, url, title and text, each null where it is
-    not known. An answer that cites no number has the addresses of the evidence that was found for its claims, without
-    numbers.
+    """The sources that an answer cites, those by number in their order, then those by address alone, without numbers:
+    number, url, title and text, each null where it is not known. An answer that cites neither has the addresses of the
+    evidence that was found for its claims.
 
     `listed`: its rows of CITED. `claims`: its rows with `evidence`, which may have the text of a listed source.
     """
     evidence = [one for claim in claims for one in claim["evidence"]]
-    numbers = cited_numbers(cited_answer)
-    if not numbers:
-        found = dict.fromkeys(one["url"] for one in evidence if one["url"] and one["number"] is None)
-        return [{"number": None, "url": url, "title": None, "text": None} for url in found]
-    return [row for number in sorted(numbers) for row in _source(number, listed, evidence)]
+    body = cited_answer[: references(cited_answer)[0]]
+    found = [row for number in sorted(cited_numbers(body)) for row in _source(number, listed, evidence)]
+    taken = {row["url"] for row in found}
+    addresses = [url for url in addresses_in(body) if url not in taken]
+    if not found and not addresses:
+        addresses = [one["url"] for one in evidence if one["url"] and one["number"] is None]
+    return [*found, *(_by_address(url, listed, evidence) for url in dict.fromkeys(addresses))]
+
+
+def _by_address(url: str, listed: Iterable[Row], evidence: Iterable[Row]) -> Row:
+    """The source with this address, without a number."""
+    own = next((row for row in listed if row["url"] == url), {})
+    text = own.get("text") or next((one["text"] for one in evidence if one["url"] == url and one["text"]), None)
+    return {"number": None, "url": url, "title": own.get("title"), "text": text}
 
 
 def _source(number: int, listed: Iterable[Row], evidence: Iterable[Row]) -> Iterator[Row]:

@@ -14,7 +14,8 @@ from tasks.expertqa.answers.citations import HIGHEST, numbers_of
 LONGEST_FUNCTION = 4  # letters; after longer names `word[1](` is prose
 _LABELS = r"(?:psalms?|page|pp?\.|chapter|verse|fig\.|eq\.|vol\.|no\.)"
 _INTERVAL = re.compile(
-    r"(?:\b(?:intervals?|ranges?|between|bounds?|domain|CI|confidence interval|scale|values)|[∈∉⊂⊆=×<>≤≥])"
+    r"(?:\b(?:intervals?|ranges?|between|bounds?|domain|CI|confidence interval|scale|values)|[∈∉⊂⊆=×<>≤≥]"
+    r"|(?<!\w)[a-z](?= in\s))"
     r"(?:\s(?:of|from|in|over|on|is))?[:\s(]{0,3}\Z",
     re.IGNORECASE,
 )
@@ -84,7 +85,9 @@ def cites(text: str, start: int, end: int, known: Collection[int] = ()) -> bool:
     if mark[0] != "[" or not mark.endswith("]") or not mark[1:2].isdigit():
         return True
     return not (
-        _is_interval(mark, before) or _is_operand(text, begin, end, before) or _is_index(text, begin, end, sure)
+        _is_interval(mark, before)
+        or _is_operand(text, begin, end, before)
+        or _is_index(text, begin, end, sure, unlisted=bool(known) and not set(numbers) & set(known))
     ) and (sure or not _NAMES_NUMBER.search(before))
 
 
@@ -106,10 +109,11 @@ def _is_operand(text: str, start: int, end: int, before: str) -> bool:
     )
 
 
-def _is_index(text: str, start: int, end: int, sure: bool) -> bool:
+def _is_index(text: str, start: int, end: int, sure: bool, *, unlisted: bool) -> bool:
     """Whether the bracket is glued to what a program or a formula calls so: `a[1]`, `my_list[2]`, `f(x)[1]`, `n[1] =`.
 
-    `sure`: the answer has sources of these numbers, so that only plain signs of code say otherwise.
+    `sure`: the answer has sources of these numbers, so that only plain signs of code say otherwise; `unlisted`: it has
+    sources, and of none of these.
     """
     glued = _INDEXED.search(text, max(0, start - 320), start)
     if glued is None:
@@ -125,7 +129,8 @@ def _is_index(text: str, start: int, end: int, sure: bool) -> bool:
     if re.search(r"\[[^\W\d]\w*\]", glued["chain"]):
         return True
     if len(name) == 1 and _SCHOLARLY.match(name):
-        if _GRADES.search(before) or (name.isupper() and _NAMED.search(before) and not _ARRAYS.search(before)):
+        named = name.isupper() and _NAMED.search(before) and not _ARRAYS.search(before)
+        if _GRADES.search(before) or (named and not unlisted):
             return False
         return name.islower() or _ARRAYS.search(before) is not None or not sure
     if name.startswith("_") and name.endswith("_"):

@@ -411,3 +411,20 @@ def test_a_bare_address_at_the_end_of_a_claim_is_its_evidence() -> None:
 )
 def test_a_source_is_read_with_its_link(source: str, parts: tuple[object, ...]) -> None:
     assert parts_of(source) == parts
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("Take 5 mg (max. 400 mg) a day [1]. It is safe.",
+         [("Take 5 mg (max. 400 mg) a day [1].", [1]), ("It is safe.", [])]),
+        ("He left in Sept. [5]. In Oct. a successor came.",
+         [("He left in Sept. [5].", [5]), ("In Oct. a successor came.", [])]),
+        ("Children need more. [4] argues for nine.", [("Children need more.", []), ("[4] argues for nine.", [4])]),
+        ("Smith et al. [3] found that it works.", [("Smith et al. [3] found that it works.", [3])]),
+    ],
+)  # fmt: skip
+def test_abbreviations_before_numbers_and_marks_that_open_a_sentence(
+    answer: str, claims: list[tuple[str, list[int]]]
+) -> None:
+    assert [(claim.text, claim.marks) for claim in claims_of(answer, splitter="lists")] == claims

@@ -136,7 +136,13 @@ def test_sources_are_those_that_are_cited_by_number_with_what_is_known_of_them()
         {"number": 5, "url": "https://a.example/5", "title": None, "text": "Lead."},
     ]
     assert sources_of("Tin.", listed, [{"evidence": evidence}]) == [
-        {"number": None, "url": "https://a.example/9", "title": None, "text": None}
+        {"number": None, "url": "https://a.example/9", "title": None, "text": "Gold."}
+    ]
+    by_address = sources_of("Tin ([A](https://a.example/2)). Lead (https://b.example/). Zinc [1].", listed, [])
+    assert [(one["number"], one["url"]) for one in by_address] == [
+        (1, "https://a.example/1"),
+        (None, "https://a.example/2"),
+        (None, "https://b.example/"),
     ]
 
 
@@ -321,3 +327,36 @@ def test_hostile_prose_costs_time_in_proportion_to_its_length(text: str) -> None
     once = plain(text)
     remains_in(once, text)
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Nets help [^1].\n\n[^1]: WHO, https://a.example/x\n[^2]: Example, 2020.", "Nets help."),
+        ('Tea helps [1], too [2].\n\n---\n[1] NIH, "Sleep", 2020.\n[2] WHO, "Malaria", 2021.', "Tea helps, too."),
+        ('Tea helps¹.\n\n¹ NIH, "Sleep", 2020.', "Tea helps."),
+        ("Tea helps [1].\n\nSources\n\n- [NIH: Sleep](https://a.example)\n- WHO, 2020.", "Tea helps."),
+        ("Le fer [1].\n\nRéférences :\n[1] https://a.example", "Le fer."),
+        ("Eisen [1].\n\n**Quellen:**\n1. https://a.example", "Eisen."),
+        ("Eat these.\n\n## Sources\n- Meat [1]\n- Fish", "Eat these.\n\n## Sources\n- Meat\n- Fish"),
+        ("[1] Tea came in 1610.", "Tea came in 1610."),
+        ("Tea helps <cite>[2]</cite>. It is old<ref>NIH</ref>.", "Tea helps. It is old."),
+        ("Tea helps[citation needed]. It is old.[2]:15 It is warm.[3][a]", "Tea helps. It is old. It is warm."),
+        ("Tea helps [4, Table 2], at 9 °C<sup>3,4</sup>. It is old [²]; 10<sup>3</sup> cups.",
+         "Tea helps, at 9 °C. It is old; 10<sup>3</sup> cups."),
+        ("Tea ([NIH](https://www.nih.gov/x)) is old [(source)](https://a.example).", "Tea is old."),
+        ("Tea [↗](https://a.example) is old [oai_citation:2‡a.example](https://a.example).", "Tea is old."),
+        ("See [this review](https://a.example), or the ([long list](https://a.example)).",
+         "See this review, or the (long list)."),
+        ("Tee (vgl. [3], S. 12) hilft. Чай (см. [2]) стар.", "Tee hilft. Чай стар."),
+        ("Tea <|cite_1|> helps <co: 2>. It is old (see footnote 2).", "Tea helps. It is old."),
+        ("Smith et al. [3] showed it. This contradicts [2].", "Smith et al. showed it."),
+        ("Source 2 states that tea is old. In all, source 9 is new.", "In all, source 9 is new."),
+        ("For x in [2, 5], f is flat [2]. Residue K[12] moved.", "For x in [2, 5], f is flat. Residue K[12] moved."),
+    ],
+)  # fmt: skip
+def test_forms_of_citations_of_other_writers(text: str, expected: str) -> None:
+    known = {1, 2, 3, 4, 5}
+    assert plain(text, known) == expected
+    assert not marks_in(expected, known)
+    assert not remains_in(expected, text)
