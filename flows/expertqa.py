@@ -372,8 +372,7 @@ def rebuild(builder: Builder, config: ExpertqaConfig) -> None:
         attributions,
         facts,
         judged,
-        random,
-        domain,
+        sides,
         released_scores=config.factscore == "released",
     )
     sources = name_sources(builder, published, asked, corpus, pages)

@@ -148,11 +148,11 @@ def _read(
 ) -> Labelling:
     """The labelling by one user, void unless all its responses are submitted. `item`: the id of the item that the
     record is about, None: the task. `alone`: this is the only user of a completed record, so that responses without a
-    status count as submitted. `shown`: the texts of the record. Unfit as in `labelling.answers`.
+    status count as submitted. `shown`: the texts of the record.
     """
-    values = answers(form, ((response.question, response.value) for response in responses), item)
+    values, wrong = answers(form, ((response.question, response.value) for response in responses), item)
     states = {"submitted" if response.status is None and alone else response.status for response in responses}
-    return Labelling(SOURCE, task, user, values, shown, void=_void(states))
+    return Labelling(SOURCE, task, user, values, shown, void=_void(states), wrong=wrong)
 
 
 def _void(states: set[str | None]) -> str | None:

@@ -25,12 +25,13 @@ from tasks.annotation.labelling import (
     Found,
     Labelling,
     check_all,
-    item_ids,
+    listed_items,
+    noun,
     rejected_for,
     task_id,
 )
 from tasks.annotation.sheets import PLAIN, TIMES, csv_file, jsonl, parts, records
-from tasks.annotation.values import Unfit, is_answered, moment, refuse_near_misses
+from tasks.annotation.values import Unfit, collecting_unfit, is_answered, moment, near_misses
 from tasks.sources.files.csv_cells import as_meant, csv_rows
 from tasks.sources.files.inputs import open_files, raw_text
 from tasks.sources.files.lines import read_lines
@@ -269,23 +270,28 @@ def _labellings(form: Form, record: Any, raw: str) -> Found:
 
 
 def _read_sheet(form: Form, record: Row) -> Labelling:
-    """The labelling in one filled-in sheet, a record of our own JSON or CSV format. Unfit for an unknown key with a
-    value that is nearly a field's name, for a missing task id or an item id given twice, and for an ill-formed
-    `labelled_at`; ValidationError for an ill-formed list of items. Values and `annotation_time` are not checked.
+    """The labelling in one filled-in sheet, a record of our own JSON or CSV format. Unfit for a missing task id,
+    ValidationError for an ill-formed list of items. Values and `annotation_time` are not checked.
+
+    Left out, with an Unfit in its `wrong`: an unknown key with a value that is nearly a field's name, all of an item
+    whose id is given twice, and an ill-formed `labelled_at`.
     """
-    task, ids = task_id(form, record), item_ids(form, record)
+    task = task_id(form, record)
+    items, twice = listed_items(form, record)
+    wrong = [Unfit(f"{noun(form.item_key)} given twice", f"{item} of {task}") for item in twice]
     values: Cells = {}
     shown: Cells = {}
-    for item, row in [(WHOLE, record), *zip(ids, record[form.items] if ids else [], strict=True)]:
+    for item, row in ((WHOLE, record), *items.items()):
         asked, others = form.asked(of_item=item != WHOLE), form.texts(of_item=item != WHOLE)
         wanted = [*(each.name for each in asked), *([] if item else [form.annotator, *TIMES])]
         known = {*wanted, *(each.name for each in others), form.key, form.item_key, *form.context, "ratings"}
-        refuse_near_misses((name for name in row if is_answered(row[name])), known, wanted, item or task)
+        wrong += near_misses((name for name in row if is_answered(row[name])), known, wanted, item or task)
         values |= {(item, each.name): row[each.name] for each in asked if _says(each, row.get(each.name))}
         shown |= {(item, each.name): row.get(each.name) for each in others}
     source = "csv" if record.get("source") == "csv" else "jsonl"
-    at = moment("labelled_at", record.get("labelled_at"))
-    return Labelling(source, task, record.get(form.annotator), values, shown, at, record.get("annotation_time"))
+    at = collecting_unfit(wrong, moment, "labelled_at", record.get("labelled_at"))
+    who, time = record.get(form.annotator), record.get("annotation_time")
+    return Labelling(source, task, who, values, shown, at, time, wrong=tuple(wrong))
 
 
 def _says(field: Field, value: Any) -> bool:

@@ -52,7 +52,8 @@ class Field:
 
     `kind`: `choice` is one of the choices, `choices` any of them, `text` one text, `texts` any number of texts,
     `number` a number, `pairwise` A, B or neither, or one of `choices` where there are some. `blank`: in JSON an empty
-    text is an answer, unlike null.
+    text is an answer, unlike null. `not_beside`: (another field, one of its choices) beside which this one has no
+    answer.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Field:
     guidance: str = ""
     blank: bool = False
     seen_by: Role = "annotator"
+    not_beside: tuple[str, str] | None = None
 
     @property
     def offered(self) -> tuple[str, ...]:

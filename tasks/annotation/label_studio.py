@@ -36,7 +36,7 @@ from tasks.annotation.labelling import (
     texts,
 )
 from tasks.annotation.sheets import Part, as_json, title
-from tasks.annotation.values import moment
+from tasks.annotation.values import Unfit, collecting_unfit, moment
 
 SOURCE = "label-studio"
 _VALUES = ("choices", "text", "number", "rating")
@@ -130,12 +130,13 @@ def read_task(form: Form, record: Row, raw: str) -> Found:
 
 def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -> Labelling:
     """The labelling of one annotation; void if its annotator skipped the task. `items`: the ids of the items that
-    `data` lists, as only our older configurations do, else []. Unfit or ValidationError for an ill-formed annotation.
+    `data` lists, as only our older configurations do, else []. ValidationError for an ill-formed annotation.
     """
     given = Annotation.model_validate(annotation)
     who = given.completed_by
     item = data.get(form.item_key) if form.item_key else None
-    values = answers(form, ((each.from_name, _value(each)) for each in given.result), item)
+    wrong: list[Unfit] = []
+    values, unread = answers(form, ((each.from_name, _value(each)) for each in given.result), item)
     shown = texts(form, data, item) | _texts_of_listed_items(form, items, data)
     return Labelling(
         SOURCE,
@@ -143,9 +144,10 @@ def _read(form: Form, task: str, items: list[str], data: Row, annotation: Any) -
         who.get("id") if isinstance(who, dict) else who,
         {(_at(items, place), name): value for (place, name), value in values.items()},
         shown,
-        moment("updated_at", given.updated_at or given.created_at),
+        collecting_unfit(wrong, moment, "updated_at", given.updated_at or given.created_at),
         given.lead_time,
         "skipped by its annotator" if given.was_cancelled else None,
+        (*unread, *wrong),
     )
 
 

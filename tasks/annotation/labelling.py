@@ -8,8 +8,9 @@ fit is listed in `Checked.wrong`, and the other values are kept.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,12 +20,14 @@ from tasks.annotation.form import Form, Task
 from tasks.annotation.values import (
     ILL_FORMED,
     Unfit,
+    alone,
     annotator_name,
+    as_shown,
     collecting_unfit,
     folded,
     is_answered,
+    near_misses,
     read_value,
-    refuse_near_misses,
     seconds,
 )
 
@@ -46,7 +49,8 @@ class Labelling:
     """What one annotator entered for a task, not yet checked. `source`: the format it was read from. `values`: (item,
     field name) -> value; `shown`: (item, text name) -> text. An item is given by its id, by its index in the task from
     0, or WHOLE for the task itself. `at`: milliseconds since 1970. `seconds`: time taken. `void`: why the labelling
-    does not count, such as skipped; None if it does.
+    does not count, such as skipped; None if it does. `wrong`: an Unfit for each part of its record that is in neither,
+    as it cannot be read.
     """
 
     source: str
@@ -57,6 +61,7 @@ class Labelling:
     at: int | None = None
     seconds: Any = None
     void: str | None = None
+    wrong: tuple[Unfit, ...] = ()
 
     @property
     def key(self) -> str:
@@ -117,33 +122,46 @@ def item_ids(form: Form, record: Mapping[str, Any]) -> list[str]:
     """The ids of the items that a record lists, in its order; [] if it lists none. Unfit if an id occurs twice,
     ValidationError if the list is ill-formed or an item has no id.
     """
-    listed = ITEMS.validate_python((record.get(form.items) if form.items else None) or [])
-    found = IDS.validate_python([item.get(form.item_key) for item in listed])
-    if len({*found}) < len(found):
+    items, twice = listed_items(form, record)
+    if twice:
         raise Unfit(f"{noun(form.item_key)} given twice")
-    return found
+    return [*items]
 
 
-def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> Cells:
-    """(item, field name) -> value, from the (control name, value) pairs of a tool's record; blank values are left out.
-    `item`: the id of the item that the record is about, None: the task. A value of () means that none was found in the
-    control.
+def listed_items(form: Form, record: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """(item id -> the item's own record, of those that a record lists, in its order; the ids that occur twice, whose
+    items are left out). ValidationError if the list is ill-formed or an item has no id.
+    """
+    listed = ITEMS.validate_python((record.get(form.items) if form.items else None) or [])
+    ids = Counter(IDS.validate_python([item.get(form.item_key) for item in listed]))
+    once = {item[form.item_key]: item for item in listed if ids[item[form.item_key]] == 1}
+    return once, [name for name, times in ids.items() if times > 1]
+
+
+def answers(form: Form, pairs: Iterable[tuple[Any, Any]], item: str | None) -> tuple[Cells, tuple[Unfit, ...]]:
+    """((item, field name) -> value, an Unfit for each that is left out), from the (control name, value) pairs of a
+    tool's record; blank values are left out. `item`: the id of the item that the record is about, None: the task. A
+    value of () means that none was found in the control.
 
     A control whose name ends in a number belongs to the item with that index. Controls that the form does not have, or
-    that are asked about an item when none is known, are ignored. Unfit for a name that is nearly a field's, for a
-    field given twice, and for a value of ().
+    that are asked about an item when none is known, are ignored. Unfit are a name that is nearly a field's, a field
+    given twice (all its values), and a value of ().
     """
-    values: Cells = {}
+    given: defaultdict[tuple[Place, str], list[Any]] = defaultdict(list)
+    names: dict[tuple[Place, str], Any] = {}
     asked = {each.name: each.of_item for each in form.fields}
+    wrong: list[Unfit] = []
     for name, value in pairs:
         cell = _cell(asked, name, item)
         if cell is None:
-            refuse_near_misses([name], (), [*asked], "the form")
-        elif cell in values or value == ():
-            raise Unfit("a field given twice" if cell in values else "ill-formed value", name)
+            wrong += near_misses([name], (), [*asked], "the form")
         else:
-            values[cell] = value
-    return {cell: value for cell, value in values.items() if is_answered(value)}
+            given[cell].append(value)
+            names[cell] = name
+    twice = [Unfit("a field given twice", names[cell]) for cell, of in given.items() if len(of) > 1]
+    blank = [Unfit("ill-formed value", names[cell]) for cell, of in given.items() if of == [()]]
+    values = {cell: of[0] for cell, of in given.items() if len(of) == 1 and of != [()] and is_answered(of[0])}
+    return values, (*wrong, *twice, *blank)
 
 
 def texts(form: Form, record: Mapping[str, Any], item: str | None) -> Cells:
@@ -178,35 +196,58 @@ def _cell(of_item: Mapping[str, bool], name: Any, item: str | None) -> tuple[Pla
 def check(
     form: Form, labelling: Labelling, known: Mapping[str, Task], accounts: Mapping[str, str], raw: str
 ) -> Checked:
-    """The labelling checked against form and build; invalid values, and those of a task or an item that do not go
-    together, are left out and listed in its `wrong`.
-    Unfit for one that is void or empty, of an unknown task or item, without a valid annotator, or whose sheet shows
-    other texts than the build. `known`: tasks of the build by id; `accounts`: account in a tool -> annotator id;
-    `raw`: the labelling's text in its file.
+    """The labelling checked against form and build. Left out and listed in its `wrong` are invalid values, those of a
+    task or an item that do not go together, and all those of an item that the task does not have or that had another
+    text. `known`: tasks of the build by id; `accounts`: account in a tool -> annotator id; `raw`: the labelling's text
+    in its file.
+
+    Unfit for one that is void or empty, of an unknown task or one without the items, without a valid annotator, or
+    whose sheet shows other texts of the task than the build.
     """
-    if labelling.void or not labelling.values:
+    if labelling.void or not (labelling.values or labelling.wrong):
         raise Unfit(labelling.void or NOT_LABELLED, kind="filtered")
     task = known.get(labelling.task)
     if task is None:
         raise Unfit(f"unknown {noun(form.key)}")
-    annotator, items = annotator_name(labelling.annotator, accounts), _items(form, task, labelling)
+    annotator = annotator_name(labelling.annotator, accounts)
+    wrong = [*labelling.wrong]
+    items = _items(form, task, labelling, wrong)
     if task.not_for is not None and annotator.casefold() == task.not_for.casefold():
         raise Unfit(OWN_WORK, annotator)
-    swapped = _is_swapped(form, task, labelling.shown, items)
-    wrong: list[Unfit] = []
+    swapped = _is_swapped(form, task, labelling.shown)
     fields = {each.name: each for each in form.fields}
     values, as_written = {}, {}
     for (place, name), value in labelling.values.items():
+        if place not in items:
+            continue
         cell = items[place], name
         if (ours := collecting_unfit(wrong, read_value, fields[name], value, items[place] or task.id)) is not None:
             values[cell] = ours
-            if fields[name].offered and isinstance(ours, str) and ours != value:
-                as_written[cell] = value
+            if fields[name].offered and isinstance(ours, str) and ours != alone(value):
+                as_written[cell] = alone(value)
+    for cell in _side_by_side(form, task, values, wrong):
+        del values[cell]
     for place in _unfit_places(form, task, values, wrong):
         values = {cell: value for cell, value in values.items() if cell[0] != place}
     time = collecting_unfit(wrong, seconds, labelling.seconds, task.id)
     found = frozenset(items.values()) - {WHOLE}
     return Checked(labelling, task, annotator, values, as_written, found, swapped, time, wrong, raw)
+
+
+def _side_by_side(
+    form: Form, task: Task, values: Mapping[tuple[str, str], Any], wrong: list[Unfit]
+) -> set[tuple[str, str]]:
+    """The cells of the fields that are answered beside a choice which they exclude (`not_beside`), and of that choice;
+    an Unfit for each is appended to `wrong`.
+    """
+    found: set[tuple[str, str]] = set()
+    excluding = {each.name: each.not_beside for each in form.fields if each.not_beside}
+    for (place, name), value in values.items():
+        other, choice = excluding.get(name, ("", ""))
+        if other and is_answered(value) and values.get((place, other)) == choice:
+            wrong.append(Unfit(f"{name} beside {other} {choice}", place or task.id))
+            found |= {(place, name), (place, other)}
+    return found
 
 
 def _unfit_places(form: Form, task: Task, values: Mapping[tuple[str, str], Any], wrong: list[Unfit]) -> list[str]:
@@ -219,31 +260,47 @@ def _unfit_places(form: Form, task: Task, values: Mapping[tuple[str, str], Any],
     return places
 
 
-def _items(form: Form, task: Task, labelling: Labelling) -> dict[Place, str]:
+def _items(form: Form, task: Task, labelling: Labelling, wrong: list[Unfit]) -> dict[Place, str]:
     """Item as the labelling gives it (id, index or WHOLE) -> item id (WHOLE for the task itself), for each item that
-    is shown or labelled. Unfit for one that the task does not have.
+    is shown or labelled. Those that the task does not have, or that had another text, are left out, and an Unfit for
+    each is appended to `wrong`. Unfit for an item of a task without any.
     """
-    ids = [item.id for item in task.items]
-    of: dict[Place, str] = {WHOLE: WHOLE, **dict(enumerate(ids)), **{name: name for name in ids}}
-    places = dict.fromkeys(place for place, _ in (*labelling.values, *labelling.shown))
-    for place in places:
+    texts = {item.id: item.texts for item in task.items}
+    of: dict[Place, str] = {WHOLE: WHOLE, **dict(enumerate(texts)), **{name: name for name in texts}}
+    found: dict[Place, str] = {}
+    for place in dict.fromkeys(place for place, _ in (*labelling.values, *labelling.shown)):
         if place not in of:
-            reason = f"unknown {noun(form.item_key)}" if ids else f"{noun(form.key)} not drawn, or without {form.items}"
-            raise Unfit(reason, f"{place} of {task.id}")
-    return {place: of[place] for place in places}
+            if not texts:
+                raise Unfit(f"{noun(form.key)} not drawn, or without {form.items}", f"{place} of {task.id}")
+            wrong.append(Unfit(f"unknown {noun(form.item_key)}", f"{place} of {task.id}"))
+        elif changed := _changed(texts.get(of[place], {}), labelling.shown, place):
+            wrong.append(Unfit(f"the {changed} had another text", of[place]))
+        else:
+            found[place] = of[place]
+    return found
 
 
-def _is_swapped(form: Form, task: Task, shown: Cells, items: Mapping[Place, str]) -> bool:
+def _changed(ours: Mapping[str, str], shown: Cells, place: Place) -> str | None:
+    """The name of the first text that a sheet shows at a place and that is not ours, white space aside; None if there
+    is none.
+    """
+    return next(
+        (
+            name
+            for (at, name), text in shown.items()
+            if at == place and name in ours and isinstance(text, str) and folded(ours[name]) != folded(text)
+        ),
+        None,
+    )
+
+
+def _is_swapped(form: Form, task: Task, shown: Cells) -> bool:
     """Whether the sheet shows the two sides in the opposite order of the task's; False for a form without sides. Unfit
-    if a shown text is not that of the build, white space aside; only sides must be shown. `items`: as returned by
-    `_items`.
+    if a shown text of the task is not that of the build, white space aside; only sides must be shown.
     """
     sides = form.sides()
-    ours = {item.id: item.texts for item in task.items} | {WHOLE: task.texts}
-    for (place, name), text in shown.items():
-        known = ours[items[place]].get(name)
-        if name not in sides and known is not None and isinstance(text, str) and folded(known) != folded(text):
-            raise Unfit(f"the {name} had another text", items[place] or task.id)
+    if changed := _changed({name: text for name, text in task.texts.items() if name not in sides}, shown, WHOLE):
+        raise Unfit(f"the {changed} had another text", task.id)
     pair = [folded(str(shown.get((WHOLE, name)))) for name in sides]
     known_pair = [folded(task.texts[name]) for name in sides]
     if pair not in (known_pair, known_pair[::-1]):
@@ -281,17 +338,38 @@ def check_all(
     accounts: Mapping[str, str],
 ) -> Iterator[Checked | Rejected]:
     """A Checked for each labelling with at least one valid value; before it, a Rejected for each of its invalid
-    values. A labelling without a valid value yields only these. A Rejected also for each labelling that does not fit;
-    those in `found` are passed on.
+    values, and in rows of CSV for each value of a task that contradicts an earlier row of the same annotator. A
+    labelling without a valid value yields only these. A Rejected also for each labelling that does not fit; those in
+    `found` are passed on.
 
     `found`: (labelling or Rejected, its text in the file). `accounts`: account in a tool -> annotator id; if there are
     any, labellings of other accounts are rejected.
     """
+    said: dict[tuple[str, str, str], tuple[Any, int | None]] = {}
     for labelling, raw in found:
         if isinstance(labelling, Rejected):
             yield labelling
             continue
         fitting = or_rejected(labelling.key, raw, check, form, labelling, known, accounts, raw)
+        if isinstance(fitting, Checked) and labelling.source == "csv" and form.items:
+            fitting = _without_contradictions(fitting, said)
         yield from map(fitting.rejected, fitting.wrong) if isinstance(fitting, Checked) else ()
         if isinstance(fitting, Rejected) or fitting.values:
             yield fitting
+
+
+def _without_contradictions(found: Checked, said: dict[tuple[str, str, str], tuple[Any, int | None]]) -> Checked:
+    """A row of CSV without the values of its task that are others in an earlier row of the same annotator, unless both
+    rows are dated and differ in that; an Unfit for each of these values is in `wrong`.
+
+    `said`: (task, annotator, field) -> (value, date) of earlier rows; those of this row are added.
+    """
+    values, wrong = dict(found.values), [*found.wrong]
+    for (place, name), value in found.values.items():
+        if place == WHOLE:
+            key, at = (found.task.id, found.annotator, name), found.labelling.at
+            earlier, dated = said.setdefault(key, (value, at))
+            if value != earlier and (at is None or dated is None or at == dated):
+                wrong.append(Unfit("another value in an earlier row", f"{name} {as_shown(value)} of {found.task.id}"))
+                del values[place, name]
+    return replace(found, values=values, wrong=wrong)

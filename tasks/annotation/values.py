@@ -67,16 +67,15 @@ def read_value(field: Field, value: Any, of: str) -> Any:
     """The value of a field in the form's type and spelling; Unfit if the field does not accept it. `of` is an id for
     the message.
 
-    For a field of one value, a list of one value is that value. Numbers may be text, with a point or a comma as
-    decimal mark. Several choices or texts may be one text, divided by lines of `---`; blank ones are left out.
+    For a field of one value, a list of one value is that value (`alone`). Numbers may be text, with a point or a
+    comma as decimal mark. Several choices or texts may be one text, divided by lines of `---`; blank ones are left out.
     """
     if field.kind in ("choices", "texts"):
         texts = texts_of(value)
         if texts is None:
             raise Unfit(f"ill-formed {field.name}", of)
         return texts if field.kind == "texts" else [_choice(field, each, of) for each in texts]
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
+    value = alone(value)
     if field.kind == "number":
         return _number(field, value, of)
     if field.kind != "text":
@@ -84,6 +83,11 @@ def read_value(field: Field, value: Any, of: str) -> Any:
     if not isinstance(value, str):
         raise Unfit(f"ill-formed {field.name}", of)
     return value
+
+
+def alone(value: Any) -> Any:
+    """The value of a list of one value, as tools write a single choice or text; any other value as it is."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _choice(field: Field, value: Any, of: str) -> str:
@@ -167,12 +171,14 @@ def moment(name: str, value: Any) -> int | None:
         raise Unfit(f"ill-formed {name}", as_shown(value)) from None
 
 
-def refuse_near_misses(names: Iterable[Any], known: Collection[str], asked: Sequence[str], of: str) -> None:
-    """Unfit if one of `names` is not in `known` but is almost one of `asked`: probably a misspelt field, whose labels
-    would be lost. A number at its end is ignored, and so are other unknown names. `of` is an id for the message.
+def near_misses(names: Iterable[Any], known: Collection[str], asked: Sequence[str], of: str) -> list[Unfit]:
+    """An Unfit for each of `names` that is not in `known` but is almost one of `asked`: probably a misspelt field,
+    whose label is lost. A number at its end is ignored, and so are other unknown names. `of` is an id for the message.
     """
+    found = []
     for name in names:
         if isinstance(name, str) and name not in known:
             word = name[:SHOWN_CHARS]
             if near := difflib.get_close_matches(word.rstrip("_0123456789"), asked, 1, 0.85):
-                raise Unfit("unknown key", f'"{word}", perhaps "{near[0]}" of {of}')
+                found.append(Unfit("unknown key", f'"{word}", perhaps "{near[0]}" of {of}'))
+    return found

@@ -1,7 +1,7 @@
 """What several annotators say of the same claims: every label published, a majority for the tables, their agreement.
 
-The released data has one labelling an answer; sheets may bring more. A property's label is the one that more annotators
-gave than any other; where two or more are as frequent, nobody decides: it stays null and is named in `undecided`.
+The released data has one labelling an answer; sheets may bring more. A property's label is the one that more than half
+of those who labelled it gave, as in `longform labels`; without one it stays null and is named in `undecided`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ COUNTED = ("usefulness", *LABELLED)
 
 
 def majority(values: Iterable[Any]) -> tuple[Any, bool]:
-    """(the most frequent value, False); (None, True) if several are as frequent; (None, False) if all are None."""
-    ranked = Counter(value for value in values if value is not None).most_common(2)
-    if not ranked:
+    """(the value of more than half of those that are not None, False); (None, True) if no value is; (None, False) if
+    all are None.
+    """
+    given = Counter(value for value in values if value is not None)
+    if not given:
         return None, False
-    tied = len(ranked) > 1 and ranked[0][1] == ranked[1][1]
-    return (None, True) if tied else (ranked[0][0], False)
+    value, votes = given.most_common(1)[0]
+    return (value, False) if 2 * votes > given.total() else (None, True)
 
 
 def decided(claim_id: str, labels: Sequence[Row]) -> Row:
     """The label columns of a published claim: of usefulness and each property the majority, with `annotators` (number
-    of those who labelled the answer) and `undecided` (properties of which no label has one).
+    of those who labelled the answer) and `undecided` (properties that are labelled and have none).
 
     Texts (reason, revised claim and evidence) are those of the first annotator who gave any, who is `annotator_id`;
     else that is the first. `labels`: rows of LABELS of the claim's answer, by annotator; may be empty.
@@ -51,7 +53,7 @@ def decided(claim_id: str, labels: Sequence[Row]) -> Row:
         "revised_evidence": written.get("revised_evidence") or [],
         "annotator_id": labels[writer]["annotator_id"] if labels else None,
         "annotators": len(labels),
-        "undecided": [name for name, (_, tied) in found.items() if tied],
+        "undecided": [name for name, (_, split) in found.items() if split],
     }
 
 

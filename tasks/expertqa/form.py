@@ -68,7 +68,12 @@ FORM = Form(
         _rating("reliability", "How reliable is the source of the evidence?"),
         Field("left_out", "Should the claim be left out of the answer?", "choice", ("Yes", "No"), of_item=True),
         Field(
-            "revised_claim", "The claim as you would have it, where it needs a change", "text", of_item=True, blank=True
+            "revised_claim",
+            "The claim as you would have it, where it needs a change",
+            "text",
+            of_item=True,
+            blank=True,
+            not_beside=("left_out", "Yes"),
         ),
         Field("revised_evidence", "Better evidence, as addresses or passages", "texts", of_item=True),
     ),

@@ -13,28 +13,26 @@ import pyarrow.compute as pc
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, Shard, StageContext, stage
 from schemas.expertqa import LABELS
+from tasks.annotation import argilla, label_studio
 from tasks.annotation.files import open_sheets, read_sheets
 from tasks.annotation.form import Item, Task
 from tasks.annotation.labelling import NOT_LABELLED, RAW_CHARS, WHOLE, Checked
 from tasks.annotation.labels import later
-from tasks.annotation.values import Unfit
 from tasks.expertqa.answers.released import labels_of
 from tasks.expertqa.form import ANSWER_PROPERTIES, CLAIM_PROPERTIES, FORM
 from tasks.expertqa.vocabulary import LABELLED
 
 SUPERSEDED = "labelled again by the same annotator"
 NOT_SHOWN = "claims left out of a sheet"
+IN_TWO = (label_studio.SOURCE, argilla.SOURCE)  # whose projects of answers show no claims
 open_labels = partial(open_sheets, group="expertqa")
 
 
-def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
-    """(row of LABELS for one filled-in sheet, an Unfit for each contradictory value). The row has every claim of the
-    answer; labels that the sheet lacks are null.
-
-    A contradictory value is a claim both left out and revised: its revision is null in the row.
+def label_row(found: Checked) -> Row:
+    """The row of LABELS for one filled-in sheet. It has every claim of the answer; labels that the sheet lacks are
+    null.
     """
-    wrong: list[Unfit] = []
-    row = {
+    return {
         "label_id": found.key,
         "answer_id": found.task.id,
         "question_id": found.task.context["question_id"],
@@ -44,21 +42,17 @@ def label_row(found: Checked) -> tuple[Row, list[Unfit]]:
         "usefulness_said_as": found.as_written.get((WHOLE, "usefulness")),
         "annotation_time": found.seconds,
         "labelled_at": found.labelling.at,
-        "claims": [_claim(found, item.id, wrong) for item in found.task.items],
+        "claims": [_claim(found, item.id) for item in found.task.items],
         "source": found.labelling.source,
     }
-    return row, wrong
 
 
-def _claim(found: Checked, claim_id: str, wrong: list[Unfit]) -> Row:
-    """The labels of one claim, an element of LABELS.claims. `revised_claim` is empty for a claim to be left out. For a
-    claim both left out and revised it is null, and an Unfit is added to `wrong`.
-    """
+def _claim(found: Checked, claim_id: str) -> Row:
+    """The labels of one claim, an element of LABELS.claims. `revised_claim` is empty for a claim to be left out."""
     as_written = {name: found.as_written[claim_id, name] for name in LABELLED if (claim_id, name) in found.as_written}
     values = {name: found.values.get((claim_id, name)) for name in CLAIM_PROPERTIES}
     if found.values.get((claim_id, "left_out")) == "Yes":
-        wrong += [Unfit("a claim left out and revised", claim_id)] if values["revised_claim"] else []
-        values["revised_claim"] = None if values["revised_claim"] else ""
+        values["revised_claim"] = ""
     as_json = orjson.dumps(as_written, option=orjson.OPT_SORT_KEYS).decode() if as_written else None
     return {"claim_id": claim_id, **values, "said_as": as_json}
 
@@ -114,7 +108,7 @@ def _latest(rows: list[Row]) -> Row | None:
 # ---------------------------------------------------------------- stages
 
 
-@stage(LABELS, revision=5)
+@stage(LABELS, revision=6)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """Labels of annotators for answers and their claims, read from files of filled-in sheets, a row for each annotator
     and answer; a Rejected for every sheet or value that is no label, and for superseded sheets. SourceError, after the
@@ -123,7 +117,7 @@ def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: A
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
-@stage(LABELS, revision=5)
+@stage(LABELS, revision=6)
 def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:
@@ -140,7 +134,7 @@ def label_rows(
     each sheet superseded by another of the same annotator. A sheet without any label gives no row.
 
     `count`: called for each row with NOT_SHOWN and the number of claims of the answer that the annotator's sheets
-    lack.
+    lack; not for a row of a tool's records of answers alone, which have none by design.
     """
     rows: list[Row] = []
     shown: defaultdict[str, set[str]] = defaultdict(set)
@@ -148,14 +142,15 @@ def label_rows(
         if isinstance(each, Rejected):
             yield each
             continue
-        row, wrong = label_row(each)
-        yield from map(each.rejected, wrong)
+        row = label_row(each)
         if says_something(row):
             rows.append(row)
-            shown[row["label_id"]] |= each.items
+            if each.items or each.labelling.source not in IN_TWO:
+                shown[row["label_id"]] |= each.items
     for name, (row, lost) in merged(rows).items():
         yield from [Rejected(name, "filtered", SUPERSEDED)] * lost
-        count(NOT_SHOWN, len(row["claims"]) - len(shown[name]))
+        if name in shown:
+            count(NOT_SHOWN, len(row["claims"]) - len(shown[name]))
         yield row
 
 

@@ -38,6 +38,13 @@ CLAIM = ("claim_id", "answer_id", "question_id", "system", "position", "text", "
 ATTRIBUTION = ("claim_id", "question_id", "attributable", "backend")
 FACT = ("fact_id", "claim_id", "question_id", "position", "text", "model")
 JUDGEMENT = ("fact_id", "question_id", "is_true", "model")
+SIDE_COLUMNS = {  # of SIDES -> of PUBLISHED_CLAIMS
+    "random": "random_split",
+    "domain": "domain_split",
+    "random_from": "random_split_from",
+    "domain_from": "domain_split_from",
+}
+SIDE = ("question_id", *SIDE_COLUMNS)
 
 # ---------------------------------------------------------------- long-form questions
 
@@ -159,7 +166,7 @@ def _grouped(
 # ---------------------------------------------------------------- claims and sources
 
 
-@stage(PUBLISHED_CLAIMS, revision=3, split_by="split")
+@stage(PUBLISHED_CLAIMS, revision=4, split_by="split")
 def publish_claims(
     context: StageContext,
     claims: PerGroup,
@@ -169,28 +176,22 @@ def publish_claims(
     attributions: PerGroup,
     facts: PerGroup,
     judged: PerGroup,
-    random: PerGroup,
-    domain: PerGroup,
+    sides: PerGroup,
     *,
     released_scores: bool,
 ) -> Iterator[Row]:
     """Each claim with its question, answer, evidence, an annotator's labels, AutoAIS and FActScore; question by
     question, within one by system, answer and position.
 
-    Labels are those that most annotators gave (see tasks/expertqa/annotators.py). Atomic claims are all of `facts`,
+    Labels are those of a majority (see tasks/expertqa/annotators.py). Atomic claims are all of `facts`,
     also those without a verdict in `judged`. With `released_scores`, atomic claims and FActScore are those of the
-    released file instead, none for claims that were not released. `random`, `domain`: the published splits; null for a
-    question that is in none. Counts atomic claims without a verdict, and released scores that are no number from 0 to
-    1.
+    released file instead, none for claims that were not released. `sides`: the side of each question, whether or not a
+    revised answer of it is published. Counts atomic claims without a verdict, and released scores that are no number
+    from 0 to 1.
     """
-    split_of = {
-        f"{config}_{name}": {row["question_id"]: row[name] for row in rows.as_dicts("question_id", name)}
-        for config, rows in (("random", random), ("domain", domain))
-        for name in ("split", "split_from")
-    }
     inputs = [(claims, CLAIM), (questions, QUESTION), (answers, ANSWER), (labels, ()), (attributions, ATTRIBUTION)]
-    for question_id, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT)):
-        own, [question], own_answers, own_labels, entailed, atomic_claims, verdicts = found
+    for _, found in joined(context, *inputs, (facts, FACT), (judged, JUDGEMENT), (sides, SIDE)):
+        own, [question], own_answers, own_labels, entailed, atomic_claims, verdicts, [dealt] = found
         answer_by_id = {answer["answer_id"]: answer for answer in own_answers}
         labels_by_answer = grouped(own_labels, "answer_id")
         attribution = {row["claim_id"]: row for row in entailed}
@@ -198,7 +199,6 @@ def publish_claims(
         context.count(
             "atomic claims without a verdict", sum(row["is_true"] is None for of in atomic.values() for row in of)
         )
-        split = {name: splits.get(question_id) for name, splits in split_of.items()}
         for claim in sorted(own, key=lambda claim: (claim["system"], claim["answer_id"], claim["position"])):
             answer, key = answer_by_id[claim["answer_id"]], claim["claim_id"]
             released = released_claim(claim) if released_scores else {}
@@ -210,7 +210,7 @@ def publish_claims(
                 **decided(key, labels_by_answer[claim["answer_id"]]),
                 **estimate_columns(attribution.get(key), atomic.get(key, [])),
                 **score,
-                **split,
+                **{column: dealt[side] for side, column in SIDE_COLUMNS.items()},
                 "split": "full",
             }
 

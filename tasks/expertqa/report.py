@@ -113,8 +113,9 @@ def tables(
         ReportTable(
             "Agreement of the annotators",
             "Of answers (usefulness) and claims that two or more annotators labelled. Alpha: Krippendorff's, nominal: "
-            "1 for full agreement, 0 for chance; its 95 % interval by bootstrap. The tables count the label of the "
-            "majority; without one the claim counts as not labelled. All labels are in the config `labels`.",
+            "1 for full agreement, 0 for chance; its 95 % interval by bootstrap. The tables count the label "
+            "of more than half of them; without one the claim counts as not labelled. All labels are in the config "
+            "`labels`.",
             agreement_of_annotators(labels),
         ),
         *map(labels_table, counted.figure_5_by_system(used, judged)),

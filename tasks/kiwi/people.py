@@ -43,7 +43,7 @@ def _read(name: str, files: Shard, turns: Iterable[Row], known: dict[str, str | 
     yield from read_sheets(form, files, tasks, lambda found: first_of(rows_of(found, said), "said_id", "turn_id"))
 
 
-@stage(SAID, revision=1)
+@stage(SAID, revision=2)
 def read_second_ratings(context: StageContext, files: Shard, turns: AllRows) -> Rejectable:
     """Second ratings of turns from one file, the first of each person on each turn; known is the first rating. A
     Rejected for what is none, and for a person who rates a turn of their own session. SourceError, after the last row,
@@ -53,19 +53,19 @@ def read_second_ratings(context: StageContext, files: Shard, turns: AllRows) -> 
     yield from _read("ratings", files, rows, {turn["turn_id"]: turn["rating"] for turn in rows})
 
 
-@stage(SAID, revision=1)
+@stage(SAID, revision=2)
 def read_category_labels(context: StageContext, files: Shard, turns: AllRows, labels: AllRows) -> Rejectable:
     """Categories of instructions by people, as `read_second_ratings`; known is the model's."""
     yield from _read("categories", files, turns, {row["turn_id"]: row["label"] for row in labels})
 
 
-@stage(SAID, revision=1)
+@stage(SAID, revision=2)
 def read_error_labels(context: StageContext, files: Shard, turns: AllRows, labels: AllRows) -> Rejectable:
     """Errors of turns by people, as `read_second_ratings`; known is the model's."""
     yield from _read("errors", files, turns, {row["turn_id"]: row["label"] for row in labels})
 
 
-@stage(SAID, revision=1)
+@stage(SAID, revision=2)
 def read_failure_labels(context: StageContext, files: Shard, turns: AllRows) -> Rejectable:
     """What retrieval found, by people, as `read_second_ratings`; nothing is known of it before."""
     yield from _read("failures", files, turns, {})
@@ -79,7 +79,7 @@ def collect_said(
     yield from first_of(chain(ratings, categories, errors, failures), "said_id", "said_id")
 
 
-@stage(ASKED, revision=1)
+@stage(ASKED, revision=2)
 def read_written_questions(context: StageContext, files: Shard, documents: AllRows) -> Rejectable:
     """Questions that people wrote for paragraphs, with the papers they name, else all; a Rejected for others."""
     rows = {row["related_id"]: row for row in documents}

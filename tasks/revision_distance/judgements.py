@@ -69,7 +69,7 @@ def judgement_rows(found: Iterable[Checked | Rejected]) -> Iterator[Row | Reject
             yield from [each.rejected(error)] if isinstance(each, Checked) and not each.wrong else []
 
 
-@stage(JUDGEMENTS, revision=2)
+@stage(JUDGEMENTS, revision=3)
 def read_judgements(context: StageContext, files: Shard, drafts: AllRows) -> Iterator[Row | Rejected]:
     """Experts' judgements of pairs of drafts from one file, the first of each expert on each sheet.
 

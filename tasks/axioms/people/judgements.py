@@ -29,7 +29,7 @@ OTHER = {"preferred": "rejected", "rejected": "preferred"}
 open_judgements = partial(open_sheets, group="judgements")
 
 
-@stage(JUDGEMENTS, revision=1)
+@stage(JUDGEMENTS, revision=2)
 def read_judgements(context: StageContext, files: Shard, pairs: AllRows, further: AllRows) -> Rejectable:
     """What people say of pairs, from one file: the first judgement of each person on each pair. A Rejected for what is
     none, for a pair that is not among `pairs` or `further` (any more), and for one whose texts are not these.

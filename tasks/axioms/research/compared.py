@@ -198,7 +198,7 @@ def tasks(pairs: Iterable[Row]) -> Iterator[Task]:
         yield Task(key, texts, group=key, stratum=f"{row['kind_a']} > {row['kind_b']}")
 
 
-@stage(RESEARCH_JUDGEMENTS, revision=1, split_by="split", at_most=AtMost(rows=lambda of: of.records))
+@stage(RESEARCH_JUDGEMENTS, revision=2, split_by="split", at_most=AtMost(rows=lambda of: of.records))
 def read_research_judgements(context: StageContext, files: Shard, pairs: AllRows) -> Rejectable:
     """What people say of pairs, from one file: the first judgement of each person on each pair. A Rejected for what is
     none, for a pair that is not among `pairs` (any more), and for one whose texts are not these. SourceError, after the

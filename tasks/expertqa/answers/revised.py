@@ -1,11 +1,13 @@
 """Revised answers (section 6): an expert's text, an expert's revised claims joined, or a model's revision.
 
-An expert's text is kept unchanged. Where experts revised only claims, the answer is these claims, one a line, as in
-the released files: 201 of the 217 revised answers of `rand_val` are exactly that, white space aside.
+An expert's text is kept unchanged. Where experts revised only claims, the answer is these claims, as in the released
+files: 201 of the 217 revised answers of `rand_val` are exactly that, white space aside. Between them stand the line
+breaks of the answer, or a blank where it has none.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -26,7 +28,7 @@ EVIDENCE_CHARACTERS = 4_000
 
 @stage(
     REVISED,
-    revision=4,
+    revision=5,
     at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
 )
 def revise_answers(
@@ -74,22 +76,43 @@ def by_people(answer: Row, claims: Sequence[Row], labels: Sequence[Row]) -> Row 
     for label in labels:
         revised = {row["claim_id"]: row["revised_claim"] for row in label["claims"]}
         if any(text is not None for text in revised.values()):
-            text = join_revised_claims(claims, revised)
+            text = join_revised_claims(answer["text"], claims, revised)
             if not text:
                 return Rejected(answer["answer_id"], "filtered", "every claim left out by a person")
             return _revised(answer, text, "claims", label["annotator_id"], NO_MODEL)
     return None
 
 
-def join_revised_claims(claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
-    """The claims of an answer in order, one a line: the revision of a claim, or the claim itself if it has none;
-    claims with a blank revision are left out. "" if none is left.
+def join_revised_claims(answer: str, claims: Sequence[Row], revised: Mapping[str, str | None]) -> str:
+    """The claims of an answer in order: the revision of a claim, or the claim itself if it has none; claims with a
+    blank revision are left out. "" if none is left. Between two stands what `gap` finds between them in the answer, or
+    between a claim left out there and its neighbours, if that has more line breaks.
 
-    `revised`: claim id -> revision, None if it has none.
+    `answer`: its text. `revised`: claim id -> revision, None if it has none.
     """
-    own = (revised.get(claim["claim_id"]) for claim in claims)
-    texts = [str(claim["text"]) if text is None else text for claim, text in zip(claims, own, strict=True)]
-    return "\n".join(text for text in texts if text.strip())
+    joined, between = "", ""
+    for before, claim in zip((None, *claims), claims, strict=False):
+        between = max(between, gap(answer, before, claim), key=lambda text: (text.count("\n"), len(text)))
+        text = revised.get(claim["claim_id"])
+        text = str(claim["text"]) if text is None else text
+        if text.strip():
+            joined, between = f"{joined}{between if joined else ''}{text}", ""
+    return joined
+
+
+def gap(answer: str, before: Row | None, after: Row) -> str:
+    """What parts two neighbouring claims in their answer: the line breaks of the longest white space between them; a
+    blank where there is none, or nothing where nothing stands between; "" before the first claim.
+
+    A line break for claims whose places in the answer are not known.
+    """
+    if before is None:
+        return ""
+    if before["end"] is None or after["start"] is None or before["end"] > after["start"]:
+        return "\n"
+    between = answer[before["end"] : after["start"]]
+    breaks = max((space.count("\n") for space in re.findall(r"\s+", between)), default=0)
+    return "\n" * breaks or " " * bool(between)
 
 
 def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prompt) -> Row | Rejected:

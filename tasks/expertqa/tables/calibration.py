@@ -11,7 +11,7 @@ import pandas as pd
 from tasks.metrics.binary import binary_scores
 
 BINS = 5
-JUDGED = ("Complete", "Partial", "Incomplete", "Missing")
+SUPPORT = ("Complete", "Partial", "Incomplete", "Missing")
 FEW = 30
 MEANS = ("claims", "mean score, %", "complete, %")
 
@@ -22,7 +22,7 @@ def compared(claims: pd.DataFrame, attributions: pd.DataFrame) -> pd.DataFrame:
     `claims`: claim_id, support. `attributions`: claim_id, backend, attributable, score.
     """
     scored = attributions.dropna(subset=["score", "attributable"]).merge(claims[["claim_id", "support"]], on="claim_id")
-    scored = scored[scored.support.isin(JUDGED)]
+    scored = scored[scored.support.isin(SUPPORT)]
     return pd.DataFrame({
         "backend": scored.backend,
         "score": scored.score.astype(float),

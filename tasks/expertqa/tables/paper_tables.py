@@ -21,6 +21,7 @@ import pandas as pd
 from tasks.expertqa.estimates.autoais import SYSTEMS
 from tasks.expertqa.estimates.factscore import CORRECT
 from tasks.expertqa.estimates.predictions import CONFIGS
+from tasks.expertqa.tables.calibration import SUPPORT
 from tasks.expertqa.tables.rules import OWN, PARITY, factual, of_table_5, of_table_6, of_table_8, tested
 from tasks.expertqa.vocabulary import type_texts
 from tasks.metrics.intervals import ratio_interval
@@ -198,13 +199,13 @@ def _against_people(claims: pd.DataFrame) -> dict[str, Any]:
 
 def table_7_disagreements(claims: pd.DataFrame, k: int) -> pd.DataFrame:
     """Table 7: at most `k` claims that people call `Complete` and AutoAIS does not, then at most `k` the other way
-    round.
+    round. Claims labelled N/A, of which nothing is to be supported, are left out.
 
     The rows are those of `claims`, with a column `kind` and others by which they are sorted. `claims` must have
     `score`, the score of AutoAIS in [0, 1]. Claims worth a citation come first, then those of which AutoAIS was
     surest, ties by claim_id.
     """
-    both = claims.dropna(subset=["autoais", "support"])
+    both = claims[claims.autoais.notna() & claims.support.isin(SUPPORT)]
     both = both.assign(predicted=both.autoais.astype(bool), unworthy=~_worthy(both), sure=both.score.fillna(0.0))
     missed, granted = both[_complete(both) & ~both.predicted], both[~_complete(both) & both.predicted]
     order = ["unworthy", "sure", "claim_id"]

@@ -74,7 +74,7 @@ def _with_texts(feedback: AllRows, texts: AllRows) -> Iterator[Row]:
 # ---------------------------------------------------------------- stages
 
 
-@stage(JUDGEMENTS, revision=1)
+@stage(JUDGEMENTS, revision=2)
 def read_validity_judgements(context: StageContext, files: Shard, feedback: AllRows, validity: AllRows) -> Rejectable:
     """What people say of the validity of feedback, from one file, the first of each on each. A Rejected for what is no
     judgement. SourceError, after the last row, for a file without one.
@@ -83,7 +83,7 @@ def read_validity_judgements(context: StageContext, files: Shard, feedback: AllR
     yield from read_sheets(VALIDITY_FORM, files, _judged(tasks, _verdicts(validity, "validity")), judgement_rows)
 
 
-@stage(JUDGEMENTS, revision=1)
+@stage(JUDGEMENTS, revision=2)
 def read_context_judgements(
     context: StageContext, files: Shard, feedback: AllRows, texts: AllRows, judged: AllRows
 ) -> Rejectable:
@@ -92,7 +92,7 @@ def read_context_judgements(
     yield from read_sheets(CONTEXT_FORM, files, _judged(tasks, _verdicts(judged, "context")), judgement_rows)
 
 
-@stage(JUDGEMENTS, revision=1)
+@stage(JUDGEMENTS, revision=2)
 def read_critique_judgements(
     context: StageContext, files: Shard, critiques: AllRows, feedback: AllRows, texts: AllRows, criteria: AllRows
 ) -> Rejectable:

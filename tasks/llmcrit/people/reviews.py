@@ -37,7 +37,7 @@ def _edited_demonstration(item: Row, review: Row) -> Row:
 # ---------------------------------------------------------------- stages
 
 
-@stage(REVIEWS, revision=1)
+@stage(REVIEWS, revision=2)
 def read_criterion_reviews(context: StageContext, files: Shard, criteria: AllRows, aspects: AllRows) -> Rejectable:
     """Reviews of criteria from one file, the first of each person on each. A Rejected for what is no review.
     SourceError, after the last row, for a file without one.
@@ -46,7 +46,7 @@ def read_criterion_reviews(context: StageContext, files: Shard, criteria: AllRow
     yield from read_sheets(CRITERION_FORM, files, known, partial(_rows, columns=CRITERION_COLUMNS))
 
 
-@stage(REVIEWS, revision=1)
+@stage(REVIEWS, revision=2)
 def read_demonstration_reviews(context: StageContext, files: Shard, demonstrations: AllRows) -> Rejectable:
     """Reviews of demonstrations from one file; as `read_criterion_reviews`."""
     known = {task.id: task for task in demonstration_tasks(demonstrations)}

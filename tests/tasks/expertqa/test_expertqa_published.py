@@ -20,13 +20,11 @@ from schemas.expertqa import (
     ATTRIBUTIONS,
     CLAIMS,
     DOCUMENTS,
-    DOMAIN_SPLIT,
     FACTS,
     JUDGED,
     LABELS,
     PUBLISHED_CLAIMS,
     QUESTIONS,
-    RANDOM_SPLIT,
     RELEASED_SIDES,
     REVISED,
     SIDES,
@@ -218,8 +216,11 @@ def published(home: Home, released: dict[str, Any] | None = None) -> Rows:
         *[verdict(row, truths[row["position"]]) for row in first if row["position"] in truths],
         verdict(others[0], None),
     ]
-    split = {"question_id": "expertqa/q1", "split": "test", "split_from": "released"}
-    domain = split | {"split": "train", "split_from": "hash"}
+    dealt = [
+        {"random": "test", "random_from": "released", "domain": "train", "domain_from": "hash"},
+        {"random": "train", "random_from": "hash", "domain": "test", "domain_from": "released"},
+        {"random": "train", "random_from": "hash", "domain": "overlap", "domain_from": "near-duplicate"},
+    ]
     estimates = [attribution("a1#0", "expertqa/q1", attributable=True, score=0.9)]
     inputs = [
         home.table(CLAIMS, claims),
@@ -229,8 +230,10 @@ def published(home: Home, released: dict[str, Any] | None = None) -> Rows:
         home.table(ATTRIBUTIONS, estimates),
         home.table(FACTS, [*first, *others]),
         home.table(JUDGED, judged),
-        home.table(RANDOM_SPLIT, [filled(RANDOM_SPLIT, row_id="l1", **split)], keys=["expertqa/0-00000/test"]),
-        home.table(DOMAIN_SPLIT, [filled(DOMAIN_SPLIT, row_id="l2", **domain)], keys=["expertqa/0-00000/train"]),
+        home.table(
+            SIDES,
+            [filled(SIDES, question_id=one["question_id"], **own) for one, own in zip(asked, dealt, strict=True)],
+        ),
     ]
     return home.run(publish_claims, *inputs, released_scores=released is not None)
 
@@ -286,7 +289,7 @@ def test_a_published_claim_holds_all_that_is_known_of_it(tmp_path: Path) -> None
 def test_missing_labels_and_judgements_are_null_not_zero(tmp_path: Path) -> None:
     row = next(row for row in published(Home(tmp_path)) if row["claim_id"] == "a2#0")
     unsaid = ("usefulness", "support", "revised_claim", "annotator_id", "autoais", "autoais_backend", "fact_score")
-    assert {row[name] for name in (*unsaid, "random_split", "domain_split")} == {None}
+    assert {row[name] for name in unsaid} == {None}
     assert (row["atomic_judgements"], row["revised_evidence"]) == ([None], [])
 
 
@@ -296,6 +299,12 @@ def test_a_claim_of_which_no_verdict_could_be_read_keeps_its_atomic_claims(tmp_p
     assert (row["atomic_claims"], row["atomic_judgements"]) == (["fact 0"], [None])
     assert (row["atomic_claims_model"], row["fact_score"], row["fact_score_model"]) == ("breaker", None, None)
     assert sum(dict(part.counts)["atomic claims without a verdict"] for part in rows.parts or ()) == 4
+
+
+def test_a_claim_has_its_questions_side_also_if_no_revised_answer_is_published(tmp_path: Path) -> None:
+    rows = {row["claim_id"]: row for row in published(Home(tmp_path))}
+    sides = ("random_split", "random_split_from", "domain_split", "domain_split_from")
+    assert [rows["a2#0"][name] for name in sides] == ["train", "hash", "test", "released"]
 
 
 @pytest.mark.parametrize("score", ["high", 10**400, -1, 1.5, True])

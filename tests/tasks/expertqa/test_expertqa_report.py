@@ -261,7 +261,12 @@ def test_a_released_file_without_estimates_is_not_taken_for_nothing_estimated() 
 
 # ---------------------------------------------------------------- of stages
 
-OTHERS = ("train", "validation", "train", None)  # sides of claims that an entailment model may have been trained on
+OTHERS = (
+    "train",
+    "validation",
+    "train",
+    "overlap",
+)  # sides of claims that an entailment model may have been trained on
 
 
 @pytest.fixture

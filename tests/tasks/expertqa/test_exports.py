@@ -476,6 +476,7 @@ def publish_claims(context: StageContext, questions: PerGroup) -> Iterator[Row]:
             **{"support": "Complete", "revised_evidence": [], "atomic_claims": [], "atomic_judgements": []},
             **{"annotators": 1, "undecided": []},
             **{"random_split": "train", "domain_split": "test", "split": "all"},
+            **{"random_split_from": "hash", "domain_split_from": "hash"},
         }
 
 

@@ -401,13 +401,13 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         (with_claim(claim_id=None), "ill-formed record", "0: Input should be a valid string"),
         (with_claim(claim_id="a_q1_gpt4#9"), "unknown claim", f"a_q1_gpt4#9 of {A}"),
         (with_claim(claim_id="a_q2_bing_chat#0"), "unknown claim", f"a_q2_bing_chat#0 of {A}"),
-        (with_claim(claim_id="a_q1_gpt4#1"), "claim given twice", None),
+        (with_claim(claim_id="a_q1_gpt4#1"), "claim given twice", f"a_q1_gpt4#1 of {A}"),
         (with_claim(claim="Something else."), "the claim had another text", f"{A}#0"),
         (with_claim(1, support="Mostly"), "unknown label", f'support "Mostly" of {A}#1'),
         (with_claim(worthiness=True), "unknown label", f"worthiness true of {A}#0"),
         (with_claim(reason_missing_support=["x", "y"]), "ill-formed reason_missing_support", f"{A}#0"),
         (with_claim(revised_evidence=[7]), "ill-formed revised_evidence", f"{A}#0"),
-        (with_claim(left_out="Yes", revised_claim="No!"), "a claim left out and revised", f"{A}#0"),
+        (with_claim(left_out="Yes", revised_claim="No!"), "revised_claim beside left_out Yes", f"{A}#0"),
         (task(annotation(chosen("usefulness", "Splendid"))), "unknown label", f'usefulness "Splendid" of {A}'),
         (task(annotation(chosen("support_1", "Mostly"))), "unknown label", f'support "Mostly" of {A}#1'),
         (task(annotation(chosen("support_2", "Partial"))), "unknown claim", f"2 of {A}"),
@@ -425,7 +425,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         (task(annotation(chosen("suport_0", "Partial"))), "unknown key", '"suport_0", perhaps "support" of the form'),
         (task(annotation(chosen("support0", "Partial"))), "unknown key", '"support0", perhaps "support" of the form'),
         (
-            task(annotation(chosen("support_0", "Partial"), updated_at="yesterday")),
+            task(annotation(chosen("usefulness", "Useful"), updated_at="yesterday")),
             "ill-formed updated_at",
             '"yesterday"',
         ),
@@ -436,7 +436,7 @@ def with_claim(place: int = 0, **changes: Any) -> Row:
         ),
         (
             task(annotation(chosen("left_out_0", "Yes"), written("revised_claim_0", "No!"))),
-            "a claim left out and revised",
+            "revised_claim beside left_out Yes",
             f"{A}#0",
         ),
         (task(annotation(chosen("left_out_0", "Maybe"))), "unknown label", f'left_out "Maybe" of {A}#0'),
@@ -513,6 +513,93 @@ def test_what_is_no_label_of_a_sheet_costs_no_other_and_is_named() -> None:
     ]
 
 
+def faulty(kind: str) -> Row:
+    """A sheet with labels of the answer and of both claims, in which one thing is wrong with the first claim."""
+    sheet = filled_sheet(labelled_at="yesterday" if kind == "date" else "2026-11-21")
+    for one in sheet["claims"]:
+        one |= {"support": "Complete", "worthiness": "Yes"}
+    first = sheet["claims"][0]
+    if kind == "key":
+        first["suport"] = first.pop("support")
+    elif kind == "twice":
+        sheet["claims"] = [first, {**first, "support": "Missing"}, sheet["claims"][1]]
+    elif kind != "date":
+        first |= {"text": {"claim": "Something else."}, "unknown": {"claim_id": "a_q2_bing_chat#0"}}[kind]
+    return sheet
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "support", "worthiness"),
+    [
+        ("text", "the claim had another text", None, None),
+        ("unknown", "unknown claim", None, None),
+        ("twice", "claim given twice", None, None),
+        ("key", "unknown key", None, "Yes"),
+        ("date", "ill-formed labelled_at", "Complete", "Yes"),
+    ],
+)
+def test_a_fault_in_a_json_sheet_costs_what_it_concerns_alone(
+    kind: str, reason: str, support: str | None, worthiness: str | None
+) -> None:
+    (row,), (rejected,) = parsed(faulty(kind))
+    first, second = row["claims"]
+    assert rejected.reason == reason
+    assert (first["support"], first["worthiness"]) == (support, worthiness)
+    assert (row["usefulness"], second["support"], second["worthiness"]) == ("Useful", "Complete", "Yes")
+    assert (row["labelled_at"] is None) == (kind == "date")
+
+
+def test_a_control_that_cannot_be_read_costs_no_other_control() -> None:
+    read = chosen("usefulness", "Useful")
+    for unread, reason in (
+        ([chosen("suport_0", "Partial")], "unknown key"),
+        ([chosen("support_0", "Partial")] * 2, "a field given twice"),
+        ([{"from_name": "support_0", "value": {}}], "ill-formed value"),
+    ):
+        (row,), (rejected,) = parsed(task(annotation(*unread, read)))
+        assert (row["usefulness"], row["claims"][0]["support"], rejected.reason) == ("Useful", None, reason)
+
+
+def rows_of_csv(*usefulness: str, dates: tuple[str, ...] = ("", "")) -> bytes:
+    """A row for each claim of the first answer, each of which says how useful the whole answer is."""
+    lines = [
+        f"{A},{A}#{place},e1,{word},Complete,{date}"
+        for place, (word, date) in enumerate(zip(usefulness, dates, strict=True))
+    ]
+    return "\n".join(["answer_id,claim_id,annotator_id,usefulness,support,labelled_at", *lines]).encode()
+
+
+def test_rows_of_an_answer_that_contradict_each_other_are_told() -> None:
+    (row,), (rejected,) = parsed(raw=rows_of_csv("Useful", "Not useful at all"), path="labels.csv")
+    assert (row["usefulness"], [one["support"] for one in row["claims"]]) == ("Useful", ["Complete"] * 2)
+    detail = f'usefulness "Not useful at all" of {A}'
+    assert (rejected.kind, rejected.reason, rejected.detail) == ("defect", "another value in an earlier row", detail)
+    dated = rows_of_csv("Useful", "Not useful at all", dates=("2026-11-21", "2026-11-22"))
+    for content, word in ((rows_of_csv("Useful", "USEFUL"), "Useful"), (dated, "Not useful at all")):
+        (row,), rejected_rows = parsed(raw=content, path="labels.csv")
+        assert (row["usefulness"], rejected_rows) == (word, [])
+
+
+def test_a_claim_left_out_and_revised_is_told_before_a_build_and_keeps_its_labels() -> None:
+    sheet = with_claim(support="Complete", left_out="Yes", revised_claim="No!")
+    read = labellings(FORM, read_records(FORM, iter([json.dumps(sheet).encode()]), "labels.jsonl"))
+    rejected, kept = check_all(FORM, read, ANSWERS, {})
+    assert isinstance(rejected, Rejected)
+    assert rejected.reason == "revised_claim beside left_out Yes"
+    assert not isinstance(kept, Rejected)
+    assert {name for item, name in kept.values if item} == {"support"}
+
+
+def test_a_single_choice_that_a_tool_writes_as_a_list_is_its_text(tmp_path: Path) -> None:
+    one = answer("q1")
+    choices = annotation(chosen("usefulness", "Not useful at all"))
+    exported = {"data": {"answer_id": one["answer_id"]}, "annotations": [choices]}
+    (row,), _, _ = collected(tmp_path, [one], [], json.dumps([exported]).encode())
+    assert (row["usefulness"], row["usefulness_said_as"], row["source"]) == ("Not useful at all", None, "label-studio")
+    (row,), _ = parsed(task(annotation(chosen("usefulness", "USEFUL"), chosen("support_0", "Complete"))))
+    assert (row["usefulness_said_as"], row["claims"][0]["said_as"]) == ("USEFUL", None)
+
+
 def test_spellings_are_ours_and_the_word_written_is_kept() -> None:
     (row,), _ = parsed(with_claim(support="complete ", reliability="Somewhat Reliable"))
     assert (row["claims"][0]["support"], row["claims"][0]["reliability"]) == ("Complete", "Somewhat reliable")
@@ -558,6 +645,17 @@ def test_claims_that_a_filled_in_sheet_does_not_have_are_counted() -> None:
         counts: Counter[str] = Counter()
         parsed(*given_records, count=lambda name, number, to=counts: to.update({name: number}))
         assert counts["claims left out of a sheet"] == expected
+
+
+@pytest.mark.parametrize("fill", [fill_label_studio, fill_argilla])
+def test_a_tools_file_of_answers_has_no_claims_to_leave_out(fill: Callable[[list[Task], Said], Filled]) -> None:
+    labelled = {"usefulness": "Useful", "revised_answer": None, "annotation_time": None}
+    said = {A: {"e1": {**labelled, "claims": [{**EMPTY, "support": "Complete"}] * 2}}}
+    answers, claims = fill(made(), said)
+    for (content, path), expected in ((answers, 0), (claims, 0)):
+        counts: Counter[str] = Counter()
+        rows, _ = parsed(raw=content, path=path, count=lambda name, number, to=counts: to.update({name: number}))
+        assert (len(rows), counts["claims left out of a sheet"]) == (1, expected)
 
 
 def test_folded_white_space_is_no_other_text() -> None:

@@ -122,6 +122,31 @@ def test_revised_claims_are_joined_one_a_line(texts: tuple[str | None, ...], exp
     assert (row["text"], row["revised_by"], row["annotator_id"]) == (expected, "claims", "e1")
 
 
+PARAGRAPHS = "One. Two. Three.\n\n- Four.\n- Five."
+WORDS = ("One.", "Two.", "Three.", "Four.", "Five.")
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ((None, "", None, None, None), "One. Three.\n\nFour.\nFive."),
+        ((None, None, "", None, None), "One. Two.\n\nFour.\nFive."),
+        ((None, None, None, "", None), "One. Two. Three.\n\nFive."),
+        (("", None, None, None, ""), "Two. Three.\n\nFour."),
+        ((None, "2.", None, "", ""), "One. 2. Three."),
+    ],
+)
+def test_claims_are_joined_by_what_stood_between_them(texts: tuple[str | None, ...], expected: str) -> None:
+    claims = [
+        claim("a", place, "q", text=word, start=PARAGRAPHS.index(word), end=PARAGRAPHS.index(word) + len(word))
+        for place, word in enumerate(WORDS)
+    ]
+    said = [label("a", "e1", "q", revised_claims("a", *texts))]
+    row = by_people(answer("a", "q", text=PARAGRAPHS), claims, said)
+    assert row is not None
+    assert row["text"] == expected
+
+
 def test_a_person_who_leaves_out_every_claim_leaves_nothing() -> None:
     assert people([label("a", "e1", "q", revised_claims("a", "", "", ""))]).reason == "every claim left out by a person"
 
@@ -145,7 +170,7 @@ def test_every_claim_is_kept_changed_or_left_out(texts: list[str | None]) -> Non
     claims = [claim("a", number, "q") for number in range(len(texts))]
     revised = {f"a#{number}": text for number, text in enumerate(texts)}
     kept_or_changed = [f"Claim {n} of a." if text is None else text for n, text in enumerate(texts)]
-    together = join_revised_claims(claims, revised)
+    together = join_revised_claims("", claims, revised)
     assert together.split("\n") == ([text for text in kept_or_changed if text.strip()] or [""])
 
 
@@ -214,7 +239,7 @@ def test_released_revised_answers_are_their_revised_claims_one_a_line() -> None:
 def _together(row: dict[str, Any]) -> str:
     claims = [claim("a", number, "q", text=one["claim_string"]) for number, one in enumerate(row["claims"])]
     return join_revised_claims(
-        claims, {f"a#{number}": one["revised_claim"] for number, one in enumerate(row["claims"])}
+        "", claims, {f"a#{number}": one["revised_claim"] for number, one in enumerate(row["claims"])}
     )
 
 

@@ -243,6 +243,12 @@ def test_disagreements_are_of_both_kinds_and_the_surest_of_cite_worthy_claims_co
     assert table_7_disagreements(claims_of(rows), 0).empty
 
 
+def test_a_claim_that_people_label_not_applicable_is_no_disagreement() -> None:
+    base = {"system": "gpt4", "answer_id": "a", "worthiness": "Yes", "autoais": True, "score": 0.9}
+    rows = [{**base, "claim_id": said, "support": said} for said in ("N/A", "Partial", "Incomplete", "Missing")]
+    assert set(table_7_disagreements(claims_of(rows), 5).claim_id) == {"Partial", "Incomplete", "Missing"}
+
+
 def test_ties_of_disagreements_are_ordered_by_their_id() -> None:
     base = {"system": "gpt4", "answer_id": "a", "worthiness": "Yes"}
     missed = [("x", 0.4, "Yes"), ("y", 0.1, "Yes"), ("n", None, "No"), ("z", 0.1, "Yes")]
