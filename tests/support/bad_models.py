@@ -54,6 +54,15 @@ def material(prompt: str) -> str:
     return next((inside[name] for name in names if name in inside), unfenced(prompt)[0][1])
 
 
+SALAD_WORDS = ["of", "the", "table", "running", "blue", "seven", "however", "never", "matrix"]
+
+
+def salad(prompt: str) -> str:
+    """Words of a question and a few others in no order."""
+    words = re.findall(r"[A-Za-z]{4,}", subject(prompt).lower())[:10] + SALAD_WORDS
+    return " ".join(words[hashlib.sha256(f"{n} {prompt}".encode()).digest()[0] % len(words)] for n in range(120))
+
+
 Change = Callable[[str, str], str]  # (good text, prompt) -> bad text
 BAD: dict[str, Change] = {
     **{name: (lambda good, prompt, text=text: text) for name, text in REFUSALS.items()},
@@ -70,6 +79,7 @@ BAD: dict[str, Change] = {
     "preamble-ja": lambda good, prompt: f"もちろんです！以下が回答です：\n\n{good}",
     "json": lambda good, prompt: json.dumps({"answer": good}),
     "fence-json": lambda good, prompt: f"```json\n{json.dumps({'answer': good})}\n```",
+    "salad": lambda good, prompt: salad(prompt),
     "loop": lambda good, prompt: SENTENCE * 12,
     "word-loop": lambda good, prompt: "the answer " * 80,
 }

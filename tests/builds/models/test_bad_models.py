@@ -27,7 +27,7 @@ pytestmark = pytest.mark.check
 
 __all__ = ["server"]
 
-EMPTY_SAYINGS = "replies are one word, the same words over and over, or the prompt"
+EMPTY_SAYINGS = "replies are one word, words in no order, the same words over and over, or the prompt"
 SAID = {
     "same": "replies repeat that to another question",
     "word": EMPTY_SAYINGS,
@@ -36,6 +36,7 @@ SAID = {
     "source": EMPTY_SAYINGS,
     "loop": EMPTY_SAYINGS,
     "word-loop": EMPTY_SAYINGS,
+    "salad": EMPTY_SAYINGS,
     "language": "language: ",
     "fence": "wrapped: ",
     "fence-markdown": "wrapped: ",
@@ -118,7 +119,7 @@ def test_one_stage_that_is_of_no_use_is_enough(task: str, tmp_path: Path, server
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize("kind", ["same", "word", "loop", "language", "preamble-ja"])
+@pytest.mark.parametrize("kind", ["same", "word", "loop", "salad", "language", "preamble-ja"])
 def test_a_third_of_bad_replies_is_too_much(kind: str, dataset: str, tmp_path: Path, server: Server) -> None:
     config = config_of(server, dataset)
     server.fails = replies(server, BAD[kind], share=0.35)

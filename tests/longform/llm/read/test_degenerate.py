@@ -1,4 +1,4 @@
-"""Replies that say nothing: one word, the same words over and over, their prompt, the reply to another question."""
+"""Replies that say nothing: one word, words in no order or again and again, their prompt, that to another question."""
 
 from __future__ import annotations
 
@@ -58,6 +58,59 @@ def test_the_same_words_over_and_over_are_no_text(text: str) -> None:
     assert degenerate(text) == "the same words over and over"
 
 
+OTHERS = ["of", "the", "table", "running", "blue", "seven", "however", "never", "matrix"]
+
+
+def salad(drawn: random.Random, number: int = 90) -> str:
+    """Words of a question and a few others in no order."""
+    words = [*re.findall(r"[a-z]{4,}", PROSE.lower())[:10], *OTHERS]
+    return " ".join(drawn.choice(words) for _ in range(number))
+
+
+def shuffled(text: str, drawn: random.Random) -> str:
+    words = text.split()
+    drawn.shuffle(words)
+    return " ".join(words)
+
+
+def test_words_in_no_order_are_no_text() -> None:
+    drawn = random.Random(0)
+    found = [degenerate(salad(drawn)) for _ in range(200)]
+    assert found.count("words in no order") >= 150
+    tail = "\n\nReferences:\n[1] https://example.org/lime/mortar\n[2] https://example.org/a.b.c"
+    assert [degenerate(salad(drawn) + tail) for _ in range(200)].count("words in no order") >= 150
+    long = " ".join([PROSE, SENTENCE, *LINES])
+    assert [degenerate(shuffled(long, drawn)) for _ in range(50)].count("words in no order") >= 30
+    assert degenerate(f"Keep it damp.\n\n{salad(drawn, 200)}") == "words in no order"
+
+
+LINES = (  # poetry, a list, and prose in one breath
+    "Because the mason did not stop for lime, it kindly stopped for him, and the wall held but just a while the rain",
+    "valve of the tap and the pipe of the well and the rope of the bell and the door of the house that the men built",
+    "He said that he had gone to the well with the rope that his father had left in the barn when the men went to war",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(LINES),
+        " ".join(LINES),
+        "\n".join(f"- copper pipe size {n} of the old kind" for n in range(60)),
+        "Jabberwocky begins so. " + "a the of the and is the of " * 3,  # fewer words than a salad
+        f"Vitamin A and iron are in it, and what of the The Hague trials, and of is and or? {PROSE} {PROSE.upper()}",
+        "Die Fässer lagern bei zwölf Grad in einem Keller unter dem Brauhaus und der Braumeister prüft jeden Morgen ob "
+        "die Hefe noch arbeitet und wer das Bier zu früh abfüllt verliert einen großen Teil des Geschmacks und muss es "
+        "am Ende wieder wegschütten weil es keiner mehr trinken will",
+        "ไม่มีเครื่องหมาย " * 3 + " ".join(chr(0xE01 + n % 40) * 5 + chr(0xE01 + n * 7 % 40) for n in range(90)),
+        "select name from casks\nwhere litres\nis not null\n"
+        + "\n".join(f"    mov a of the of is {n}" for n in range(60)),
+    ],
+)
+def test_poems_lists_long_sentences_and_scripts_without_marks_are_texts(text: str) -> None:
+    assert degenerate(text) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -76,7 +129,7 @@ def test_tables_code_and_references_may_repeat_themselves(text: str) -> None:
 def test_words_drawn_by_chance_are_no_loop_and_a_few_that_come_again_and_again_are() -> None:
     drawn = random.Random(0)
     words = ["".join(drawn.choices("abcdefgh", k=6)) for _ in range(400)]
-    assert degenerate(" ".join(drawn.choices(words, k=300))) is None
+    assert degenerate(" ".join(drawn.choices(words, k=300))) != "the same words over and over"
     for period in (1, 7, 30, 50):
         assert degenerate(" ".join(words[:period] * (400 // period))) is not None
 
