@@ -5,7 +5,7 @@
     unreadable   the reply is empty, or has not the form that was asked for
     not_taken    the endpoint does not take the question: too long, not acceptable
     degenerate   the reply is one word, words in no order, the same words over and over, or a text of its prompt
-    repeated     the reply is word for word that to another question
+    repeated     the reply is, word for word or nearly, that to another question
     abstained    the reply abstains, which the method counts: no fault, but of no use where nearly all do
     unchanged    the reply leaves the text it was to work on as it is: likewise
 

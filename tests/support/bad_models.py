@@ -79,6 +79,9 @@ BAD: dict[str, Change] = {
     "preamble-ja": lambda good, prompt: f"もちろんです！以下が回答です：\n\n{good}",
     "json": lambda good, prompt: json.dumps({"answer": good}),
     "fence-json": lambda good, prompt: f"```json\n{json.dumps({'answer': good})}\n```",
+    "same-nearly": lambda good, prompt: (
+        f"{SAME} {SENTENCE * 2}This holds for {' '.join(subject(prompt).split()[-3:])}, too."
+    ),
     "salad": lambda good, prompt: salad(prompt),
     "loop": lambda good, prompt: SENTENCE * 12,
     "word-loop": lambda good, prompt: "the answer " * 80,

@@ -30,6 +30,7 @@ __all__ = ["server"]
 EMPTY_SAYINGS = "replies are one word, words in no order, the same words over and over, or the prompt"
 SAID = {
     "same": "replies repeat that to another question",
+    "same-nearly": "replies repeat that to another question",
     "word": EMPTY_SAYINGS,
     "echo-prompt": EMPTY_SAYINGS,
     "echo-question": EMPTY_SAYINGS,

@@ -15,6 +15,7 @@ from endpoint_server import Server, says, server
 from longform.llm.ask.fence import fenced
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
+from longform.llm.read.alike import REMEMBERED
 from longform.llm.read.degenerate import degenerate
 from longform.llm.read.repeated import Repeats
 from longform.llm.retry import Retry
@@ -221,6 +222,63 @@ def test_how_many_replies_repeat_one_does_not_depend_on_their_order() -> None:
     for _ in range(10):
         drawn.shuffle(pairs)
         assert kinds(pairs).count("repeated") == 19
+
+
+TEMPLATE = (
+    "The matter of {0} depends on several factors such as context and resources [1]. Specialists should review the "
+    "guidelines before they decide [2]. Careful documentation reduces errors [1]. Costs should be weighed against "
+    "benefits [2]."
+)
+NAMES = ["lime", "tin", "casks", "wax", "yeast", "rope", "bells", "ink", "salt", "rust", "glass", "felt"]
+
+
+def test_replies_with_a_word_or_two_exchanged_repeat_each_other() -> None:
+    assert kinds([(question(f"Q{n}"), TEMPLATE.format(name)) for n, name in enumerate(NAMES)]) == [
+        None, *["repeated"] * 11
+    ]  # fmt: skip
+    both = [f"{TEMPLATE.format(name)} {PROSE} It is the same with {name}, to be sure." for name in NAMES]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(both)]).count("repeated") == 11
+    chinese = [
+        f"关于{n}的问题取决于许多因素，例如环境和资源。专家在做出决定之前应当查阅指南。认真记录可以减少错误。"
+        for n in "锡铅铜金"
+    ]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(chinese)]).count("repeated") == 3
+
+
+def test_texts_that_share_phrases_or_take_their_words_from_their_prompts_do_not_repeat_each_other() -> None:
+    own = "{0} of all kinds was made by hand in these parts until the last works closed and took its secrets along."
+    mixed = [
+        f"{TEMPLATE.format(name)} {own.format(name)} {' '.join(f'{name}{n} stands' for n in range(20))}"
+        for name in NAMES
+    ]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(mixed)]).count("repeated") == 0
+    edited = [TEMPLATE.format(name) for name in NAMES]
+    assert kinds([(question(f"Edit this: {text}"), text[:-5]) for text in edited]).count("repeated") == 0
+    assert kinds([(question("Q"), TEMPLATE.format(name)) for name in NAMES]) == [None] * 12
+    short = [(question(f"Q{n}"), f"It melts at {n} degrees, as all of its kind do.") for n in range(9)]
+    assert kinds(short) == [None] * 9
+
+
+def test_memory_of_replies_is_bounded_and_a_repeat_among_thousands_is_found() -> None:
+    repeats, found = Repeats(), []
+    for n in range(6_000):
+        words = random.Random(n)
+        text = TEMPLATE.format(n) if n % 9 == 0 else " ".join(str(words.randrange(900)) for _ in range(40))
+        found.append(isinstance(repeats.checked(question(f"Q{n}"), reply(text)), Failure))
+    assert sum(found) == len(range(0, 6_000, 9)) - 1
+    assert len(repeats._sketches._known) == REMEMBERED
+    assert len(repeats._sketches._holders) <= REMEMBERED * 32
+
+
+def test_answers_of_real_people_do_not_repeat_each_other() -> None:
+    if not SITES.exists():
+        pytest.skip("the sites are not here")
+    texts = [
+        unescape(re.sub("<[^>]+>", "", unescape(body)))
+        for path in sorted(SITES.glob("*_20*/Posts.xml"))
+        for body in re.findall(r'PostTypeId="2"[^>]*? Body="([^"]*)"', path.read_text("utf-8-sig"))
+    ]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(dict.fromkeys(texts))]).count("repeated") <= 3
 
 
 def test_the_same_question_one_subject_and_abstentions_repeat_nothing() -> None:
