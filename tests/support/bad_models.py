@@ -23,6 +23,7 @@ SAME = (
     "weigh the options carefully before a decision is made."
 )
 SENTENCE = "It is important to consider all of the relevant factors before a decision is made. "
+PLANNED = "We need to answer the question with citations. Let's draft: at most 500 words. I should use [1], [2]."
 GERMAN = (
     "Die Fässer lagern bei zwölf Grad in einem Keller unter dem Brauhaus, und der Braumeister prüft jeden Morgen, ob "
     "die Hefe noch arbeitet. Wer das Bier zu früh abfüllt, verliert einen großen Teil des Geschmacks."
@@ -79,6 +80,10 @@ BAD: dict[str, Change] = {
     "preamble-ja": lambda good, prompt: f"もちろんです！以下が回答です：\n\n{good}",
     "json": lambda good, prompt: json.dumps({"answer": good}),
     "fence-json": lambda good, prompt: f"```json\n{json.dumps({'answer': good})}\n```",
+    "cut": lambda good, prompt: f"{good.rstrip()} And it is also of some importance that one does not for",
+    "html": lambda good, prompt: "".join(f"<p>{each}</p>" for each in good.split("\n\n")),
+    "plan": lambda good, prompt: f"{PLANNED}\n\n{good}",
+    "praise": lambda good, prompt: f"Great question! {good}",
     "same-nearly": lambda good, prompt: (
         f"{SAME} {SENTENCE * 2}This holds for {' '.join(subject(prompt).split()[-3:])}, too."
     ),

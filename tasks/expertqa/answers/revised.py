@@ -26,7 +26,7 @@ EVIDENCE_CHARACTERS = 4_000
 
 @stage(
     REVISED,
-    revision=4,
+    revision=5,
     at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
 )
 def revise_answers(

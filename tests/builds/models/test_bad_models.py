@@ -46,6 +46,9 @@ SAID = {
     "preamble": "wrapped: ",
     "preamble-short": "wrapped: ",
     "preamble-ja": "wrapped: ",
+    "plan": "wrapped: ",
+    "praise": "wrapped: ",
+    "html": "wrapped: ",
 }
 STAGES = {
     "axioms/corrupt": ("axioms", "corrupt_answers", "same"),
@@ -176,6 +179,15 @@ def test_a_server_that_calls_itself_the_offline_model_is_audited_like_any_other(
     server.fails = fails
     server.names = lambda body: {"model": "offline-rules-1"}
     assert "wrapped: " in refused(dataset, config, tmp_path)
+
+
+@pytest.mark.parametrize("dataset", ["expertqa", "revision-distance"])
+def test_answers_that_break_off_though_the_server_says_they_ended_are_stopped(
+    dataset: str, tmp_path: Path, server: Server
+) -> None:
+    config = config_of(server, dataset)
+    server.fails = replies(server, BAD["cut"], share=0.4)
+    assert "unfinished: " in refused(dataset, config, tmp_path)
 
 
 def test_a_draft_that_repeats_its_reference_is_left_out(tmp_path: Path, server: Server) -> None:
