@@ -40,9 +40,10 @@ def audits_of_texts(
     texts: Texts, among: str, *, abstains: Callable[[str], object] = lambda text: None, whole: bool = False
 ) -> tuple[Audit, ...]:
     """The audits `refusal`, `degenerate`, `language` and `wrapped` of generated texts, and with `whole`, for texts that
-    are not made from those of people, who often leave out the last full stop, `unfinished`. `texts`: row -> (name,
-    question, text) of each generated text in it. `among`: as of an Audit. `abstains`: whether a text abstains, which the method
-    counts: then it may decline, or be one word.
+    are not made from those of people, who often leave out the last full stop, `unfinished`.
+
+    `texts`: row -> (name, question, text) of each generated text in it. `among`: as of an Audit. `abstains`: whether a
+    text abstains, which the method counts: then it may decline, be one word, or break off.
     """
 
     def declines(row: Row) -> Iterator[str]:

@@ -173,8 +173,8 @@ def _plans() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     def either(name: str) -> str:
         return "|".join(_expression(line, table) for line in table[name].splitlines() if line)
 
-    starts = (re.compile(rf"[\s*_#]*(?:{either(name)})", re.IGNORECASE) for name in ("plans", "openers"))
-    return *starts, re.compile(rf"\b(?:{either('signs')})", re.IGNORECASE)
+    plans, openers = (re.compile(rf"[\s*_#]*(?:{either(name)})", re.IGNORECASE) for name in ("plans", "openers"))
+    return plans, openers, re.compile(rf"\b(?:{either('signs')})", re.IGNORECASE)
 
 
 def _expression(line: str, table: dict[str, Any]) -> str:
