@@ -181,8 +181,10 @@ class CeilingsConfig(BaseModel):
     cut_off: Share = Field(0.1, description="the reply breaks off")
     unreadable: Share = Field(0.1, description="the reply is empty, or has not the form that was asked for")
     not_taken: Share = Field(0.1, description="the endpoint does not take the question: too long, not acceptable")
-    degenerate: Share = Field(0.1, description="the reply is one word, the same words over and over, or its prompt")
-    repeated: Share = Field(0.1, description="the reply is word for word that to another question")
+    degenerate: Share = Field(
+        0.1, description="the reply is one word, words in no order, the same over and over, or its prompt"
+    )
+    repeated: Share = Field(0.1, description="the reply is, nearly or word for word, that to another question")
     abstained: Share = Field(
         0.8, description="the reply of a system abstains, which is counted: no fault, unless nearly all do"
     )

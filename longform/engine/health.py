@@ -4,8 +4,8 @@
     cut_off      the reply ends at the limit of tokens, or in the middle of a sentence
     unreadable   the reply is empty, or has not the form that was asked for
     not_taken    the endpoint does not take the question: too long, not acceptable
-    degenerate   the reply is one word, the same words over and over, or a text of its prompt
-    repeated     the reply is word for word that to another question
+    degenerate   the reply is one word, words in no order, the same words over and over, or a text of its prompt
+    repeated     the reply is, word for word or nearly, that to another question
     abstained    the reply abstains, which the method counts: no fault, but of no use where nearly all do
     unchanged    the reply leaves the text it was to work on as it is: likewise
 
@@ -52,7 +52,7 @@ FAULTS: dict[Fault, str] = {
     "cut_off": "replies are cut off",
     "unreadable": "replies cannot be read",
     "not_taken": "questions are not taken by the endpoint",
-    "degenerate": "replies are one word, the same words over and over, or the prompt",
+    "degenerate": "replies are one word, words in no order, the same words over and over, or the prompt",
     "repeated": "replies repeat that to another question",
 }
 _FAULT_OF: dict[str, Fault] = {

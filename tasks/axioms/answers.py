@@ -35,7 +35,7 @@ def _longest(sizes: Sizes, *texts: str, reply: type[Corruption] | None = None) -
     return [sizes["prompt"].request(sizes["model"], reply=reply, **inputs)]
 
 
-@stage(ANSWERS, revision=5, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
+@stage(ANSWERS, revision=6, at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages")))
 def answer_open_book(
     context: StageContext, threads: Rows, passages: Rows, *, model: Endpoint, prompt: Prompt, characters: int
 ) -> Iterator[Row | Rejected]:
@@ -66,7 +66,7 @@ def answer_open_book(
         yield answer_row(thread["question_id"], "open_book", answer, model, prompt, cut)
 
 
-@stage(ANSWERS, revision=4, at_most=AtMost(questions=_longest))
+@stage(ANSWERS, revision=5, at_most=AtMost(questions=_longest))
 def answer_closed_book(
     context: StageContext, threads: Rows, *, model: Endpoint, prompt: Prompt, characters: int
 ) -> Iterator[Row | Rejected]:
@@ -102,7 +102,7 @@ def answer_row(
 
 @stage(
     CORRUPTED,
-    revision=4,
+    revision=5,
     at_most=AtMost(questions=lambda sizes: _longest(sizes, "passages", "answer", reply=Corruption)),
 )
 def corrupt_answers(
@@ -183,7 +183,7 @@ def _one_line_each(claims: list[str]) -> list[str]:
     return [" ".join(claim.split()) for claim in claims if claim.strip()]
 
 
-@stage(COMBINED, revision=5, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
+@stage(COMBINED, revision=6, at_most=AtMost(questions=lambda sizes: _longest(sizes, "first", "second")))
 def combine_answers(
     context: StageContext,
     threads: Rows,

@@ -58,7 +58,7 @@ def _pairs_at_most(sizes: Sizes) -> float:
 
 @stage(
     PAIRS,
-    revision=4,
+    revision=5,
     split_by="split",
     also=("asked",),
     at_most=AtMost(rows=_pairs_at_most),
@@ -106,7 +106,7 @@ def assemble_pairs(
 
 @stage(
     PAIRS,
-    revision=2,
+    revision=3,
     split_by="split",
     also=("asked",),
     at_most=AtMost(rows=_pairs_at_most),

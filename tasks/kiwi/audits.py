@@ -50,7 +50,7 @@ OF_TURNS = (
     Audit("unchanged_answer", CEILING, _same),
     *audits_of_texts(_answer, generated()),
 )
-OF_ANSWERS = audits_of_texts(_initial, generated())
+OF_ANSWERS = audits_of_texts(_initial, generated(), whole=True)
 AUDITS = Audits(
     rows={"turns": OF_TURNS, "sessions": OF_ANSWERS},
     applied={"turns": "simulate_sessions", "sessions": "answer_first"},

@@ -1,4 +1,4 @@
-"""Audits of texts that models wrote: refusal, degenerate, language and wrapping, with one ceiling in every dataset.
+"""Audits of texts that models wrote: refusal, degenerate, language, wrapping and ending, with one ceiling everywhere.
 
 Texts that people wrote or that were released are not looked at, nor those of the offline model, which quotes people.
 """
@@ -12,6 +12,7 @@ from longform.artifacts.rows import Row
 from longform.llm.read.degenerate import degenerate
 from longform.llm.read.refusals import refusal_in
 from tasks.publishing.audits import Audit
+from tasks.text.audits.endings import unfinished
 from tasks.text.audits.equality import equal_texts
 from tasks.text.audits.language import other_language
 from tasks.text.audits.wrapping import wrapped
@@ -36,11 +37,13 @@ def generated(model: str = "model", response: str = "response") -> str:
 
 
 def audits_of_texts(
-    texts: Texts, among: str, *, abstains: Callable[[str], object] = lambda text: None
-) -> tuple[Audit, Audit, Audit, Audit]:
-    """The audits `refusal`, `degenerate`, `language` and `wrapped` of generated texts. `texts`: row -> (name, question,
-    text) of each generated text in it. `among`: as of an Audit. `abstains`: whether a text abstains, which the method
-    counts: then it may decline, or be one word.
+    texts: Texts, among: str, *, abstains: Callable[[str], object] = lambda text: None, whole: bool = False
+) -> tuple[Audit, ...]:
+    """The audits `refusal`, `degenerate`, `language` and `wrapped` of generated texts, and with `whole`, for texts that
+    are not made from those of people, who often leave out the last full stop, `unfinished`.
+
+    `texts`: row -> (name, question, text) of each generated text in it. `among`: as of an Audit. `abstains`: whether a
+    text abstains, which the method counts: then it may decline, be one word, or break off.
     """
 
     def declines(row: Row) -> Iterator[str]:
@@ -57,12 +60,16 @@ def audits_of_texts(
     def is_wrapped(row: Row) -> Iterator[str]:
         return (f"{name}: {what}" for name, _, text in texts(row) if (what := _wrapped(text)))
 
-    return (
+    def is_unfinished(row: Row) -> Iterator[str]:
+        return (f"{name}: breaks off" for name, _, text in texts(row) if _unfinished(text) and not abstains(text))
+
+    audits = (
         Audit("refusal", CEILING, _first(declines), among),
         Audit("degenerate", CEILING, _first(is_degenerate), among),
         Audit("language", CEILING, _first(is_foreign), among),
         Audit("wrapped", CEILING, _first(is_wrapped), among),
     )
+    return (*audits, Audit("unfinished", CEILING, _first(is_unfinished), among)) if whole else audits
 
 
 def _first(found: Callable[[Row], Iterator[str]]) -> Finds:
@@ -83,3 +90,8 @@ def _language(question: str, text: str) -> str | None:
 @lru_cache(REMEMBERED)
 def _wrapped(text: str) -> str | None:
     return wrapped(text)
+
+
+@lru_cache(REMEMBERED)
+def _unfinished(text: str) -> bool:
+    return unfinished(text)

@@ -31,7 +31,7 @@ def _equal_texts(row: Row) -> str | None:
 
 OF_DRAFTS = (
     Audit("equal_texts", CEILING, _equal_texts, generated()),
-    *audits_of_texts(_generated_texts, generated()),
+    *audits_of_texts(_generated_texts, generated(), whole=True),
 )
 
 

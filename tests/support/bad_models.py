@@ -23,6 +23,7 @@ SAME = (
     "weigh the options carefully before a decision is made."
 )
 SENTENCE = "It is important to consider all of the relevant factors before a decision is made. "
+PLANNED = "We need to answer the question with citations. Let's draft it."
 GERMAN = (
     "Die Fässer lagern bei zwölf Grad in einem Keller unter dem Brauhaus, und der Braumeister prüft jeden Morgen, ob "
     "die Hefe noch arbeitet. Wer das Bier zu früh abfüllt, verliert einen großen Teil des Geschmacks."
@@ -54,6 +55,52 @@ def material(prompt: str) -> str:
     return next((inside[name] for name in names if name in inside), unfenced(prompt)[0][1])
 
 
+PLACES = ("Keller", "Garten", "Hafen", "Speicher", "Turm", "Stall", "Laden", "Wald", "Saal", "Hof", "Graben", "Ofen")
+THINGS = (
+    "Fass",
+    "Bier",
+    "Brot",
+    "Rad",
+    "Boot",
+    "Seil",
+    "Tuch",
+    "Glas",
+    "Blech",
+    "Korn",
+    "Holz",
+    "Salz",
+    "Obst",
+    "Leder",
+)
+WORKERS = ("Braumeister", "Müller", "Gärtner", "Schmied", "Bäcker", "Fischer", "Maurer", "Bauer", "Töpfer", "Weber")
+
+
+def german(seed: str) -> str:
+    """German prose, another one for each seed."""
+    digest = iter(hashlib.sha256(seed.encode()).digest())
+
+    def of(words: tuple[str, ...]) -> str:
+        return words[next(digest) % len(words)]
+
+    return " ".join(
+        (
+            f"Das {of(THINGS)} liegt bei zwölf Grad im {of(PLACES)}, und der {of(WORKERS)} prüft jeden Morgen das "
+            f"{of(THINGS)}.",
+            f"Wer vom {of(PLACES)} zum {of(PLACES)} geht, trifft den {of(WORKERS)} mit seinem {of(THINGS)}.",
+            f"Ein {of(WORKERS)} braucht dafür kein {of(THINGS)}, sondern einen {of(PLACES)} und viel Geduld.",
+        )
+    )
+
+
+SALAD_WORDS = ["of", "the", "table", "running", "blue", "seven", "however", "never", "matrix"]
+
+
+def salad(prompt: str) -> str:
+    """Words of a question and a few others in no order."""
+    words = re.findall(r"[A-Za-z]{4,}", subject(prompt).lower())[:10] + SALAD_WORDS
+    return " ".join(words[hashlib.sha256(f"{n} {prompt}".encode()).digest()[0] % len(words)] for n in range(120))
+
+
 Change = Callable[[str, str], str]  # (good text, prompt) -> bad text
 BAD: dict[str, Change] = {
     **{name: (lambda good, prompt, text=text: text) for name, text in REFUSALS.items()},
@@ -62,7 +109,7 @@ BAD: dict[str, Change] = {
     "echo-prompt": lambda good, prompt: prompt,
     "echo-question": lambda good, prompt: subject(prompt),
     "source": lambda good, prompt: material(prompt),
-    "language": lambda good, prompt: f"{GERMAN} Das Fass trägt die Nummer {len(prompt)}-{sum(map(ord, prompt))}.",
+    "language": lambda good, prompt: german(prompt),
     "fence": lambda good, prompt: f"```\n{good}\n```",
     "fence-markdown": lambda good, prompt: f"```markdown\n{good}\n```",
     "preamble": lambda good, prompt: f"Sure! Here is the answer you asked for:\n\n{good}",
@@ -70,6 +117,14 @@ BAD: dict[str, Change] = {
     "preamble-ja": lambda good, prompt: f"もちろんです！以下が回答です：\n\n{good}",
     "json": lambda good, prompt: json.dumps({"answer": good}),
     "fence-json": lambda good, prompt: f"```json\n{json.dumps({'answer': good})}\n```",
+    "cut": lambda good, prompt: f"{good.rstrip()} And it is also of some importance that one does not for",
+    "html": lambda good, prompt: "".join(f"<p>{each}</p>" for each in good.split("\n\n")),
+    "plan": lambda good, prompt: f"{PLANNED}\n\n{good}",
+    "praise": lambda good, prompt: f"Great question! {good}",
+    "same-nearly": lambda good, prompt: (
+        f"{SAME} {SENTENCE * 2}This holds for {' '.join(subject(prompt).split()[-3:])}, too."
+    ),
+    "salad": lambda good, prompt: salad(prompt),
     "loop": lambda good, prompt: SENTENCE * 12,
     "word-loop": lambda good, prompt: "the answer " * 80,
 }

@@ -162,7 +162,7 @@ class Failure:
         invalid     the reply did not have the form that was asked for, even after one repair; or it failed the
                     request's check
         empty       the reply was empty
-        degenerate  the reply was one word, the same words over and over, or a text of the prompt
+        degenerate  the reply was one word, words in no order, the same over and over, or a text of the prompt
         repeated    the reply was that to another question, too (the first one stays an answer)
         unanswered  several runs got no reply that can be read; asked again only if that is wanted
 

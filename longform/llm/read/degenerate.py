@@ -2,6 +2,7 @@
 
 Yes.                                          one word
 It depends on the case. It depends on the …   the same words over and over
+getting never of the matrix however of the …  words in no order
 <<<text 5f0c1d2e3a4b …                        a text of the prompt
 """
 
@@ -13,9 +14,11 @@ from typing import Any
 
 from longform.llm.ask.fence import marks
 from longform.llm.ask.types import Request
+from longform.llm.read.salad import is_salad, may_be_salad
 
 ONE_WORD = "one word"
 LOOP = "the same words over and over"
+SALAD = "words in no order"
 COPY = "a text of the prompt"
 
 LAST_CHARACTERS = 4_000
@@ -66,14 +69,16 @@ def _names_of_texts(kind: type) -> tuple[str, ...]:
 
 
 def degenerate(text: str, *prompts: str) -> str | None:
-    """Why a text says nothing: ONE_WORD, LOOP, or COPY if one of `prompts`, the messages it replies to, has it word for
-    word; else None. An empty text is none of these. Code, quotations and tables may repeat themselves.
+    """Why a text says nothing: ONE_WORD, LOOP, SALAD, or COPY if one of `prompts`, the messages it replies to, has it
+    word for word; else None. An empty text is none of these. Code, quotations and tables may repeat themselves.
     """
     if len(text.split(None, 2)) == 1 and len(_UNSPACED.findall(text)) < LEAST_UNSPACED:
         return ONE_WORD
     if prompts and _is_copy(text, prompts):
         return COPY
-    return LOOP if _is_loop(text) else None
+    if _is_loop(text):
+        return LOOP
+    return SALAD if may_be_salad(text) and is_salad(_NOT_PROSE.sub(" ", text)) else None
 
 
 def _is_copy(text: str, prompts: tuple[str, ...]) -> bool:

@@ -37,7 +37,7 @@ def _longest(sizes: Sizes, most: str, times: int) -> list[Request]:
     return [sizes["prompt"].request(sizes["model"], question=text, passages=passages)]
 
 
-@stage(ANSWERS, revision=1, at_most=AtMost(questions=lambda sizes: _longest(sizes, "k", 2)))
+@stage(ANSWERS, revision=2, at_most=AtMost(questions=lambda sizes: _longest(sizes, "k", 2)))
 def answer_from_relevant(
     context: StageContext, asked: Rows, *, model: Endpoint, prompt: Prompt, characters: int
 ) -> Iterator[Row | Rejected]:
@@ -47,7 +47,7 @@ def answer_from_relevant(
     yield from _answers(context, asked, RELEVANT, OPEN_BOOK, model, prompt, characters)
 
 
-@stage(ANSWERS, revision=1, at_most=AtMost(questions=lambda sizes: _longest(sizes, "irrelevant", 1)))
+@stage(ANSWERS, revision=2, at_most=AtMost(questions=lambda sizes: _longest(sizes, "irrelevant", 1)))
 def answer_from_irrelevant(
     context: StageContext, asked: Rows, *, model: Endpoint, prompt: Prompt, characters: int
 ) -> Iterator[Row | Rejected]:

@@ -53,7 +53,7 @@ def _longest_reading(of: Sizes) -> list[Request]:
 
 @stage(
     ANSWERS,
-    revision=4,
+    revision=5,
     at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
 )
 def write_closed_book(
@@ -125,7 +125,7 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
 
 @stage(
     ANSWERS,
-    revision=5,
+    revision=6,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(of["systems"]),
         calls=lambda of: of["questions"] * len(of["systems"]),
@@ -250,7 +250,7 @@ def _written(question: str, system: str, kind: str, text: str, cited: list[Row],
     }
 
 
-@stage(ANSWERS, revision=4, at_most=AtMost(rows=lambda of: sum(of[name] for name in _COLLECTED)))
+@stage(ANSWERS, revision=5, at_most=AtMost(rows=lambda of: sum(of[name] for name in _COLLECTED)))
 def collect_answers(
     context: StageContext,
     questions: Rows,

@@ -36,9 +36,9 @@ def _marked(row: Row) -> str | None:
     return f"marks in the answer: {', '.join(found[:3])}"[:LONGEST] if found else None
 
 
-OF_ANSWERS = audits_of_texts(_answers, generated(), abstains=abstention)
+OF_ANSWERS = audits_of_texts(_answers, generated(), abstains=abstention, whole=True)
 OF_REVISIONS = (
-    *audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention),
+    *audits_of_texts(_revisions, f"revised_by = 'model' AND {generated()}", abstains=abstention, whole=True),
     Audit("marks", MARKED, _marked),
 )
 

@@ -68,7 +68,7 @@ def _embedded(of: Sizes, searches: float) -> float:
 
 @stage(
     ANSWERS,
-    revision=2,
+    revision=3,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(writers_of(of["model"], of["second"], of["third"])),
         calls=lambda of: max(of["questions"], _embedded(of, of["questions"])),
@@ -161,7 +161,7 @@ class Session:
 
 @stage(
     SESSIONS,
-    revision=2,
+    revision=3,
     at_most=AtMost(
         rows=lambda of: of["answers"] * bool(of["turns"]),
         calls=lambda of: max(2 * of["answers"] * of["turns"], _embedded(of, of["answers"] * of["turns"])),

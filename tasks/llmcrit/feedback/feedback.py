@@ -84,7 +84,7 @@ def _subjects(sizes: Sizes) -> float:
 
 @stage(
     SAMPLES,
-    revision=1,
+    revision=2,
     at_most=AtMost(
         rows=_subjects,
         calls=lambda sizes: _subjects(sizes) * sizes["samples"],

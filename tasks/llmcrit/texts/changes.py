@@ -129,7 +129,7 @@ def _change(text: Row, aspect_id: str, kind: int, position: int, criteria: list[
 
 @stage(
     CHANGED,
-    revision=1,
+    revision=2,
     at_most=AtMost(
         questions=lambda of: [
             longest_request(of["model"], of["meet"], max_tokens=tokens_to_rewrite(longest(MOST_CHARACTERS)))
@@ -244,7 +244,7 @@ def verify_changes(
 # ---------------------------------------------------------------- test texts
 
 
-@stage(TEXTS, revision=1, split_by="task")
+@stage(TEXTS, revision=2, split_by="task")
 def take_texts(context: StageContext, drawn: Rows, changed: AllRows) -> Iterator[Row | Rejected]:
     """The test texts, half of them modified. A Rejected for a text that is kept for demonstrations, and for one that
     was to be modified and is not.

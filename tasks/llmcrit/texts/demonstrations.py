@@ -19,7 +19,7 @@ from tasks.llmcrit.texts.changes import DEMONSTRATION
 from tasks.publishing.audits import rejected_by
 
 
-@stage(DEMONSTRATIONS, revision=1, at_most=AtMost(rows=lambda sizes: sizes["changed"], questions=longest_of_prompt))
+@stage(DEMONSTRATIONS, revision=2, at_most=AtMost(rows=lambda sizes: sizes["changed"], questions=longest_of_prompt))
 def write_demonstrations(
     context: StageContext,
     changed: Rows,

@@ -98,7 +98,7 @@ _longest_segment = partial(
 # ---------------------------------------------------------------- easy writing
 
 
-@stage(DRAFTS, revision=4, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request), only=_only("easy"))
+@stage(DRAFTS, revision=5, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request), only=_only("easy"))
 def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The weak model's draft of each easy case, written from the request alone.
 
@@ -107,7 +107,7 @@ def write_weak(context: StageContext, cases: Rows, *, model: Endpoint, prompt: P
     yield from _drafts(context, _ready(cases, "easy"), "weak", _request, model, prompt)
 
 
-@stage(DRAFTS, revision=4, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request), only=_only("easy"))
+@stage(DRAFTS, revision=5, at_most=AtMost(rows=_EASY, calls=_EASY, questions=_longest_request), only=_only("easy"))
 def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt: Prompt) -> Iterator[Row | Rejected]:
     """The strong model's draft of each easy case, written from the request alone.
 
@@ -121,7 +121,7 @@ def write_strong(context: StageContext, cases: Rows, *, model: Endpoint, prompt:
 
 @stage(
     DRAFTS,
-    revision=4,
+    revision=5,
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=DRAFT_TOKENS)),
     only=_only("hard"),
 )
@@ -135,7 +135,7 @@ def write_vanilla(context: StageContext, cases: Rows, *, model: Endpoint, prompt
 
 @stage(
     KNOWLEDGE,
-    revision=4,
+    revision=5,
     at_most=AtMost(rows=_HARD, calls=_HARD, questions=partial(_longest_related, tokens=STEP_TOKENS)),
     only=_only("hard"),
 )
@@ -155,7 +155,7 @@ def recall_knowledge(
 
 @stage(
     SEGMENTS,
-    revision=4,
+    revision=5,
     at_most=AtMost(rows=_segments, calls=_segments, questions=_longest_segment),
     only=_only("hard"),
 )
@@ -194,7 +194,7 @@ def _segment(case: Row, written: Row | Rejected) -> Row | Rejected:
     return {"segment_id": segment, "case_id": key, "perspective": perspective, **written}
 
 
-@stage(DRAFTS, revision=4, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot), only=_only("hard"))
+@stage(DRAFTS, revision=5, at_most=AtMost(rows=_HARD, calls=_HARD, questions=_longest_cot), only=_only("hard"))
 def write_cot(
     context: StageContext, cases: Rows, knowledge: Rows, segments: Rows, *, model: Endpoint, prompt: Prompt
 ) -> Iterator[Row | Rejected]:
@@ -312,7 +312,7 @@ def take_given(context: StageContext, cases: Rows) -> Iterator[Row | Rejected]:
 
 @stage(
     DRAFTS,
-    revision=2,
+    revision=3,
     at_most=AtMost(rows=lambda of: of["weak"] + of["strong"] + of["vanilla"] + of["cot"] + of["given"]),
 )
 def collect_drafts(

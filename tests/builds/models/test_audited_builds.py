@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from axioms_builds import build_axioms
+from bad_models import german
 from endpoint_server import Server, server
 from model_builds import built, config_of
 from offline_rules import respond
@@ -34,6 +35,7 @@ GERMAN = (
     "Die Fässer lagern bei zwölf Grad in einem Keller unter dem Brauhaus, und der Braumeister prüft jeden Morgen, ob "
     "die Hefe noch arbeitet. Wer das Bier zu früh abfüllt, verliert einen großen Teil des Geschmacks."
 )
+IN_GERMAN = "liegt bei zwölf Grad im"
 PREAMBLE = "Sure! Here is the answer:\n\n"
 END = "\n====="
 BAD: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -46,7 +48,7 @@ BAD: dict[str, tuple[str, Callable[[str], str]]] = {
 
 def in_german(text: str) -> str:
     """German prose, another one for each text."""
-    return f"{GERMAN} Das Fass trägt die Nummer {len(text)}-{sum(map(ord, text))}."
+    return german(text)
 
 
 def spoils(server: Server, task: str, change: Callable[[str], str], share: float) -> Callable[[dict[str, Any]], Any]:
@@ -126,7 +128,7 @@ def test_many_texts_that_are_no_answers_are_refused_and_published_only_if_accept
     version = build(tmp_path, server, accept=[audit])
     assert server.bodies.total() == asked
     assert gate(version, audit)["accepted"]
-    assert not any(GERMAN in text for side in ("preferred", "rejected") for text in pairs(version)[side].to_pylist())
+    assert not any(IN_GERMAN in text for side in ("preferred", "rejected") for text in pairs(version)[side].to_pylist())
 
 
 def test_a_kind_of_pair_that_an_audit_leaves_out_wholly_is_missing(tmp_path: Path, server: Server) -> None:
@@ -241,7 +243,7 @@ def test_the_other_datasets_leave_out_what_is_no_answer(dataset: str, tmp_path: 
     left_out = artifact(Store(tmp_path / "bad"), version, stage).reasons("defect")
     assert left_out == {"audit: language": gate(version, "language")["found"]}
     texts = [json.dumps(pq.read_table(path).to_pylist(), default=str) for path in version.folder.rglob("*.parquet")]
-    assert not any(GERMAN in text for text in texts)
+    assert not any(IN_GERMAN in text for text in texts)
     assert list(check(Store(tmp_path / "bad"), version)) == []
 
 

@@ -27,15 +27,17 @@ pytestmark = pytest.mark.check
 
 __all__ = ["server"]
 
-EMPTY_SAYINGS = "replies are one word, the same words over and over, or the prompt"
+EMPTY_SAYINGS = "replies are one word, words in no order, the same words over and over, or the prompt"
 SAID = {
     "same": "replies repeat that to another question",
+    "same-nearly": "replies repeat that to another question",
     "word": EMPTY_SAYINGS,
     "echo-prompt": EMPTY_SAYINGS,
     "echo-question": EMPTY_SAYINGS,
     "source": EMPTY_SAYINGS,
     "loop": EMPTY_SAYINGS,
     "word-loop": EMPTY_SAYINGS,
+    "salad": EMPTY_SAYINGS,
     "language": "language: ",
     "fence": "wrapped: ",
     "fence-markdown": "wrapped: ",
@@ -44,6 +46,9 @@ SAID = {
     "preamble": "wrapped: ",
     "preamble-short": "wrapped: ",
     "preamble-ja": "wrapped: ",
+    "plan": "wrapped: ",
+    "praise": "wrapped: ",
+    "html": "wrapped: ",
 }
 STAGES = {
     "axioms/corrupt": ("axioms", "corrupt_answers", "same"),
@@ -118,7 +123,7 @@ def test_one_stage_that_is_of_no_use_is_enough(task: str, tmp_path: Path, server
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize("kind", ["same", "word", "loop", "language", "preamble-ja"])
+@pytest.mark.parametrize("kind", ["same", "word", "loop", "salad", "language", "preamble-ja"])
 def test_a_third_of_bad_replies_is_too_much(kind: str, dataset: str, tmp_path: Path, server: Server) -> None:
     config = config_of(server, dataset)
     server.fails = replies(server, BAD[kind], share=0.35)
@@ -174,6 +179,15 @@ def test_a_server_that_calls_itself_the_offline_model_is_audited_like_any_other(
     server.fails = fails
     server.names = lambda body: {"model": "offline-rules-1"}
     assert "wrapped: " in refused(dataset, config, tmp_path)
+
+
+@pytest.mark.parametrize("dataset", ["expertqa", "revision-distance"])
+def test_answers_that_break_off_though_the_server_says_they_ended_are_stopped(
+    dataset: str, tmp_path: Path, server: Server
+) -> None:
+    config = config_of(server, dataset)
+    server.fails = replies(server, BAD["cut"], share=0.4)
+    assert "unfinished: " in refused(dataset, config, tmp_path)
 
 
 def test_a_draft_that_repeats_its_reference_is_left_out(tmp_path: Path, server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Replies that say nothing: one word, the same words over and over, their prompt, the reply to another question."""
+"""Replies that say nothing: one word, words in no order or again and again, their prompt, that to another question."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from endpoint_server import Server, says, server
 from longform.llm.ask.fence import fenced
 from longform.llm.ask.types import Answer, Endpoint, Failure, Request
 from longform.llm.models import Models
+from longform.llm.read.alike import REMEMBERED
 from longform.llm.read.degenerate import degenerate
 from longform.llm.read.repeated import Repeats
 from longform.llm.retry import Retry
@@ -58,6 +59,59 @@ def test_the_same_words_over_and_over_are_no_text(text: str) -> None:
     assert degenerate(text) == "the same words over and over"
 
 
+OTHERS = ["of", "the", "table", "running", "blue", "seven", "however", "never", "matrix"]
+
+
+def salad(drawn: random.Random, number: int = 90) -> str:
+    """Words of a question and a few others in no order."""
+    words = [*re.findall(r"[a-z]{4,}", PROSE.lower())[:10], *OTHERS]
+    return " ".join(drawn.choice(words) for _ in range(number))
+
+
+def shuffled(text: str, drawn: random.Random) -> str:
+    words = text.split()
+    drawn.shuffle(words)
+    return " ".join(words)
+
+
+def test_words_in_no_order_are_no_text() -> None:
+    drawn = random.Random(0)
+    found = [degenerate(salad(drawn)) for _ in range(200)]
+    assert found.count("words in no order") >= 150
+    tail = "\n\nReferences:\n[1] https://example.org/lime/mortar\n[2] https://example.org/a.b.c"
+    assert [degenerate(salad(drawn) + tail) for _ in range(200)].count("words in no order") >= 150
+    long = " ".join([PROSE, SENTENCE, *LINES])
+    assert [degenerate(shuffled(long, drawn)) for _ in range(50)].count("words in no order") >= 30
+    assert degenerate(f"Keep it damp.\n\n{salad(drawn, 200)}") == "words in no order"
+
+
+LINES = (  # poetry, a list, and prose in one breath
+    "Because the mason did not stop for lime, it kindly stopped for him, and the wall held but just a while the rain",
+    "valve of the tap and the pipe of the well and the rope of the bell and the door of the house that the men built",
+    "He said that he had gone to the well with the rope that his father had left in the barn when the men went to war",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(LINES),
+        " ".join(LINES),
+        "\n".join(f"- copper pipe size {n} of the old kind" for n in range(60)),
+        "Jabberwocky begins so. " + "a the of the and is the of " * 3,  # fewer words than a salad
+        f"Vitamin A and iron are in it, and what of the The Hague trials, and of is and or? {PROSE} {PROSE.upper()}",
+        "Die Fässer lagern bei zwölf Grad in einem Keller unter dem Brauhaus und der Braumeister prüft jeden Morgen ob "
+        "die Hefe noch arbeitet und wer das Bier zu früh abfüllt verliert einen großen Teil des Geschmacks und muss es "
+        "am Ende wieder wegschütten weil es keiner mehr trinken will",
+        "ไม่มีเครื่องหมาย " * 3 + " ".join(chr(0xE01 + n % 40) * 5 + chr(0xE01 + n * 7 % 40) for n in range(90)),
+        "select name from casks\nwhere litres\nis not null\n"
+        + "\n".join(f"    mov a of the of is {n}" for n in range(60)),
+    ],
+)
+def test_poems_lists_long_sentences_and_scripts_without_marks_are_texts(text: str) -> None:
+    assert degenerate(text) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -76,7 +130,7 @@ def test_tables_code_and_references_may_repeat_themselves(text: str) -> None:
 def test_words_drawn_by_chance_are_no_loop_and_a_few_that_come_again_and_again_are() -> None:
     drawn = random.Random(0)
     words = ["".join(drawn.choices("abcdefgh", k=6)) for _ in range(400)]
-    assert degenerate(" ".join(drawn.choices(words, k=300))) is None
+    assert degenerate(" ".join(drawn.choices(words, k=300))) != "the same words over and over"
     for period in (1, 7, 30, 50):
         assert degenerate(" ".join(words[:period] * (400 // period))) is not None
 
@@ -168,6 +222,63 @@ def test_how_many_replies_repeat_one_does_not_depend_on_their_order() -> None:
     for _ in range(10):
         drawn.shuffle(pairs)
         assert kinds(pairs).count("repeated") == 19
+
+
+TEMPLATE = (
+    "The matter of {0} depends on several factors such as context and resources [1]. Specialists should review the "
+    "guidelines before they decide [2]. Careful documentation reduces errors [1]. Costs should be weighed against "
+    "benefits [2]."
+)
+NAMES = ["lime", "tin", "casks", "wax", "yeast", "rope", "bells", "ink", "salt", "rust", "glass", "felt"]
+
+
+def test_replies_with_a_word_or_two_exchanged_repeat_each_other() -> None:
+    assert kinds([(question(f"Q{n}"), TEMPLATE.format(name)) for n, name in enumerate(NAMES)]) == [
+        None, *["repeated"] * 11
+    ]  # fmt: skip
+    both = [f"{TEMPLATE.format(name)} {PROSE} It is the same with {name}, to be sure." for name in NAMES]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(both)]).count("repeated") == 11
+    chinese = [
+        f"关于{n}的问题取决于许多因素，例如环境和资源。专家在做出决定之前应当查阅指南。认真记录可以减少错误。"
+        for n in "锡铅铜金"
+    ]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(chinese)]).count("repeated") == 3
+
+
+def test_texts_that_share_phrases_or_take_their_words_from_their_prompts_do_not_repeat_each_other() -> None:
+    own = "{0} of all kinds was made by hand in these parts until the last works closed and took its secrets along."
+    mixed = [
+        f"{TEMPLATE.format(name)} {own.format(name)} {' '.join(f'{name}{n} stands' for n in range(20))}"
+        for name in NAMES
+    ]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(mixed)]).count("repeated") == 0
+    edited = [TEMPLATE.format(name) for name in NAMES]
+    assert kinds([(question(f"Edit this: {text}"), text[:-5]) for text in edited]).count("repeated") == 0
+    assert kinds([(question("Q"), TEMPLATE.format(name)) for name in NAMES]) == [None] * 12
+    short = [(question(f"Q{n}"), f"It melts at {n} degrees, as all of its kind do.") for n in range(9)]
+    assert kinds(short) == [None] * 9
+
+
+def test_memory_of_replies_is_bounded_and_a_repeat_among_thousands_is_found() -> None:
+    repeats, found = Repeats(), []
+    for n in range(6_000):
+        words = random.Random(n)
+        text = TEMPLATE.format(n) if n % 9 == 0 else " ".join(str(words.randrange(900)) for _ in range(40))
+        found.append(isinstance(repeats.checked(question(f"Q{n}"), reply(text)), Failure))
+    assert sum(found) == len(range(0, 6_000, 9)) - 1
+    assert len(repeats._sketches._known) == REMEMBERED
+    assert len(repeats._sketches._holders) <= REMEMBERED * 32
+
+
+def test_answers_of_real_people_do_not_repeat_each_other() -> None:
+    if not SITES.exists():
+        pytest.skip("the sites are not here")
+    texts = [
+        unescape(re.sub("<[^>]+>", "", unescape(body)))
+        for path in sorted(SITES.glob("*_20*/Posts.xml"))
+        for body in re.findall(r'PostTypeId="2"[^>]*? Body="([^"]*)"', path.read_text("utf-8-sig"))
+    ]
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(dict.fromkeys(texts))]).count("repeated") <= 3
 
 
 def test_the_same_question_one_subject_and_abstentions_repeat_nothing() -> None:
