@@ -26,7 +26,7 @@ from tasks.text.lists import listed_spans
 Spans = list[tuple[int, int]]
 
 _HOLE = "\0"
-_M = rf"{_HOLE}{{1,4000}}+(?:[ \t]?(?:[,;&/、，]|,?[ \t]?{AND})?[ \t]?{_HOLE}{{1,4000}}+){{0,20}}"
+_M = rf"{_HOLE}{{1,4000}}+(?:(?:[ \t]?(?:[,;&/、，]|,?[ \t]?{AND})[ \t]?|[ \t]{{0,2}}){_HOLE}{{1,4000}}+){{0,20}}+"
 _SAID = (
     r"(?:noted|shown|described|reported|discussed|given|stated|mentioned|explained|seen|cited|listed|summari[sz]ed"
     r"|reviewed|detailed|documented|demonstrated|outlined|suggested|argued|indicated|observed|defined|proposed|presented"
@@ -37,7 +37,8 @@ _SAYS = (
     r"|describe[sd]?|claim(?:s|ed)?|explain(?:s|ed)?|mention(?:s|ed)?|indicate[sd]?|conclude[sd]?|demonstrate[sd]?"
     r"|discuss(?:es|ed)?|provide[sd]?|gives?|gave|lists|listed|define[sd]?|propose[sd]?|recommend(?:s|ed)?|points? out"
     r"|pointed out|confirm(?:s|ed)?|support(?:s|ed)?|agrees?|agreed|estimate[sd]?|observe[sd]?|presents|presented"
-    r"|calls?|called|terms|refers? to|reveal(?:s|ed)?|emphasi[sz]e[sd]?|highlight(?:s|ed)?|warn(?:s|ed)?|writes?|wrote|tells? us|puts? it|adds|added)"
+    r"|calls?|called|terms|refers? to|reveal(?:s|ed)?|emphasi[sz]e[sd]?|highlight(?:s|ed)?|warn(?:s|ed)?|writes?|wrote"
+    r"|tells? us|puts? it|adds|added)"
 )
 _NAMED = (
     rf"(?:(?:according to (?:both )?|{NAMES_SOURCE} ){_M}"
@@ -74,7 +75,8 @@ _GLUE = (
 )
 _FILL = rf"[\s,;:&/.、，；：{_HOLE}*_]"
 _BRACKETED = re.compile(
-    rf"[ \t]{{0,4}}(?:[(（](?P<in>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)[)）]|\[(?P<also>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)\])",
+    rf"[ \t]{{0,4}}(?:[(（](?P<in>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)[)）]"
+    rf"|\[(?P<also>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)\])",
     re.I,
 )
 _THING = r"(?:refs?\.?|references?|sources?|study|studies|papers?|articles?|documents?|passages?|citations?)"
@@ -102,13 +104,14 @@ _ON_AFTER = re.compile(rf"[ \t]{{1,3}}(?:(?:and|or|but) |as well|above|below|tha
 _SAYS_AFTER = re.compile(rf"[ \t]{{1,3}}(?:both |also |all |further )?{_SAYS}\b")
 _OF_IT = re.compile(r"['’]s?\b")
 _CLAUSE = re.compile(
-    r"(?:,|;|:|\b(?:while|whereas|because|that|and|but|as|if|since|although|though|when|where|which|what|how|whom|than|both))[ \t]{1,3}\Z",
+    r"(?:,|;|:|\b(?:while|whereas|because|that|and|but|as|if|since|although|though|when|where|which|what"
+    r"|how|whom|than|both))[ \t]{1,3}\Z",
     re.I,
 )
 _SURE_CLAUSE = re.compile(r"(?:;|\b(?:while|whereas|because|that|if|although|though))[ \t]{1,3}\Z", re.I)
 _FIRST = re.compile(rf"{_START}(?:both )?[\"“(]?\Z", re.IGNORECASE)
 _END_AFTER = re.compile(r"[ \t]{0,3}(?:[.,;:!?)]|\n|\Z)")
-_REACH = 200
+_REACH, _LONGEST = 200, 80
 
 
 def masked(text: str, marks: Spans) -> str:
@@ -204,7 +207,7 @@ def _is_noun(holes: str, start: int, end: int) -> bool:
     at_end = _END_AFTER.match(after) is not None
     if _ET_AL.search(line):
         return False  # it cites whom the sentence names
-    if _STRONG.search(line) or _OF_IT.match(after):
+    if _STRONG.search(line, max(0, len(line) - _LONGEST)) or _OF_IT.match(after):
         return True
     if leaves_stump(line, after):
         return True

@@ -103,7 +103,7 @@ def cites(text: str, start: int, end: int, known: Collection[int] = ()) -> bool:
         or _is_value(mark, numbers, before, text[end : end + 80])
         or _is_operand(text, begin, end, before)
         or _is_index(text, begin, end, sure, unlisted=bool(known) and not set(numbers) & set(known))
-    ) and (sure or not _NAMES_NUMBER.search(before))
+    ) and (sure or not _NAMES_NUMBER.search(before, max(0, len(before) - 30)))
 
 
 def _is_interval(mark: str, before: str) -> bool:
@@ -119,11 +119,11 @@ def _is_value(mark: str, numbers: list[int], before: str, after: str) -> bool:
     """Whether the numbers are what the words around them speak of: the values of a list or scale, a step of a scale, a
     score, a key, or part of a chemical name.
     """
-    if "," in mark and (_VALUES.search(before) or len({*numbers}) < len(numbers)):
+    if "," in mark and (_VALUES.search(before[-20:]) or len({*numbers}) < len(numbers)):
         return True
-    if re.fullmatch(r"\[\d{1,3}[-–]\d{1,3}\]", mark) and (_SCALES.search(before) or numbers[0] > numbers[-1]):
+    if re.fullmatch(r"\[\d{1,3}[-–]\d{1,3}\]", mark) and (_SCALES.search(before[-20:]) or numbers[0] > numbers[-1]):
         return True
-    if _NAMED_BY_WORD.search(before) or (_STEP.search(before) and _EXPLAINED.match(after)):
+    if _NAMED_BY_WORD.search(before, max(0, len(before) - 100)) or (_STEP.search(before) and _EXPLAINED.match(after)):
         return True
     return before[-1:] in ("", " ", "\n", "(") and _PART_OF_WORD.match(after) is not None
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 
-_HEAD = r"(?:(?<![\s\S])|(?<=\n)|(?<=[.!?…。！？;:(（]\s)|(?<=[.!?…][\"'”’»)\]]\s)|(?<=[(（。！？])|(?<=^[-*•]\s)|(?<=\n[-*•]\s))"
+_HEAD = (
+    r"(?:(?<![\s\S])|(?<=\n)|(?<=[.!?…。！？;:(（]\s)|(?<=[.!?…][\"'”’»)\]]\s)|(?<=[(（。！？])"
+    r"|(?<=^[-*•]\s)|(?<=\n[-*•]\s))"
+)
 AND = r"(?:and|or|und|oder|et|ou|y|e|en|и|或|和|与|與|及|と|や)"
 NAMES_SOURCE = (
     r"(?:laut|gemäß|gemäss|zufolge|selon|d['’]après|según|de acuerdo con|de acordo com|segundo|conforme|secondo|volgens"
@@ -19,8 +22,8 @@ NAMES_SOURCE = (
 NAMES_SOURCE_BEFORE = r"(?:根据|根據|依据|依據|按照|(?<![一-鿿])[据據])"
 NAMES_SOURCE_AFTER = r"(?:によると|によれば|에 따르면|에 의하면)"
 SEE = (
-    r"(?:siehe(?: auch)?|vgl|s\.\s?a|voir(?: aussi)?|véase|vea|ver(?: también)?|veja|vide|vid|vedi|si veda|cfr|zie|zob|см"
-    r"|ср|напр|参见|參見|参照|参考|见|見|を参照|参照|を参考|참조)"
+    r"(?:siehe(?: auch)?|vgl|s\.\s?a|voir(?: aussi)?|véase|vea|ver(?: también)?|veja|vide|vid|vedi|si veda|cfr|zie"
+    r"|zob|см|ср|напр|参见|參見|参照|参考|见|見|を参照|参照|を参考|참조)"
 )
 _OPENERS = (
     rf"(?:{NAMES_SOURCE}|{SEE}\.?|nach|bei|mit|in|im|dans|en|em|con|com|avec|по|в|из"
@@ -68,9 +71,12 @@ _CLAIMS_THAT = re.compile(
     re.IGNORECASE,
 )
 _PHRASAL = re.compile(
-    r"\b(?:(?:paid|accounted|cared|called|looked|hoped|asked|provided|allowed) for|(?:dealt|reckoned|done away|complied) with"
-    r"|(?:thought|heard|disposed|taken care|taken advantage|made use|spoken) of|(?:referred|agreed|listened|attended) to"
-    r"|(?:arrived|looked) at|(?:want|wants|wanted|have|has|had|need|needs|needed|able|how|used|going|wish|like|likes|try"
+    r"\b(?:(?:paid|accounted|cared|called|looked|hoped|asked|provided|allowed) for"
+    r"|(?:dealt|reckoned|done away|complied) with"
+    r"|(?:thought|heard|disposed|taken care|taken advantage|made use|spoken) of"
+    r"|(?:referred|agreed|listened|attended) to"
+    r"|(?:arrived|looked) at"
+    r"|(?:want|wants|wanted|have|has|had|need|needs|needed|able|how|used|going|wish|like|likes|try"
     r"|choose|not|supposed|ought|unable|due|him|her|them|me|us) to|(?:stand|stood|passed|went|go) by|nearby)\Z",
     re.IGNORECASE,
 )
