@@ -12,12 +12,21 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
+from tasks.expertqa.answers.stumps import (
+    AND,
+    NAMES_SOURCE,
+    NAMES_SOURCE_AFTER,
+    NAMES_SOURCE_BEFORE,
+    SEE,
+    leaves_stump,
+    stumps_in,
+)
 from tasks.text.lists import listed_spans
 
 Spans = list[tuple[int, int]]
 
 _HOLE = "\0"
-_M = rf"{_HOLE}{{1,4000}}(?:[ \t]?(?:[,;&/]|,?[ \t]?(?:and|or))?[ \t]?{_HOLE}{{1,4000}}){{0,20}}"
+_M = rf"{_HOLE}{{1,4000}}+(?:(?:[ \t]?(?:[,;&/、，]|,?[ \t]?{AND})[ \t]?|[ \t]{{0,2}}){_HOLE}{{1,4000}}+){{0,20}}+"
 _SAID = (
     r"(?:noted|shown|described|reported|discussed|given|stated|mentioned|explained|seen|cited|listed|summari[sz]ed"
     r"|reviewed|detailed|documented|demonstrated|outlined|suggested|argued|indicated|observed|defined|proposed|presented"
@@ -28,15 +37,16 @@ _SAYS = (
     r"|describe[sd]?|claim(?:s|ed)?|explain(?:s|ed)?|mention(?:s|ed)?|indicate[sd]?|conclude[sd]?|demonstrate[sd]?"
     r"|discuss(?:es|ed)?|provide[sd]?|gives?|gave|lists|listed|define[sd]?|propose[sd]?|recommend(?:s|ed)?|points? out"
     r"|pointed out|confirm(?:s|ed)?|support(?:s|ed)?|agrees?|agreed|estimate[sd]?|observe[sd]?|presents|presented"
-    r"|reveal(?:s|ed)?|emphasi[sz]e[sd]?|highlight(?:s|ed)?|warn(?:s|ed)?|writes?|wrote|tells? us|puts? it|adds|added)"
+    r"|calls?|called|terms|refers? to|reveal(?:s|ed)?|emphasi[sz]e[sd]?|highlight(?:s|ed)?|warn(?:s|ed)?|writes?|wrote"
+    r"|tells? us|puts? it|adds|added)"
 )
 _NAMED = (
-    rf"(?:according to (?:both )?{_M}"
+    rf"(?:(?:according to (?:both )?|{NAMES_SOURCE} ){_M}"
     rf"|as (?:(?:also|is|was|has been|previously|first|already|further) ){{0,2}}{_SAID} (?:in|by|on|at|from|under)"
     rf" (?:(?:refs?\.?|references?|sources?|both) )?{_M}"
     rf"|as (?:both )?{_M} (?:(?:both|also|all) )?{_SAYS}(?: it)?)(?: (?:above|below|here))?"
 )
-_LOOSE = rf"(?:{_NAMED}|(?:as )?per {_M}|as in {_M}|based on {_M})"
+_LOOSE = rf"(?:{_NAMED}|(?:(?:as )?per|as in|based on|citing|quoting|following) {_M})"
 _START = (
     r"(?:(?<=\n)|(?<![\s\S])|(?<=[.!?…]\s)|(?<=[.!?…][\"'”’)\]]\s)|(?<=\n[-*•]\s)"
     r"|(?<=\n\d[.)]\s)|(?<=\n\d\d[.)]\s)|(?<=^[-*•]\s))"
@@ -46,6 +56,9 @@ _AFTER_WORD = re.compile(
     rf"(?<=\b)(?P<word>and|but|so|yet|because|while|since|although|that) {_LOOSE},(?=[ \t]\w)", re.I
 )
 _MIDDLE = re.compile(rf",[ \t]{{1,4}}{_LOOSE},(?=[ \t]\w)", re.IGNORECASE)
+_SCRIPT = re.compile(
+    rf"{NAMES_SOURCE_BEFORE}\s?{_M}(?:的\w{{1,4}})?\s?[,，、]\s?|(?<!{_HOLE}){_M}\s?{NAMES_SOURCE_AFTER}\s?[,，、]?\s?"
+)
 _OPENING = re.compile(
     rf"{_START}(?:(?:however|moreover|furthermore|thus|therefore|hence|also|today|here|first|second|third|then|still"
     r"|instead|otherwise|overall|\w{2,20}ly)|(?:in|on|at|by|for|during|after|before|since|until|from|with|under)\b"
@@ -57,12 +70,13 @@ _GLUE = (
     rf"(?:{_SAID}|see|also|cf|but|and|or|e\.g|i\.e|eg|ie|for|examples?|instance|details?|more|further|information|an?|the"
     r"|review|overview|discussion|in|from|via|per|by|refs?|references?|sources?|citations?|cited?|as|according|to|based|on"
     r"|both|compare|contrast|again|especially|particularly|esp|most|recently|above|below|therein|ibid|respectively"
-    r"|vgl|siehe|s\.\s?a|voir|véase|ver|vid|vedi|zie|см|ср|напр"
+    rf"|{SEE}|{NAMES_SOURCE}|{AND}|nach|por|par"
     r"|(?:pages?|pp?\.?|chapters?|ch\.?|sections?|sec\.?|s\.|стр\.|с\.|páginas?|págs?\.)\s?\d{1,4}(?:[-–]\d{1,4})?)"
 )
-_FILL = rf"[\s,;:&/.{_HOLE}*_]"
+_FILL = rf"[\s,;:&/.、，；：{_HOLE}*_]"
 _BRACKETED = re.compile(
-    rf"[ \t]{{0,4}}(?:\((?P<in>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)\)|\[(?P<also>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)\])",
+    rf"[ \t]{{0,4}}(?:[(（](?P<in>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)[)）]"
+    rf"|\[(?P<also>(?:{_FILL}|\b{_GLUE}\b){{1,300}}+)\])",
     re.I,
 )
 _THING = r"(?:refs?\.?|references?|sources?|study|studies|papers?|articles?|documents?|passages?|citations?)"
@@ -76,28 +90,12 @@ _STRONG = re.compile(
     rf"|{_START}{_THING})[ \t]{{0,3}}\Z",
     re.IGNORECASE,
 )
-_BY_AT_END = re.compile(
-    r"\b(?:by|from|between|per|via|than|such as|the|a|an|and|or|but|plus)[ \t]{1,3}\Z", re.IGNORECASE
-)
 _LISTS = re.compile(r"\b(?:such as|including)[ \t]{1,3}\Z", re.IGNORECASE)
 _OBJECT = re.compile(
-    r"\b(?:contradicts?|contradicted|refutes?|refuted|echo(?:es|ed)?|mirrors|confirms|supports|disputes?|disputed|cites|quotes"
-    r"|extends|replicates|follows|(?:builds?|relies|draws?) on|(?:agrees?|conflicts?|disagrees?|consistent|contrasts?)"
-    r" with|in line with|contrary to|similar to)[ \t]{1,3}\Z",
-    re.IGNORECASE,
+    r"\b(?:(?:builds?|relies|draws?) on|in line with|contrary to|similar to)[ \t]{1,3}\Z", re.IGNORECASE
 )
 _ET_AL = re.compile(r"\bet al\.?,?[ \t]{1,3}\Z")
-_STRANDED = re.compile(
-    r"\b(?:what|which|who|whom|that|where|how|why|whatever|to \w{1,20}|\w{1,30} (?:it|they|you|we|he|she|I|one|people)"
-    r" \w{1,20})(?: \w{1,20}){0,9} (?:by|from|between)[ \t]{1,3}\Z",
-    re.IGNORECASE,
-)
 _PREPOSITION = re.compile(r"\b(?:in|from|by|of|to|with|on|at|for|about|than|like|between)[ \t]{1,3}\Z", re.IGNORECASE)
-_FIRST_PREPOSITION = re.compile(
-    rf"{_START}(?:(?:and|but|also|then),? )?"
-    r"(?:in|from|with|by|per|unlike|like|contrary to|following|both|as in)[ \t]{1,3}\Z",
-    re.IGNORECASE,
-)
 _IS = r"(?:is|are|was|were|has|have|had|does|do|did|can|could|will|would|may|might|must|should|also|both|all)"
 _VERB_AFTER = re.compile(
     rf"[ \t]{{1,3}}(?:{_IS}|{_SAYS}|uses?|used|makes?|made|takes?|focus(?:es)?|compares?|offers?|covers?)\b"
@@ -106,13 +104,14 @@ _ON_AFTER = re.compile(rf"[ \t]{{1,3}}(?:(?:and|or|but) |as well|above|below|tha
 _SAYS_AFTER = re.compile(rf"[ \t]{{1,3}}(?:both |also |all |further )?{_SAYS}\b")
 _OF_IT = re.compile(r"['’]s?\b")
 _CLAUSE = re.compile(
-    r"(?:,|;|:|\b(?:while|whereas|because|that|and|but|as|if|since|although|though|when|where|which|both))[ \t]{1,3}\Z",
+    r"(?:,|;|:|\b(?:while|whereas|because|that|and|but|as|if|since|although|though|when|where|which|what"
+    r"|how|whom|than|both))[ \t]{1,3}\Z",
     re.I,
 )
 _SURE_CLAUSE = re.compile(r"(?:;|\b(?:while|whereas|because|that|if|although|though))[ \t]{1,3}\Z", re.I)
 _FIRST = re.compile(rf"{_START}(?:both )?[\"“(]?\Z", re.IGNORECASE)
 _END_AFTER = re.compile(r"[ \t]{0,3}(?:[.,;:!?)]|\n|\Z)")
-_REACH = 200
+_REACH, _LONGEST = 200, 80
 
 
 def masked(text: str, marks: Spans) -> str:
@@ -138,7 +137,7 @@ def without_phrases(text: str, marks: Spans) -> str:
     for match in _MIDDLE.finditer(holes):
         opening = _OPENING.search(holes[max(0, match.start() - 90) : match.start()])
         cuts.append((*match.span(), "," if opening else ""))
-    cuts += [(*match.span(), "") for match in _CLOSES.finditer(holes)]
+    cuts += [(*match.span(), "") for pattern in (_CLOSES, _SCRIPT) for match in pattern.finditer(holes)]
     kept, at = [], 0
     for start, end, put in sorted(cuts):
         if start >= at:
@@ -168,7 +167,8 @@ def _sentences(text: str, marks: Spans, nouns: Spans) -> Spans:
     hidden = [(end - len(text[start:end].lstrip()), end) for start, end in marks]
     shown, at = [], 0
     for start, end in nouns:
-        shown += [text[at:start], "N" + "n" * (end - start - 1)]
+        letters = "0" if leaves_stump(text[max(0, start - 8) : start].rpartition("\n")[2], "x") else "Nn"
+        shown += [text[at:start], letters[0] + letters[-1] * (end - start - 1)]
         at = end
     return listed_spans("".join([*shown, text[at:]]), [span for span in hidden if not _inside(span, nouns, starts)])
 
@@ -194,7 +194,7 @@ def _runs(holes: str, marks: Spans) -> Spans:
     runs: Spans = []
     for start, end in marks:
         bare = end - len(holes[start:end].lstrip())
-        if runs and re.fullmatch(r"[ \t]{0,8}(?:[,;&/]|,?[ \t]?(?:and|or))?[ \t]{0,8}", holes[runs[-1][1] : bare]):
+        if runs and re.fullmatch(rf"[ \t]{{0,8}}(?:[,;&/、，]|,?[ \t]?{AND})?[ \t]{{0,8}}", holes[runs[-1][1] : bare]):
             bare = runs.pop()[0]
         runs.append((bare, end))
     return runs
@@ -207,21 +207,20 @@ def _is_noun(holes: str, start: int, end: int) -> bool:
     at_end = _END_AFTER.match(after) is not None
     if _ET_AL.search(line):
         return False  # it cites whom the sentence names
-    if _STRONG.search(line) or _OF_IT.match(after):
+    if _STRONG.search(line, max(0, len(line) - _LONGEST)) or _OF_IT.match(after):
+        return True
+    if leaves_stump(line, after):
         return True
     if not (line == "" or line[-1:].isspace() or line[-1:] in '("“'):
         return False  # glued to a word: a citation of it
     if _FIRST.search(line) or line.strip() in ("", "-", "*", "•"):
         return _VERB_AFTER.match(after) is not None
-    if _FIRST_PREPOSITION.search(line):
-        return True
     if _CLAUSE.search(line) and _SAYS_AFTER.match(after):
         return True
     if _SURE_CLAUSE.search(line) and _VERB_AFTER.match(after):
         return True
     if at_end:
-        by = _BY_AT_END.search(line) is not None and _STRANDED.search(line) is None
-        return by or _OBJECT.search(line) is not None
+        return _OBJECT.search(line) is not None
     if _LISTS.search(line):
         return _VERB_AFTER.match(after) is not None
     return _PREPOSITION.search(line) is not None and _ON_AFTER.match(after) is not None
@@ -282,4 +281,4 @@ def remains_in(text: str, original: str) -> list[str]:
         for one in dict.fromkeys(broken)
         if broken.count(one) > sum(m[0].strip() == one for m in _BROKEN.finditer(original))
     ]
-    return [*new, *(match[0] for match in _ODD.finditer(text))]
+    return [*new, *stumps_in(text, original), *(match[0] for match in _ODD.finditer(text))]

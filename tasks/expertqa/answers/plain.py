@@ -49,6 +49,7 @@ _SPOKEN = re.compile(
     r"(?<![\w#])(?:sources?|passages?|references?|citations?) (?:\d{1,3}(?:,? and |, )){0,9}\d{1,3}(?![\w.]\w|\s?%)",
     re.IGNORECASE,
 )
+_NO_BLANKS = re.compile(r"[\u3000-\u30ff\u3400-\u9fff]")  # scripts that part no words
 _DIGITS = re.compile(r"\d+")
 _LINK = re.compile(rf"(?<!!)\[([^\[\]\n]{{1,300}})\]{LINKED}")
 _A_LINK = rf"(?<!!)\[[^\[\]\n]{{1,300}}\]{LINKED}"
@@ -188,7 +189,8 @@ def _whole_line(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 def _joined(before: str, after: str) -> str:
     """The text before a mark, with a blank at its end if the mark alone parted it from the word after it."""
-    return f"{before} " if before[-1:].strip() and before[-1:] not in "([{" and after[:1].isalnum() else before
+    parted = before[-1:].strip() and before[-1:] not in "([{" and after[:1].isalnum()
+    return f"{before} " if parted and not _NO_BLANKS.match(after) else before
 
 
 def _skipped(before: str, text: str, at: int) -> int:

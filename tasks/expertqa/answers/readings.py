@@ -22,6 +22,18 @@ _INTERVAL = re.compile(
 _ANOTHER = re.compile(
     r"\[\s?-?\d[\d.]{0,9},\s?\d[\d.]{0,9}\s?\](?:[^.!?\n]|\.(?=\d)){0,120}\b(?:and|or|to|but not|not|in|with|∪|∩)\s\Z"
 )
+_VALUES = re.compile(
+    r"\b(?:list|array|vector|tuple|sequence|chord|triad|yields?|returns?|prints?|outputs?|gives?|produces)\s\Z",
+    re.IGNORECASE,
+)
+_SCALES = re.compile(r"\b(?:scales?|ranges?|rat(?:ed|ing)|scores?|intervals?)\s(?:of\s|from\s)?\Z", re.IGNORECASE)
+_NAMED_BY_WORD = re.compile(
+    r"\b(?:mod(?:ulo)?|press|hit|dial|type|key|button)\s\Z|\bpress \[[^.!?\n]{1,80}\b(?:or|and|then)\s\Z", re.IGNORECASE
+)
+_STEP = re.compile(r"\bfrom\s\Z|\bfrom \[\d{1,2}\] \([^()\n]{1,40}\) to\s\Z", re.IGNORECASE)
+_EXPLAINED = re.compile(r"\s\((?!see\b|e\.g\.|cf\.)[a-z][^()\[\]\n]{0,60}\)")
+_PART_OF_WORD = re.compile(r"-?[a-z]{4}|\^\{?\w")
+_SPAN_OF_YEARS = re.compile(r"[-–]\d{1,5}\[")
 _PAIR = re.compile(r"\[\s?\d{1,9},\s?\d{1,9}\s?\]")
 _INDEXED = re.compile(
     r"(?<![\w)\]])(?P<name>[^\W\d]\w{0,60})(?P<call>\([^()\n]{0,40}\))?(?P<chain>(?:\[\w{1,20}\]){0,9})\Z"
@@ -82,13 +94,16 @@ def cites(text: str, start: int, end: int, known: Collection[int] = ()) -> bool:
     sure = bool(known) and set(numbers) <= set(known)
     if mark[0] not in "[［〔⟦❲〚":
         return not _is_power(mark, before, text[end : end + 8], sure=sure)
-    if mark[0] != "[" or not mark.endswith("]") or not mark[1:2].isdigit():
+    if mark[0] != "[" or not mark.endswith("]"):
         return True
+    if not mark[1:2].isdigit():
+        return not (mark.startswith("[[") and re.search(r"(?<!\w)(?:[a-zA-Z]|[a-z]{1,8}[_.]\w{1,20})\Z", before))
     return not (
         _is_interval(mark, before)
+        or _is_value(mark, numbers, before, text[end : end + 80])
         or _is_operand(text, begin, end, before)
         or _is_index(text, begin, end, sure, unlisted=bool(known) and not set(numbers) & set(known))
-    ) and (sure or not _NAMES_NUMBER.search(before))
+    ) and (sure or not _NAMES_NUMBER.search(before, max(0, len(before) - 30)))
 
 
 def _is_interval(mark: str, before: str) -> bool:
@@ -100,12 +115,26 @@ def _is_interval(mark: str, before: str) -> bool:
     )
 
 
+def _is_value(mark: str, numbers: list[int], before: str, after: str) -> bool:
+    """Whether the numbers are what the words around them speak of: the values of a list or scale, a step of a scale, a
+    score, a key, or part of a chemical name.
+    """
+    if "," in mark and (_VALUES.search(before[-20:]) or len({*numbers}) < len(numbers)):
+        return True
+    if re.fullmatch(r"\[\d{1,3}[-–]\d{1,3}\]", mark) and (_SCALES.search(before[-20:]) or numbers[0] > numbers[-1]):
+        return True
+    if _NAMED_BY_WORD.search(before, max(0, len(before) - 100)) or (_STEP.search(before) and _EXPLAINED.match(after)):
+        return True
+    return before[-1:] in ("", " ", "\n", "(") and _PART_OF_WORD.match(after) is not None
+
+
 def _is_operand(text: str, start: int, end: int, before: str) -> bool:
     """Whether an operator right before or after the bracket would be left without its other side."""
     return _OPERATOR_BEFORE.search(before) is not None or (
         _OPERATOR_AFTER.match(text, end) is not None
         and not before[-1:].isalpha()
         and before.rstrip()[-1:] not in (".", "!", "?")
+        and not (before[-1:].isdigit() and _SPAN_OF_YEARS.match(text, end))
     )
 
 

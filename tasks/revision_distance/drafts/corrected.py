@@ -42,15 +42,16 @@ _OF_ALIGNMENT = ("aligned", "wholesale", "silent", "residual", "valid", "coverag
 class Corrected:
     """What a list of edits is worth.
 
-    `useful`: edits that are applied. `aligned`: edits that the alignment needs from the untouched draft. `no_ops`: edits that change no word; `duplicates`: edits that repeat one
-    before them. `wholesale`: the alignment needs more edits for what they bring about, and one of them replaces
-    nearly all of the draft, or they replace most of it and the alignment needs more than twice as many. `silent`:
-    nothing useful is listed, although draft and reference differ in words, or there is no reference. `residual`:
-    edits that the alignment still needs to the reference; `valid`: it is 0, the edits give the words of the
-    reference; `coverage`: the share of the alignment's edits of the untouched draft that need not be made any more,
-    0 to 1. These three, and `aligned`, are None without a reference. `corrected`: see above; `normalised`: per PER_WORDS words of the
-    reference, else of the draft, of scripts without blanks between words per as many characters. All of these are
-    None where the texts are too long to align. `ter`, `ter_left_out`: TER of the draft, or why there is none.
+    `useful`: edits that are applied. `aligned`: edits that the alignment needs from the untouched draft. `no_ops`:
+    edits that change no word; `duplicates`: edits that repeat one before them. `wholesale`: the alignment needs more
+    edits for what they bring about, and one of them replaces nearly all of the draft, or they replace most of it and
+    the alignment needs more than twice as many. `silent`: nothing useful is listed, although draft and reference differ
+    in words, or there is no reference. `residual`: edits that the alignment still needs to the reference; `valid`: it
+    is 0, the edits give the words of the reference; `coverage`: the share of the alignment's edits of the untouched
+    draft that need not be made any more, 0 to 1. These three, and `aligned`, are None without a reference.
+    `corrected`: see above; `normalised`: per PER_WORDS words of the reference, else of the draft, of scripts without
+    blanks between words per as many characters. All of these are None where the texts are too long to align. `ter`,
+    `ter_left_out`: TER of the draft, or why there is none.
     """
 
     useful: int
