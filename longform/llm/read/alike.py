@@ -20,7 +20,7 @@ LEAST_WORDS = 25  # shorter replies may well be alike
 MOST_WORDS = 200  # of a reply; what follows is not read
 SKETCH = 32
 LEAST_SKETCHED = 0.5  # share of hashes from which all runs are compared
-LEAST_SHARE = 0.84  # of all runs of two replies (Jaccard) from which they are nearly equal
+LEAST_SHARE = 5 / 6  # of all runs of two replies (Jaccard) from which they are nearly equal
 LEAST_COPIED = (
     0.5  # share of the runs of a reply that its prompt has, too, from which its words are those of the prompt
 )
