@@ -195,7 +195,20 @@ def _measured(build: Build, drafts: Rows, lists: dict[str, Rows], ceilings: Mapp
     for editor, rows in lists.items():
         left_out += [{"stage": rows.stage, "editor": editor, **row} for row in _rejected(build.store, rows)]
     frame: pd.DataFrame = pd.concat([rows.to_pandas(FROM_MEASURED) for rows in lists.values()], ignore_index=True)
-    return Measured(drafts, lists, left_out, summary(drafts.to_pandas(FROM_DRAFTS), frame, ceilings))
+    aligned = _aligned(drafts, {row["key"] for row in left_out if row["editor"] is not None})
+    return Measured(drafts, lists, left_out, summary(drafts.to_pandas(FROM_DRAFTS), frame, ceilings, aligned))
+
+
+def _aligned(drafts: Rows, wanted: Collection[str]) -> dict[str, int]:
+    """draft_id -> the edits that the alignment needs to its nearest reference, of the drafts with these ids."""
+    from tasks.revision_distance.drafts.corrected import ALIGNED_CHARACTERS, needed
+
+    found: dict[str, int] = {}
+    for row in drafts.as_dicts("draft_id", "draft", "references") if wanted else ():
+        short = [each for each in row["references"] if len(row["draft"]) + len(each) <= ALIGNED_CHARACTERS]
+        if row["draft_id"] in wanted and short:
+            found[row["draft_id"]] = min(needed(row["draft"], each) for each in short)
+    return found
 
 
 def _rejected(store: Store, rows: Rows) -> Iterator[Row]:

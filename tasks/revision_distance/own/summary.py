@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,9 +46,19 @@ class Summary(NamedTuple):
     signatures: list[str]
 
 
-def summary(drafts: pd.DataFrame, measured: pd.DataFrame, ceilings: Mapping[str, float] = CEILINGS) -> Summary:
-    """The Summary of drafts (FROM_DRAFTS) and of the rows of MEASURED (FROM_MEASURED). `ceilings`: as of `ranking`."""
-    own = {str(name): of_editor(drafts, rows) for name, rows in measured.groupby("editor", sort=False)}
+def summary(
+    drafts: pd.DataFrame,
+    measured: pd.DataFrame,
+    ceilings: Mapping[str, float] = CEILINGS,
+    aligned: Mapping[str, int] = MappingProxyType({}),
+) -> Summary:
+    """The Summary of drafts (FROM_DRAFTS) and of the rows of MEASURED (FROM_MEASURED). `ceilings`: as of `ranking`;
+    `aligned`: draft_id -> what counts where an editor's list of it cannot be used.
+    """
+    own = {
+        str(name): of_editor(drafts, rows).assign(stand_in=drafts.draft_id.map(dict(aligned)).to_numpy(float))
+        for name, rows in measured.groupby("editor", sort=False)
+    }
     rankings = {name: ranking(rows, ceilings) for name, rows in own.items()}
     tables: list[ReportTable] = []
     for name, rows in own.items():

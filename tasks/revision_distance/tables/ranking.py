@@ -50,23 +50,27 @@ class Ranking(NamedTuple):
 def ranking(drafts: pd.DataFrame, ceilings: Mapping[str, float] = CEILINGS) -> Ranking:
     """The systems ranked by their mean corrected distance, the least first; equal means share a rank.
 
-    `ceilings`: fault (a key of TOLD) -> the share of a system's drafts, 0 to 1, above which it is not ranked.
+    `ceilings`: fault (a key of TOLD) -> the share of a system's drafts, 0 to 1, above which it is not ranked. A column
+    `stand_in` of the frame counts where there is no corrected distance, so that a system gains nothing by the drafts of
+    which no list can be used.
     """
+    counted = drafts.assign(corrected=drafts.corrected.fillna(drafts.stand_in)) if "stand_in" in drafts else drafts
     unranked = {
         str(name): why for name, own in drafts.groupby("system", sort=False) if (why := why_unranked(own, ceilings))
     }
     names = [name for name in map(str, drafts.system.unique()) if name not in unranked]
-    common = common_cases(drafts, names)
+    common = common_cases(counted, names)
     if not common:
         unranked |= dict.fromkeys(names, NO_COMMON_CASE)
         names = []
-    means = {name: _of_cases(drafts, name, common).corrected.mean() for name in names}
+    means = {name: _of_cases(counted, name, common).corrected.mean() for name in names}
     ordered = sorted(names, key=lambda name: (np.nan_to_num(means[name], nan=np.inf), name))
     ranks = _ranks([means[name] for name in ordered])
-    rows = [_system(drafts, name, common, rank, None) for name, rank in zip(ordered, ranks, strict=True)] + [
-        _system(drafts, name, None, None, why) for name, why in sorted(unranked.items())
-    ]
-    return Ranking(pd.DataFrame(rows), pairs(drafts, ordered, common), len(common), unranked)
+    rows = [
+        _system(drafts, name, _of_cases(counted, name, common), rank, None)
+        for name, rank in zip(ordered, ranks, strict=True)
+    ] + [_system(drafts, name, None, None, why) for name, why in sorted(unranked.items())]
+    return Ranking(pd.DataFrame(rows), pairs(counted, ordered, common), len(common), unranked)
 
 
 def faults(own: pd.DataFrame) -> pd.DataFrame:
@@ -147,13 +151,13 @@ def effect_size(gaps: NDArray[np.floating[Any]]) -> float:
 
 
 def _system(
-    drafts: pd.DataFrame, name: str, common: Sequence[Any] | None, rank: int | None, why: str | None
+    drafts: pd.DataFrame, name: str, common: pd.DataFrame | None, rank: int | None, why: str | None
 ) -> dict[str, Any]:
-    """A system's row: its means over the common cases (None: over all its drafts), beside them those over all its
+    """A system's row: its means over its drafts of the common cases (None: over all), beside them those over all its
     drafts and over the valid ones, and its faults.
     """
     own = drafts[drafts.system == name]
-    over = own if common is None else _of_cases(drafts, name, common)
+    over = own if common is None else common
     row: dict[str, Any] = {"rank": rank, "system": name, "cases": len(over)}
     low, high = mean_interval(over.corrected.dropna().astype(float))
     row |= {"corrected": over.corrected.astype(float).mean(), "corrected from": low, "corrected to": high}
@@ -221,6 +225,19 @@ def few_cases(found: Ranking, drafts: pd.DataFrame) -> list[str]:
     ]
 
 
+def _stood_in(found: Ranking, drafts: pd.DataFrame) -> list[str]:
+    """A sentence on the drafts of ranked systems that count without a list, if there are any."""
+    if "stand_in" not in drafts:
+        return []
+    counted = drafts[
+        drafts.corrected.isna() & drafts.stand_in.notna() & ~drafts.system.astype(str).isin(found.unranked)
+    ]
+    if not len(counted):
+        return []
+    told = ", ".join(f"{number:,} of {name}" for name, number in counted.groupby("system", sort=False).size().items())
+    return [f"Drafts without a usable list count as the lexical baseline counts their edits ({told})."]
+
+
 def ranking_notes(found: Ranking, drafts: pd.DataFrame) -> tuple[str, str]:
     """(what is to be read below the table of systems, below the table of pairs)."""
     signatures = sorted(map(str, drafts.signature.dropna().unique()))
@@ -229,6 +246,7 @@ def ranking_notes(found: Ranking, drafts: pd.DataFrame) -> tuple[str, str]:
         "sentences counts it, and the edits that are left to the reference. Less is better.",
         f"Ranked over the {found.cases:,} cases of which every ranked system has one; intervals (95 %) by bootstrap.",
         *few_cases(found, drafts),
+        *_stood_in(found, drafts),
         *(f"{name} is not ranked: {why}." for name, why in found.unranked.items()),
         *([f"Signature: {'; '.join(signatures)}."] if signatures else []),
     ]

@@ -105,3 +105,14 @@ def test_a_draft_without_a_list_counts_as_unusable() -> None:
     found = summary(own, measured)
     assert found.rankings["m"].unranked.keys() == {"b"}
     assert found.signatures == ["s"]
+
+
+def test_a_draft_without_a_list_counts_as_the_baseline_counts_it() -> None:
+    frame = drafts(a=[2.0] * 10, b=[1.0] * 9 + [None])
+    assert ranking(frame).cases == 9
+    frame["stand_in"] = [np.nan] * 19 + [30.0]
+    found = ranking(frame)
+    assert found.cases == 10
+    assert list(found.systems.system) == ["a", "b"]
+    assert found.systems.set_index("system").loc["b", "corrected"] == pytest.approx(3.9)
+    assert "(1 of b)" in ranking_notes(found, frame.assign(signature="s"))[0]
