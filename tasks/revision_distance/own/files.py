@@ -238,13 +238,35 @@ def _parquet(given: Path, columns: Mapping[str, str]) -> Iterator[Record]:
         for batch in read_batches(given, BATCH_ROWS, wanted):
             for record in batch.to_pylist():
                 number += 1
-                yield number, _with_numbered(record)
+                yield number, _decoded(_with_numbered(record))
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{given} is no Parquet file that can be read ({error}): write it again.") from None
 
 
+def _decoded(record: Row) -> Row | Bad:
+    """A record with its bytes, which some writers of Parquet put for texts, as texts."""
+    try:
+        return {name: _text(value) for name, value in record.items()}
+    except UnicodeDecodeError:
+        return Bad("no UTF-8", "")
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def _check_columns(given: Path, names: list[str], columns: Mapping[str, str]) -> None:
-    """Raise SourceError if a table has no column of drafts, or lacks one that was named."""
+    """Raise SourceError if a table has no column of drafts, or lacks one that was named, if one that is read stands
+    there twice, or if one that is lacking is there in other letters (`Id`).
+    """
+    for name in (columns.get(each, each) for each in COLUMNS):
+        if names.count(name) > 1:
+            raise SourceError(f"{given} has {names.count(name)} columns {name}, and one is read: rename the others.")
+    for name in set(COLUMNS) - {"draft", *columns} - {*names}:
+        if other := next((each for each in names if each.casefold() == name), None):
+            raise SourceError(f"{given} has a column {other}, and {name} is read: add --column {name}={other}.")
     for name in ("draft", *columns):
         if columns.get(name, name) not in names:
             has = beginning(", ".join(names), HAS_CHARACTERS) if names else "no columns"

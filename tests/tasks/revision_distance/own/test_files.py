@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from longform.artifacts.rows import Rejected
@@ -87,3 +89,27 @@ def test_what_cannot_be_read_and_what_cannot_be_written_are_told_apart(pairs: Pa
     (tmp_path / "d.jsonl").symlink_to(tmp_path / "d.jsonl")
     with pytest.raises(SourceError, match=r"does not exist|cannot be read"):
         keep(tmp_path / "d.jsonl", tmp_path / "kept", {})
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("Id,draft,reference", "--column id=Id"),
+        ("id,draft,draft", "2 columns draft"),
+        ("draft,System", "system=System"),
+    ],
+)
+def test_columns_that_would_be_taken_wrongly_are_refused(header: str, said: str, tmp_path: Path) -> None:
+    given = tmp_path / "drafts.csv"
+    given.write_text(f"{header}\na,b,c\n")
+    with pytest.raises(SourceError, match=said):
+        keep(given, tmp_path / "kept", {})
+
+
+def test_texts_that_parquet_holds_as_bytes_are_texts(tmp_path: Path) -> None:
+    given = tmp_path / "drafts.parquet"
+    pq.write_table(pa.table({"draft": [b"Tea.", b"\xff", b""], "references": [[b"Milk."]] * 3}), given)
+    kept = keep(given, tmp_path / "kept", {})
+    found = [record for _, record in kept_records(kept.path.read_bytes().splitlines())]
+    assert [isinstance(each, Bad) for each in found] == [False, True, False]
+    assert found[0] == {"draft": "Tea.", "references": ["Milk."]}
