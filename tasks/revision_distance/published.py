@@ -29,7 +29,7 @@ _DRAFTS = """
         c.request, c.title, c.abstract, c.cited,
         d.text AS draft, c.reference,
         x.distance, x.weighted, x.not_placed, x.not_applied, x.edits, x.revised, x.reproduces,
-        x.lost_edits, x.no_ops, x.duplicates, x.residual, x.valid, x.coverage, x.silent, x.wholesale,
+        x.lost_edits, x.aligned, x.no_ops, x.duplicates, x.residual, x.valid, x.coverage, x.silent, x.wholesale,
         x.corrected, x.normalised, x.ter, x.ter_left_out, x.signature,
         s.rouge1, s.rouge2, s."rougeL", s.bertscore, s.bertscore_left_out, r.gpt_score, g.score AS source_score,
         j.experts_better, j.experts,
@@ -59,7 +59,7 @@ _EDITS = """
 """
 
 
-@stage(PUBLISHED_DRAFTS, revision=2, split_by="split")
+@stage(PUBLISHED_DRAFTS, revision=3, split_by="split")
 def publish_drafts(
     context: StageContext,
     drafts: Rows,
