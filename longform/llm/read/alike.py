@@ -21,9 +21,8 @@ MOST_WORDS = 200  # of a reply; what follows is not read
 SKETCH = 32
 LEAST_SKETCHED = 0.5  # share of hashes from which all runs are compared
 LEAST_SHARE = 5 / 6  # of all runs of two replies (Jaccard) from which they are nearly equal
-LEAST_COPIED = (
-    0.5  # share of the runs of a reply that its prompt has, too, from which its words are those of the prompt
-)
+LEAST_OTHERS = 2  # questions with nearly equal replies; two replies alone may be as alike as their questions
+LEAST_COPIED = 0.5  # share of a reply's runs that its prompt has, too, from which its words are those of the prompt
 REMEMBERED = 4_096  # replies
 HOLDERS = 8  # replies that are remembered for one hash
 
@@ -41,7 +40,7 @@ class Sketches:
         self._holders: defaultdict[int, deque[int]] = defaultdict(partial(deque, maxlen=HOLDERS))
 
     def has(self, asked: bytes, text: str, messages: Messages) -> bool:
-        """Whether a text is nearly that of another question before, without being taken from the
+        """Whether a text is nearly that of LEAST_OTHERS other questions before, without being taken from the
         question; from now on it is remembered. `asked`: what the question is known by, `messages` as of a Request.
         """
         runs = runs_of(text)
@@ -50,7 +49,7 @@ class Sketches:
         questions = {self._known[number][0] for number in self._alike(runs)}
         if asked not in questions:
             self._add(asked, runs)
-        return bool(questions - {asked}) and not _is_copied(runs, messages)
+        return len(questions - {asked}) >= LEAST_OTHERS and not _is_copied(runs, messages)
 
     def _alike(self, runs: set[int]) -> list[int]:
         """The numbers of the texts that are nearly one with these runs."""

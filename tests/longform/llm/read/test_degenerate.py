@@ -234,15 +234,15 @@ NAMES = ["lime", "tin", "casks", "wax", "yeast", "rope", "bells", "ink", "salt",
 
 def test_replies_with_a_word_or_two_exchanged_repeat_each_other() -> None:
     assert kinds([(question(f"Q{n}"), TEMPLATE.format(name)) for n, name in enumerate(NAMES)]) == [
-        None, *["repeated"] * 11
+        None, None, *["repeated"] * 10
     ]  # fmt: skip
     both = [f"{TEMPLATE.format(name)} {PROSE} It is the same with {name}, to be sure." for name in NAMES]
-    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(both)]).count("repeated") == 11
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(both)]).count("repeated") == 10
     chinese = [
         f"关于{n}的问题取决于许多因素，例如环境和资源。专家在做出决定之前应当查阅指南。认真记录可以减少错误。"
         for n in "锡铅铜金"
     ]
-    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(chinese)]).count("repeated") == 3
+    assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(chinese)]).count("repeated") == 2
 
 
 def test_texts_that_share_phrases_or_take_their_words_from_their_prompts_do_not_repeat_each_other() -> None:
@@ -254,6 +254,7 @@ def test_texts_that_share_phrases_or_take_their_words_from_their_prompts_do_not_
     assert kinds([(question(f"Q{n}"), text) for n, text in enumerate(mixed)]).count("repeated") == 0
     edited = [TEMPLATE.format(name) for name in NAMES]
     assert kinds([(question(f"Edit this: {text}"), text[:-5]) for text in edited]).count("repeated") == 0
+    assert kinds([(question(f"Q{n}"), TEMPLATE.format(name)) for n, name in enumerate(NAMES[:2])]) == [None, None]
     assert kinds([(question("Q"), TEMPLATE.format(name)) for name in NAMES]) == [None] * 12
     short = [(question(f"Q{n}"), f"It melts at {n} degrees, as all of its kind do.") for n in range(9)]
     assert kinds(short) == [None] * 9
@@ -265,7 +266,7 @@ def test_memory_of_replies_is_bounded_and_a_repeat_among_thousands_is_found() ->
         words = random.Random(n)
         text = TEMPLATE.format(n) if n % 9 == 0 else " ".join(str(words.randrange(900)) for _ in range(40))
         found.append(isinstance(repeats.checked(question(f"Q{n}"), reply(text)), Failure))
-    assert sum(found) == len(range(0, 6_000, 9)) - 1
+    assert sum(found) == len(range(0, 6_000, 9)) - 2
     assert len(repeats._sketches._known) == REMEMBERED
     assert len(repeats._sketches._holders) <= REMEMBERED * 32
 
