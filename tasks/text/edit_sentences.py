@@ -40,6 +40,7 @@ def _set(words: str) -> frozenset[str]:
 _NEVER = _set(
     "mr mrs ms dr prof gen sen rep rev hon capt lt col sgt vs cf eg ie e.g i.e viz approx ca resp incl esp "
     "dept st mt messrs mme mlle bzw vgl evtl ggf inkl sog abb hr hrsg bspw zzgl sra srta dña ud uds ee "
+    "adm maj cmdr brig sens reps supt asst natl intl op loc pvt cpl cdr msgr fr geo chas wm thos jas "
     "sig dott prof.ssa dra exmo ilmo см рис стр табл т.е т.к ул проф акад ср"
 )
 _RESTS = _set("ex allg bes hd zt")
@@ -48,7 +49,8 @@ _BEFORE_NUMBERS = _set(
     "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag гл"
 )
 _BEFORE_SMALL = _set(
-    "etc inc ltd co corp jr sr eds ed est bros chr dgl a.m p.m usw ecc jh mio mrd std str "
+    "etc inc ltd co corp jr sr eds ed est bros esq sq ft yd lb lbs oz tbsp tsp ave blvd spp subsp "
+    "chr dgl a.m p.m usw ecc jh mio mrd std str "
     "т.д т.п г гг в вв др тыс млн млрд руб коп кг"
 )
 _AFTER_ORDINALS = _set(

@@ -24,12 +24,14 @@ from tasks.expertqa.answers.citations import (
     unseen_spans,
     urls,
 )
+from tasks.expertqa.answers.dangling import VERB_AFTER
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.text.edit_sentences import prose_spans
 from tasks.text.lists import listed_spans, without_quote_marks
 from tasks.text.sentences import Folded, folded_spans
 
 CLOSING = '"”’»›)]}'
+_SMALL_FOLLOWS = re.compile(r" [a-z](?![A-Z])")
 _NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
 _LINKED = re.compile(rf"\[([^\[\]\n]{{1,300}})\]\(\s?<?({URL})>?\s?\)[.,;]?(?:\s+|$)(.*)", re.DOTALL)
@@ -80,8 +82,9 @@ def _citations(text: str) -> list[tuple[int, int]]:
     order, overlapping ones merged. Intervals such as [0, 1] are no citations.
 
     Between a stop and a closing quote (`late. [1]" She`) the blanks go, too; of two stops around citations (`in Dec.
-    [1]. Prices`) the first does, as the second ends the sentence. One that opens a sentence (`It fell. [4] says so.`)
-    is a word of it.
+    [1]. Prices`) the first does, as the second ends the sentence, and so does a stop before citations and a small
+    letter, as of an abbreviation (`the Univ. [3] of`). One that opens a sentence (`It fell. [4] says so.`) is a word
+    of it.
     """
     found: list[tuple[int, int]] = []
     for run in _runs(text):
@@ -93,22 +96,25 @@ def _citations(text: str) -> list[tuple[int, int]]:
         if before and before in ".!?…" and after and after in CLOSING:
             found.append((start, end))
             continue
-        if before == "." == after and text[end : end + 3] != "...":
+        twice = after == "." and text[end : end + 3] != "..."
+        if before == "." and (twice or _SMALL_FOLLOWS.match(text, end)):
             found.append((start - 1, start))
         found += [(high - len(text[low:high].lstrip()), high) for low, high in run]
     return found
 
 
 def _opens(text: str, start: int, end: int) -> bool:
-    """Whether a run of citations, with the blanks before it, is the subject of a sentence: a small letter follows, and
-    what stands before it is a whole sentence.
+    """Whether a run of citations, with the blanks before it, is the subject of a sentence: a verb follows, and what
+    stands before it is a whole sentence, which has three words.
     """
     before = text[max(0, start - 200) : start]
     if not before.endswith((".", "!", "?")) or start == end - len(text[start:end].lstrip()):
         return False
-    return re.match(r" [a-z]", text[end : end + 2]) is not None and len(prose_spans(f"{before} Next")) > len(
-        prose_spans(before)
-    )
+    if VERB_AFTER.match(text, end) is None:
+        return False
+    sentences = prose_spans(before)
+    ends = len(prose_spans(f"{before} Next")) > len(sentences)
+    return ends and before[slice(*sentences[-1])].count(" ") > 1
 
 
 def _runs(text: str) -> list[list[tuple[int, int]]]:

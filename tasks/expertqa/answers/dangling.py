@@ -97,7 +97,7 @@ _OBJECT = re.compile(
 _ET_AL = re.compile(r"\bet al\.?,?[ \t]{1,3}\Z")
 _PREPOSITION = re.compile(r"\b(?:in|from|by|of|to|with|on|at|for|about|than|like|between)[ \t]{1,3}\Z", re.IGNORECASE)
 _IS = r"(?:is|are|was|were|has|have|had|does|do|did|can|could|will|would|may|might|must|should|also|both|all)"
-_VERB_AFTER = re.compile(
+VERB_AFTER = re.compile(
     rf"[ \t]{{1,3}}(?:{_IS}|{_SAYS}|uses?|used|makes?|made|takes?|focus(?:es)?|compares?|offers?|covers?)\b"
 )
 _ON_AFTER = re.compile(rf"[ \t]{{1,3}}(?:(?:and|or|but) |as well|above|below|that\b|which\b|who\b|{_IS}\b|{_SAYS}\b)")
@@ -214,15 +214,15 @@ def _is_noun(holes: str, start: int, end: int) -> bool:
     if not (line == "" or line[-1:].isspace() or line[-1:] in '("“'):
         return False  # glued to a word: a citation of it
     if _FIRST.search(line) or line.strip() in ("", "-", "*", "•"):
-        return _VERB_AFTER.match(after) is not None
+        return VERB_AFTER.match(after) is not None
     if _CLAUSE.search(line) and _SAYS_AFTER.match(after):
         return True
-    if _SURE_CLAUSE.search(line) and _VERB_AFTER.match(after):
+    if _SURE_CLAUSE.search(line) and VERB_AFTER.match(after):
         return True
     if at_end:
         return _OBJECT.search(line) is not None
     if _LISTS.search(line):
-        return _VERB_AFTER.match(after) is not None
+        return VERB_AFTER.match(after) is not None
     return _PREPOSITION.search(line) is not None and _ON_AFTER.match(after) is not None
 
 

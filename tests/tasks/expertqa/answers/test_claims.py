@@ -428,3 +428,31 @@ def test_abbreviations_before_numbers_and_marks_that_open_a_sentence(
     answer: str, claims: list[tuple[str, list[int]]]
 ) -> None:
     assert [(claim.text, claim.marks) for claim in claims_of(answer, splitter="lists")] == claims
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The Univ. [3] of Leeds keeps the archive.",
+        "A lot of 900 sq. ft. [1] costs less.",
+        "Clostridium spp. [1] form spores.",
+        "Adm. [2] Harlan led the fleet.",
+        "The alt. [1] is 900 m.",
+        "The drug is given b.i.d. [1] for ten days.",
+        "In the 2nd ed. [1] there is an index.",
+    ],
+)
+@pytest.mark.parametrize("following", ["", " Others agree."])
+def test_the_stop_of_an_abbreviation_before_a_citation_ends_no_claim(sentence: str, following: str) -> None:
+    found = [claim.text for claim in claims_of(f"It rained. {sentence}{following}", splitter="lists")]
+    assert found == ["It rained.", sentence, *filter(None, [following.strip()])]
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["The plot has 900 sq. ft. [1].", "It was sold by Denby & Co. [2]", "The bottle holds 12 oz. [1].",
+     "She got her Ph.D. [2].", "The deed was drawn by A. Denby, Esq. [1]"],
+)  # fmt: skip
+def test_an_abbreviation_before_a_citation_may_end_a_claim(first: str) -> None:
+    found = [claim.text for claim in claims_of(f"{first} Later owners kept it.", splitter="lists")]
+    assert found == [first, "Later owners kept it."]
