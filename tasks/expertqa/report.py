@@ -248,12 +248,13 @@ def second_labelling(first: Sequence[Row], again: Sequence[Row], fields: dict[st
 
     `first`, `again`: rows of LABELS. `fields`: question id -> field.
     """
-    own = sum(one["annotator_id"] == other["annotator_id"] for one, other in second.both_labelled(first, again))
+    own = sum(other["annotator_id"] in one["annotators"] for one, other in second.both_labelled(first, again))
     note = (
-        "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts. "
+        "Labelled by both; claims, of usefulness answers. Of several second labellings of an answer each counts, "
+        "of several first ones what more than half say. "
         "Kappa: agreement beyond chance, 1 at most."
     )
-    note += f" By the annotator of the first: {own:,} second labellings." if own else ""
+    note += f" By an annotator of the first: {own:,} second labellings." if own else ""
     columns = ["field", "property", "labelled", "agreement", "kappa"]
     rows = pd.DataFrame(second.agreement_with_second(first, again, fields), columns=columns)
     rows = rows[(rows.labelled > 0) | rows.field.isna()].fillna({"field": made.TOTAL})

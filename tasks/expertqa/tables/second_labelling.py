@@ -4,12 +4,13 @@ section 4.2 of the paper).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from longform.artifacts.rows import Row
+from longform.artifacts.rows import Row, grouped
 from tasks.annotation.agreement import kappa, pairwise_share
+from tasks.expertqa.annotators import majority
 from tasks.expertqa.tables.label_counts import NO_LABEL, with_total
 from tasks.expertqa.vocabulary import LABELLED
 
@@ -22,10 +23,10 @@ def agreement_with_second(reference: Iterable[Row], second: Iterable[Row], field
     """How far a second labelling agrees with the reference: a row for each field, first None for all fields, and each
     property of table 3.
 
-    `reference`, `second`: rows of LABELS; each second row is compared with the first reference row of its answer, where
-    both have a label. `fields`: question id -> field. `labelled` is the number of labels compared: of claims, or for
-    usefulness of answers; `agreed` how many are equal. `agreement` (a share, 0 to 1) and `kappa` are None if nothing
-    is compared; `kappa` also if both gave one and the same label throughout.
+    `reference`, `second`: rows of LABELS; each second row is compared with what more than half of the reference's
+    annotators of its answer say, where both have a label. `fields`: question id -> field. `labelled` is the number of
+    labels compared: of claims, or for usefulness of answers; `agreed` how many are equal. `agreement` (a share, 0 to 1)
+    and `kappa` are None if nothing is compared; `kappa` also if both gave one and the same label throughout.
     """
     compared = both_labelled(reference, second)
     of_field: dict[str | None, list[tuple[Row, Row]]] = {None: compared}
@@ -39,11 +40,28 @@ def agreement_with_second(reference: Iterable[Row], second: Iterable[Row], field
 
 
 def both_labelled(reference: Iterable[Row], second: Iterable[Row]) -> list[tuple[Row, Row]]:
-    """(first reference row of the answer, second row) for each row of the second labelling whose answer the reference
+    """(the reference's labels by majority, second row) for each row of the second labelling whose answer the reference
     has.
     """
-    first_of = {row["answer_id"]: row for row in reversed(list(reference))}
-    return [(first_of[row["answer_id"]], row) for row in second if row["answer_id"] in first_of]
+    of_answer = {answer: _by_majority(rows) for answer, rows in grouped(reference, "answer_id").items()}
+    return [(of_answer[row["answer_id"]], row) for row in second if row["answer_id"] in of_answer]
+
+
+def _by_majority(rows: Sequence[Row]) -> Row:
+    """question_id, `annotators` (their ids), `usefulness` and `claims` of rows of LABELS of one answer: of each label
+    what more than half of those say who gave one, else None.
+    """
+    said = [{claim["claim_id"]: claim for claim in row["claims"]} for row in rows]
+    claims = [
+        {"claim_id": key, **{name: majority(own[key][name] for own in said if key in own)[0] for name in LABELLED}}
+        for key in dict.fromkeys(key for own in said for key in own)
+    ]
+    return {
+        "question_id": rows[0]["question_id"],
+        "annotators": {row["annotator_id"] for row in rows},
+        "usefulness": majority(row["usefulness"] for row in rows)[0],
+        "claims": claims,
+    }
 
 
 def pairs(first: Row, second: Row, name: str) -> Iterator[Pair]:

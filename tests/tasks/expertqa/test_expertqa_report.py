@@ -440,7 +440,7 @@ def test_second_labellings_by_the_annotator_of_the_first_are_reported(tmp_path: 
     own = label("a_1", "e1", "q1", [claim_label("a_1#0", support="Complete")], usefulness="Useful")
     found = titled(tables(**{**stages, "second_labels": Home(tmp_path).table(LABELS, [*second, own])}), "(figure 4)")
     assert {tuple(row[:2]): row[2:4] for row in found.rows}["all", "support"] == (2, 50.0), "that of e1 and of r1"
-    assert found.note.endswith("By the annotator of the first: 1 second labellings.")
+    assert found.note.endswith("By an annotator of the first: 1 second labellings.")
 
 
 def test_nothing_at_all_is_still_a_report_without_plots(tmp_path: Path, stages: dict[str, Rows]) -> None:

@@ -87,11 +87,15 @@ def test_each_property_of_each_field_with_what_was_compared() -> None:
     assert (nothing["labelled"], nothing["agreed"], nothing["agreement"], nothing["kappa"]) == (0, 0, None, None)
 
 
-def test_of_several_reference_labellings_the_first_counts_and_every_second_one_is_compared() -> None:
-    reference = [labels("a", "Useful"), labels("a", "Not useful at all", who="e2")]
-    second = [labels("a", "Useful", who="s"), labels("a", "Not useful at all", who="t")]
-    found = of(agreement_with_second(reference, second, {"q_a": "Law"}), "Law", "usefulness")
+def test_of_several_reference_labellings_the_majority_counts_and_every_second_one_is_compared() -> None:
+    reference = [labels("a", word, support, who=who) for who, word, support in (
+        ("e1", "Not useful at all", "Missing"), ("e2", "Useful", "Partial"), ("e3", "Useful", None),
+    )]  # fmt: skip
+    second = [labels("a", "Useful", "Missing", who="s"), labels("a", "Not useful at all", "Missing", who="t")]
+    rows = agreement_with_second(reference, second, {"q_a": "Law"})
+    found = of(rows, "Law", "usefulness")
     assert (found["labelled"], found["agreed"]) == (2, 1)
+    assert of(rows, "Law", "support")["labelled"] == 0, "two annotators who differ decide nothing"
 
 
 def test_claims_are_matched_by_their_ids_in_whatever_order() -> None:
