@@ -108,7 +108,7 @@ def table_5_autoais(claims: pd.DataFrame, preset: str = OWN) -> pd.DataFrame:
     """
     first = {HEADLINE: SELECTIONS[HEADLINE]} if preset == PARITY else {}
     chosen = of_table_5(claims) if preset == PARITY else claims
-    rows = _selected(chosen, first | SELECTIONS, "claims with", _attributable)
+    rows = _selected(chosen, first | SELECTIONS, "claims with", _attributable, systems=claims.system)
     of_paper = (HEADLINE,) if preset == PARITY else OF_THE_PAPER
     paper = printed(PRINTED, "table_5").merge(pd.DataFrame({"claims with": of_paper}), how="cross")
     return beside(rows, paper, on=["claims with", "system"])
@@ -305,17 +305,19 @@ def _selected(
     selections: dict[str, Selection],
     column: str,
     figures: Callable[[pd.DataFrame], dict[str, Any]],
+    systems: Iterable[str] | None = None,
 ) -> pd.DataFrame:
     """A row for each selection of claims and each system, and for all systems: the result of `figures` for these
     claims.
 
     `selections`: name -> function that tells which rows of a frame are selected. `column`: the column that names the
-    selection.
+    selection. `systems`: those that have a row, by default those of the claims.
     """
+    named = list(claims.system if systems is None else systems)
     return pd.DataFrame([
         {column: name, "system": system, **figures(own)}
         for name, keep in selections.items()
-        for system, own in by_system(claims[keep(claims)], systems=claims.system)
+        for system, own in by_system(claims[keep(claims)], systems=named)
     ])  # fmt: skip
 
 

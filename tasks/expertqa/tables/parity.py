@@ -244,7 +244,7 @@ def frames_of(claims: pd.DataFrame, report: str) -> dict[str, pd.DataFrame]:
         found["table_6_finetuned"] = tuned[(tuned.questions == "test") & (tuned.claims == "labelled")]
     return {
         **{name: frame for name, frame in found.items() if len(frame)},
-        "table_5": five[five["claims with"] == HEADLINE],
+        "table_5": five[(five["claims with"] == HEADLINE) & (five.claims + five.unscored > 0)],
         "table_6_zero_shot": six[six.claims == BY_PARITY],
         "table_8": table_8_factscore(claims, PARITY),
     }

@@ -13,6 +13,7 @@ QUESTIONS = 2_177  # of the paper
 NEARLY_ALL = 0.99
 TRUE_NLI = "t5_xxl_true_nli_mixture"
 REASON = "reason"
+NOTHING = "nothing of this was scored here"
 NONE = f"none of the paper's {QUESTIONS:,} questions"
 
 
@@ -109,14 +110,17 @@ def _judged(by: Sequence[str], paper: str, what: str) -> str:
 
 def with_reasons(frame: pd.DataFrame, table: str, facts: Facts) -> pd.DataFrame:
     """A copy of a frame that has printed figures beside ours (`… difference`), with a last column REASON: "" in rows
-    that do not differ. A frame without such figures has none.
+    that do not differ, NOTHING where the paper has a figure and nothing was scored here. A frame without such figures
+    has none.
     """
     names = [name for name in frame.columns if str(name).endswith(" difference")]
     if not names:
         return frame
     differs = (frame[names].fillna(0) != 0).any(axis=1)
+    printed = frame[[name.replace(" difference", " paper") for name in names]]
+    nothing = (printed.notna().to_numpy() & frame[names].isna().to_numpy()).any(axis=1)
     found = [
-        reason(table, str(row.get("system", "")), facts) if apart else ""
-        for row, apart in zip(frame.to_dict("records"), differs, strict=True)
-    ]  # fmt: skip
+        NOTHING if empty else reason(table, str(row.get("system", "")), facts) if apart else ""
+        for row, apart, empty in zip(frame.to_dict("records"), differs, nothing, strict=True)
+    ]
     return frame.assign(**{REASON: found})

@@ -29,7 +29,7 @@ from tasks.expertqa.tables.parity import (
     read_tolerances,
     tolerance_of,
 )
-from tasks.expertqa.tables.reasons import QUESTIONS, Facts, facts_of, with_reasons
+from tasks.expertqa.tables.reasons import NOTHING, QUESTIONS, Facts, facts_of, with_reasons
 from tasks.expertqa.tables.rules import PARITY, flagged, is_small_talk
 
 ALL = Facts(questions=QUESTIONS, claimed=QUESTIONS, tested=True)
@@ -288,3 +288,12 @@ def test_rows_that_differ_say_why_as_far_as_it_is_known() -> None:
     assert set(released.reason) == {""}
     plain = pandas.DataFrame({"system": ["gpt4"], "claims": [1]})
     assert "reason" not in with_reasons(plain, "table_5", facts)
+
+
+def test_a_system_of_which_nothing_can_be_scored_has_a_row_that_says_so_and_is_not_compared() -> None:
+    claims = claims_of({"address_only": True}, {"system": "bing_chat"})
+    table = table_5_autoais(claims, PARITY)
+    found = row_of(with_reasons(table, "table_5", ALL), **{"claims with": HEADLINE, "system": "gpt4"})
+    assert (found["claims"], found["reason"]) == (0, NOTHING)
+    compared = cells(frames_of(claims, "[]"))
+    assert {compared[f"table 5 · gpt4 · {name}"].verdict for name in ("macro, %", "claims")} == {NOT_COMPARED}
