@@ -36,8 +36,8 @@ def _unmodified(row: Row) -> str | None:
 
 
 OF_CHANGES = (Audit("unchanged", CEILING, _unmodified), *audits_of_texts(_changes, generated()))
-OF_FEEDBACK = audits_of_texts(partial(_written, column="feedback", of="text"), generated())
-OF_DEMONSTRATIONS = audits_of_texts(partial(_written, column="output", of="input"), generated())
+OF_FEEDBACK = audits_of_texts(partial(_written, column="feedback", of="text"), generated(), answers=False)
+OF_DEMONSTRATIONS = audits_of_texts(partial(_written, column="output", of="input"), generated(), answers=False)
 
 
 _BARE = r"lower(trim(regexp_replace({}, '\s+', ' ', 'g')))"

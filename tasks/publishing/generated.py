@@ -1,4 +1,4 @@
-"""Audits of texts that models wrote: refusal, degenerate, language, wrapping and ending, with one ceiling everywhere.
+"""Audits of texts that models wrote: refusal, degenerate, language, topic, wrapping and ending, with one ceiling.
 
 Texts that people wrote or that were released are not looked at, nor those of the offline model, which quotes people.
 """
@@ -15,6 +15,7 @@ from tasks.publishing.audits import Audit
 from tasks.text.audits.endings import unfinished
 from tasks.text.audits.equality import equal_texts
 from tasks.text.audits.language import other_language
+from tasks.text.audits.topic import off_topic
 from tasks.text.audits.wrapping import wrapped
 
 CEILING = 0.05
@@ -37,10 +38,16 @@ def generated(model: str = "model", response: str = "response") -> str:
 
 
 def audits_of_texts(
-    texts: Texts, among: str, *, abstains: Callable[[str], object] = lambda text: None, whole: bool = False
+    texts: Texts,
+    among: str,
+    *,
+    abstains: Callable[[str], object] = lambda text: None,
+    answers: bool = True,
+    whole: bool = False,
 ) -> tuple[Audit, ...]:
-    """The audits `refusal`, `degenerate`, `language` and `wrapped` of generated texts, and with `whole`, for texts that
-    are not made from those of people, who often leave out the last full stop, `unfinished`.
+    """The audits `refusal`, `degenerate`, `language` and `wrapped` of generated texts; with `answers`, for texts that
+    speak of what their question speaks of, `off_topic`; and with `whole`, for texts that are not made from those of
+    people, who often leave out the last full stop, `unfinished`.
 
     `texts`: row -> (name, question, text) of each generated text in it. `among`: as of an Audit. `abstains`: whether a
     text abstains, which the method counts: then it may decline, be one word, or break off.
@@ -60,6 +67,10 @@ def audits_of_texts(
     def is_wrapped(row: Row) -> Iterator[str]:
         return (f"{name}: {what}" for name, _, text in texts(row) if (what := _wrapped(text)))
 
+    def is_off_topic(row: Row) -> Iterator[str]:
+        found = ((name, question, text) for name, question, text in texts(row) if _off_topic(question, text))
+        return (f"{name}: no word of its question" for name, _, text in found if not abstains(text))
+
     def is_unfinished(row: Row) -> Iterator[str]:
         return (f"{name}: breaks off" for name, _, text in texts(row) if _unfinished(text) and not abstains(text))
 
@@ -69,7 +80,9 @@ def audits_of_texts(
         Audit("language", CEILING, _first(is_foreign), among),
         Audit("wrapped", CEILING, _first(is_wrapped), among),
     )
-    return (*audits, Audit("unfinished", CEILING, _first(is_unfinished), among)) if whole else audits
+    topic = Audit("off_topic", CEILING, _first(is_off_topic), among)
+    ending = Audit("unfinished", CEILING, _first(is_unfinished), among)
+    return (*audits, *[topic] * answers, *[ending] * whole)
 
 
 def _first(found: Callable[[Row], Iterator[str]]) -> Finds:
@@ -85,6 +98,11 @@ def _degenerate(question: str, text: str) -> str | None:
 @lru_cache(REMEMBERED)
 def _language(question: str, text: str) -> str | None:
     return other_language(question, text)
+
+
+@lru_cache(REMEMBERED)
+def _off_topic(question: str, text: str) -> bool:
+    return off_topic(question, text)
 
 
 @lru_cache(REMEMBERED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,7 @@ from schemas.made_by import MADE_BY
 from tasks.answers import made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.audits import audited_answer
-from tasks.expertqa.answers.citations import cited_sources, without_marks
+from tasks.expertqa.answers.citations import cited_numbers, cited_sources, without_marks
 
 CLOSED_BOOK = "gpt4"
 _COLLECTED = ("released", "closed", "read", "post_hoc", "commercial")
@@ -103,6 +104,14 @@ def _flaw(reply: str) -> Flaw | None:
     return ("refusal", DECLINES) if declines else None
 
 
+def flaw_of_reading(reply: str, passages: int) -> Flaw | None:
+    """What is wrong with a reply that declines, or whose citations are all of none of the `passages` (their number)."""
+    cited = cited_numbers(cited_sources(reply)[0])
+    if cited and not any(1 <= number <= passages for number in cited):
+        return "invalid", f"it cites {', '.join(f'[{number}]' for number in cited[:3])}, of {passages} passages"
+    return _flaw(reply)
+
+
 def _abstains(reply: str) -> bool:
     """Whether a reply abstains in words that table 4 counts."""
     return abstention(cited_sources(reply)[0] or reply) is not None
@@ -125,7 +134,7 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
 
 @stage(
     ANSWERS,
-    revision=6,
+    revision=7,
     at_most=AtMost(
         rows=lambda of: of["questions"] * len(of["systems"]),
         calls=lambda of: of["questions"] * len(of["systems"]),
@@ -175,7 +184,7 @@ def _reading(question: Row, system: str, passages: list[Row], model: Endpoint, p
     return prompt.request(
         model,
         max_tokens=ANSWER_TOKENS,
-        check=_flaw,
+        check=partial(flaw_of_reading, passages=len(texts)),
         subject=question["question_id"],
         **_abstaining(system),
         passages=texts,

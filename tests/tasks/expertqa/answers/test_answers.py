@@ -28,6 +28,7 @@ from tasks.expertqa.answers.answers import (
     answer_post_hoc,
     collect_answers,
     collected,
+    flaw_of_reading,
     write_closed_book,
     write_from_passages,
 )
@@ -364,3 +365,17 @@ def test_a_model_that_invents_citations_and_texts_in_tags_breaks_nothing(home: H
     assert [row["question_id"] for row in rows] == ["expertqa/copper"] * 2  # for the next question it is a repetition
     assert all(row["text"].endswith("(Passage 3).") for row in rows)
     assert [len(row["cited"]) for row in rows] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("reply", "flaw"),
+    [
+        ("Copper turns green [7]. Tin does not [9].", "it cites [7], [9], of 5 passages"),
+        ("Copper turns green [7]. Tin does not [2].", None),
+        ("Copper turns green.", None),
+        ("It lies in the interval [0, 1].", None),
+        ("Copper turns green [1].\n\nReferences:\n[1] A passage\n[8] Another", None),
+    ],
+)
+def test_an_answer_that_cites_no_passage_it_was_given_is_invalid(reply: str, flaw: str | None) -> None:
+    assert flaw_of_reading(reply, passages=5) == (flaw and ("invalid", flaw))
