@@ -7,7 +7,7 @@ most 5 characters and questions are dropped, and so are chatbots' small talk and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from tasks.text.lists import listed_spans, without_quote_marks
 from tasks.text.sentences import Folded, folded_spans
 
 CLOSING = '"”’»›)]}'
+_GAP = 8  # blanks between a citation and the sentence after it
 _SMALL_FOLLOWS = re.compile(r" [a-z](?![A-Z])")
 _NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
@@ -72,9 +73,34 @@ def claims_of(
 
 
 def _listed(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the sentences of `listed_spans`, without those of the list of references at the end."""
-    end, _ = references(text)
-    return listed_spans(text[:end], _citations(text[:end]))
+    """(start, end) of the sentences of `listed_spans`, without those of the list of references at the end.
+
+    Citations before a sentence, which are in none, belong to it. Where the text begins with one, and its last sentence
+    has none at its end, each between two sentences belongs to the one after it.
+    """
+    body = text[: references(text)[0]]
+    spans = listed_spans(body, _citations(body))
+    runs = [(run[0][0], run[-1][1]) for run in _runs(body)]
+    if runs and not _says_something(body[: runs[0][0]]) and _says_something(body[runs[-1][1] :]):
+        closing = {end: start for start, end in runs}
+        spans = [(start, closing.get(end, end)) for start, end in spans]
+    owned = {end for _, end in spans}
+    free = {end: start for start, end in runs if end not in owned}
+    return [(_begin(body, free, start), end) for start, end in spans]
+
+
+def _says_something(text: str) -> bool:
+    """Whether the text has a letter or digit."""
+    return any(map(str.isalnum, text))
+
+
+def _begin(text: str, citations: Mapping[int, int], start: int) -> int:
+    """Where a sentence at `start` begins with the citation right before it, if there is one. `citations`: end -> start
+    with the blanks before it.
+    """
+    gap = text[max(0, start - _GAP) : start]
+    first = citations.get(start - len(gap) + len(gap.rstrip(" \t")), start)
+    return first + len(text[first:start]) - len(text[first:start].lstrip())
 
 
 def _citations(text: str) -> list[tuple[int, int]]:

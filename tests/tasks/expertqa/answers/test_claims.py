@@ -456,3 +456,20 @@ def test_the_stop_of_an_abbreviation_before_a_citation_ends_no_claim(sentence: s
 def test_an_abbreviation_before_a_citation_may_end_a_claim(first: str) -> None:
     found = [claim.text for claim in claims_of(f"{first} Later owners kept it.", splitter="lists")]
     assert found == [first, "Later owners kept it."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("[1] Tin melts. [2] [4] Lead is soft. [3] Ice floats.",
+         [("[1] Tin melts.", [1]), ("[2] [4] Lead is soft.", [2, 4]), ("[3] Ice floats.", [3])]),
+        ("[1] shows that tin melts. [2] shows that lead does.",
+         [("[1] shows that tin melts.", [1]), ("[2] shows that lead does.", [2])]),
+        ("[1] shows that tin melts [2].", [("[1] shows that tin melts [2].", [1, 2])]),
+        ("Two facts:\n- [1] Tin melts.\n- [2] Lead is soft.",
+         [("Two facts:", []), ("[1] Tin melts.", [1]), ("[2] Lead is soft.", [2])]),
+        ("Tin melts. [1] [2] Lead is soft. [3]", [("Tin melts. [1] [2]", [1, 2]), ("Lead is soft. [3]", [3])]),
+    ],
+)  # fmt: skip
+def test_citations_before_their_sentences_belong_to_these(answer: str, claims: list[tuple[str, list[int]]]) -> None:
+    assert [(claim.text, claim.marks) for claim in claims_of(answer, splitter="lists")] == claims
