@@ -38,6 +38,7 @@ MOST_REPEATS = 20
 REASONS_SHOWN = 8
 EXAMPLES = 3
 PAIRS_SHOWN = 6  # as many as four systems have
+DOUBTS_SHOWN = 3
 CLEAR_SHOWN = 20
 SHOWN = ("rank", "system", "cases", "corrected", "from", "to", "per 100 words", "paper's distance", "valid", "drafts")
 
@@ -140,6 +141,7 @@ def _print(found: Measured, to: Path | None) -> None:
     """Print the systems of each editor, how they differ, what reliability was measured, and the signatures."""
     from flows.builds.console import console, on_one_line
     from flows.measuring.written import warning
+    from tasks.revision_distance.tables.differences import doubts
 
     out = console()
 
@@ -153,6 +155,11 @@ def _print(found: Measured, to: Path | None) -> None:
             say(f"{system} is not ranked: {why}")
         for line in _differences(ranking.pairs.to_dict("records")):
             say(line)
+        doubted = list(doubts(ranking.pairs))
+        for line in doubted[:DOUBTS_SHOWN]:
+            say(f"note {line}")
+        if (more := len(doubted) - DOUBTS_SHOWN) > 0:
+            say(f"note {more:,} more differences rest on the editor's lists alone: see the report (--to)")
     for table in found.summary.tables:
         if table.title.startswith(("Variance", "Agreement")):
             out.print()

@@ -18,7 +18,7 @@ from tasks.revision_distance.tables.ranking import TRUST_NOTE, Ranking, ranking,
 FROM_DRAFTS = ["draft_id", "id", "system"]
 FROM_MEASURED = [
     "draft_id", "editor", "repeat", "distance", "corrected", "normalised", "coverage", "residual", "valid", "silent",
-    "wholesale", "not_placed", "no_ops", "duplicates", "lost_edits", "ter", "signature",
+    "wholesale", "not_placed", "no_ops", "duplicates", "lost_edits", "aligned", "ter", "signature",
 ]  # fmt: skip
 MEANS = (
     "distance",
@@ -30,6 +30,7 @@ MEANS = (
     "no_ops",
     "duplicates",
     "lost_edits",
+    "aligned",
     "ter",
 )
 ALWAYS, EVER = ("valid",), ("silent", "wholesale")

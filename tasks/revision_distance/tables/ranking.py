@@ -9,15 +9,15 @@ where each ranked system has a corrected distance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from tasks.metrics.intervals import mean_interval
 from tasks.revision_distance.faults import CEILINGS, TOLD
+from tasks.revision_distance.tables.differences import differences, doubts
 
 AVERAGED = {"edits": "distance", "without effect": "no_ops", "twice": "duplicates", "residual": "residual"}
 
@@ -30,6 +30,7 @@ TRUST_NOTE = (
 )
 
 
+LEAST_SHARE = 0.1  # of the cases of the system with most, which a ranked system has
 NO_COMMON_CASE = (
     "no case has a draft of every system: drafts of one case have one id, or one reference; leave out systems that "
     "share no case"
@@ -52,13 +53,16 @@ def ranking(drafts: pd.DataFrame, ceilings: Mapping[str, float] = CEILINGS) -> R
 
     `ceilings`: fault (a key of TOLD) -> the share of a system's drafts, 0 to 1, above which it is not ranked. A column
     `stand_in` of the frame counts where there is no corrected distance, so that a system gains nothing by the drafts of
-    which no list can be used.
+    which no list can be used. A system with a distance in fewer than LEAST_SHARE of the cases of another is not ranked,
+    as all others would be ranked over these few.
     """
-    counted = drafts.assign(corrected=drafts.corrected.fillna(drafts.stand_in)) if "stand_in" in drafts else drafts
+    counted = _stands_in(drafts)
     unranked = {
         str(name): why for name, own in drafts.groupby("system", sort=False) if (why := why_unranked(own, ceilings))
     }
     names = [name for name in map(str, drafts.system.unique()) if name not in unranked]
+    unranked |= too_few(counted, names)
+    names = [name for name in names if name not in unranked]
     common = common_cases(counted, names)
     if not common:
         unranked |= dict.fromkeys(names, NO_COMMON_CASE)
@@ -70,7 +74,30 @@ def ranking(drafts: pd.DataFrame, ceilings: Mapping[str, float] = CEILINGS) -> R
         _system(drafts, name, _of_cases(counted, name, common), rank, None)
         for name, rank in zip(ordered, ranks, strict=True)
     ] + [_system(drafts, name, None, None, why) for name, why in sorted(unranked.items())]
-    return Ranking(pd.DataFrame(rows), pairs(counted, ordered, common), len(common), unranked)
+    scores = {name: _of_cases(counted, name, common) for name in ordered}
+    return Ranking(pd.DataFrame(rows), differences(scores), len(common), unranked)
+
+
+def _stands_in(drafts: pd.DataFrame) -> pd.DataFrame:
+    """The drafts with `stand_in` where there is no corrected distance, and no count of the baseline."""
+    if "stand_in" not in drafts:
+        return drafts
+    names = [name for name in ("corrected", "aligned") if name in drafts]
+    return drafts.assign(**{name: drafts[name].fillna(drafts.stand_in) for name in names})
+
+
+def too_few(drafts: pd.DataFrame, systems: Sequence[str]) -> dict[str, str]:
+    """System -> why it is not ranked, of each with a corrected distance in fewer than LEAST_SHARE of the cases that the
+    system with most has.
+    """
+    cases = drafts[drafts.corrected.notna() & drafts.system.isin(systems)].groupby("system").case_id.nunique()
+    most = int(cases.max()) if len(cases) else 0
+    return {
+        str(name): f"it has drafts of {number:,} case{'s' * (number != 1)}, another system of {most:,}: over so few "
+        "none can be ranked"
+        for name, number in cases.items()
+        if number < LEAST_SHARE * most
+    }
 
 
 def faults(own: pd.DataFrame) -> pd.DataFrame:
@@ -109,45 +136,6 @@ def common_cases(drafts: pd.DataFrame, systems: Sequence[str]) -> list[Any]:
     usable = drafts[drafts.system.isin(systems) & drafts.corrected.notna()]
     times = usable.groupby("case_id", sort=False).system.nunique()
     return [case for case, number in times.items() if number == len(systems)]
-
-
-def pairs(drafts: pd.DataFrame, ordered: Sequence[str], common: Sequence[Any]) -> pd.DataFrame:
-    """A row for each two systems, the better one first: how much less its corrected distance is, in the mean over the
-    cases, with the 95 % interval by paired bootstrap and the effect size (mean by standard deviation of the
-    differences), and in how many cases it is better, equal or worse. `clear`: the interval does not hold 0.
-    """
-    scores = {name: _of_cases(drafts, name, common).corrected.astype(float) for name in ordered}
-    return pd.DataFrame([_pair(one, other, scores[one], scores[other]) for one, other in combinations(ordered, 2)])
-
-
-def _pair(one: str, other: str, mine: pd.Series[float], theirs: pd.Series[float]) -> dict[str, Any]:
-    gaps = (theirs - mine).to_numpy(float)
-    low, high = mean_interval(gaps)
-    return {
-        "better": one,
-        "worse": other,
-        "difference": gaps.mean() if len(gaps) else np.nan,
-        "difference from": low,
-        "difference to": high,
-        "effect size": effect_size(gaps),
-        "clear": "yes" if low > 0 or high < 0 else "no",
-        "cases better": int((gaps > 0).sum()),
-        "equal": int((gaps == 0).sum()),
-        "worse in": int((gaps < 0).sum()),
-        "cases": len(gaps),
-    }
-
-
-def effect_size(gaps: NDArray[np.floating[Any]]) -> float:
-    """Cohen's d of paired differences: their mean by their standard deviation; 0 if all are 0, NaN for fewer than two,
-    or if all are equal.
-    """
-    if len(gaps) < 2:
-        return float("nan")
-    spread = float(gaps.std(ddof=1))
-    if spread == 0:
-        return 0.0 if not gaps.any() else float("nan")
-    return float(gaps.mean()) / spread
 
 
 def _system(
@@ -250,7 +238,10 @@ def ranking_notes(found: Ranking, drafts: pd.DataFrame) -> tuple[str, str]:
         *(f"{name} is not ranked: {why}." for name, why in found.unranked.items()),
         *([f"Signature: {'; '.join(signatures)}."] if signatures else []),
     ]
-    note = (
+    of_pairs = [
         "Less corrected distance, over the same cases; intervals (95 %) by paired bootstrap, effect size: Cohen's d of "
-    )
-    return " ".join(sentences), f"{note}the differences. Clear: the interval does not hold 0."
+        "the differences. Clear: the interval does not hold 0. By the baseline and by TER, which ask no editor: "
+        "whether the better one needs clearly less.",
+        *doubts(found.pairs),
+    ]
+    return " ".join(sentences), " ".join(of_pairs)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from tasks.revision_distance.own.summary import agreement, icc, summary, within_and_between
-from tasks.revision_distance.tables.ranking import effect_size, ranking, ranking_notes
+from tasks.revision_distance.tables.differences import doubts, effect_size
+from tasks.revision_distance.tables.ranking import ranking, ranking_notes
 
 COLUMNS = {"no_ops": 0, "duplicates": 0, "not_placed": 0, "wholesale": False, "silent": False, "valid": True}
 
@@ -47,10 +48,41 @@ def test_systems_without_a_common_case_have_no_ranks() -> None:
 
 
 def test_a_system_with_few_cases_is_named() -> None:
-    frame = drafts(a=[1.0] * 12, b=[2.0] * 12, c=[3.0])
+    frame = drafts(a=[1.0] * 12, b=[2.0] * 12, c=[3.0, 3.0])
     note, _ = ranking_notes(ranking(frame), frame.assign(signature="s"))
-    assert "c has drafts of 1 of the 12 cases only" in note
+    assert "c has drafts of 2 of the 12 cases only" in note
     assert "a has drafts" not in note
+
+
+def test_a_system_with_hardly_a_case_is_not_ranked_and_takes_no_case_from_the_others() -> None:
+    frame = drafts(a=[1.0] * 12, b=[2.0] * 12, typo=[0.0])
+    found = ranking(frame)
+    assert (found.cases, set(found.unranked)) == (12, {"typo"})
+    assert found.unranked["typo"].startswith("it has drafts of 1 case, another system of 12")
+    assert list(found.systems.system) == ["a", "b", "typo"]
+    assert ranking(drafts(a=[1.0] * 10, b=[2.0])).unranked == {}, "a tenth is enough"
+    assert ranking(drafts(a=[1.0], b=[2.0])).unranked == {}
+
+
+def test_a_lead_that_only_the_lists_of_edits_show_is_doubted() -> None:
+    """One editor lists one edit for a where it lists three for b, whose drafts are no worse."""
+    frame = drafts(a=[2.0, 1.0, 3.0] * 10, b=[6.0, 3.0, 9.0] * 10)
+    alike = pd.concat([pd.Series([3.0, 1.0, 2.0] * 10), pd.Series([2.0, 3.0, 1.0] * 10)], ignore_index=True)
+    found = ranking(frame.assign(aligned=alike, ter=alike / 10))
+    (doubt,) = doubts(found.pairs)
+    assert doubt.startswith("a is before b by the editor's lists alone: the lexical baseline does not tell them apart")
+    confirmed = ranking(frame.assign(aligned=frame.corrected, ter=alike / 10))
+    assert list(doubts(confirmed.pairs)) == []
+    assert list(doubts(ranking(frame).pairs)) == [], "nothing is known without them"
+    assert doubt in ranking_notes(found, frame.assign(signature="s"))[1]
+
+
+def test_systems_that_the_lists_do_not_part_are_doubted_where_all_else_parts_them() -> None:
+    """The editor is coarser for a, whose drafts need more: so a comes out no worse than b."""
+    frame = drafts(a=[2.0, 3.0] * 10, b=[3.0, 2.0] * 10)
+    worse = pd.Series([4.0, 6.0] * 10 + [2.0, 3.0] * 10)
+    (doubt,) = doubts(ranking(frame.assign(aligned=worse, ter=worse / 10)).pairs)
+    assert "a is no worse than b by the editor's lists alone: by the lexical baseline a clearly needs more" in doubt
 
 
 @pytest.mark.parametrize("fault", ["silent", "wholesale", "unusable", "invalid", "padded", "unplaced"])
@@ -100,7 +132,7 @@ def test_a_draft_without_a_list_counts_as_unusable() -> None:
     measured = pd.DataFrame([{
         "draft_id": "x", "editor": "m", "repeat": 0, "distance": 1, "corrected": 1, "normalised": 1.0, "coverage": 1.0,
         "residual": 0, "valid": True, "silent": False, "wholesale": False, "no_ops": 0, "duplicates": 0,
-        "not_placed": 0, "lost_edits": 0, "ter": None, "signature": "s",
+        "not_placed": 0, "lost_edits": 0, "aligned": 2, "ter": None, "signature": "s",
     }])  # fmt: skip
     found = summary(own, measured)
     assert found.rankings["m"].unranked.keys() == {"b"}
