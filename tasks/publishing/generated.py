@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from longform.artifacts.rows import Row
-from longform.llm.read.degenerate import degenerate
+from longform.llm.read.degenerate import SALAD, degenerate
 from longform.llm.read.refusals import refusal_in
 from tasks.publishing.audits import Audit
 from tasks.text.audits.endings import unfinished
@@ -92,7 +92,10 @@ def _first(found: Callable[[Row], Iterator[str]]) -> Finds:
 
 @lru_cache(REMEMBERED)
 def _degenerate(question: str, text: str) -> str | None:
-    return "its question" if equal_texts(question, text) else degenerate(text)
+    if equal_texts(question, text):
+        return "its question"
+    found = degenerate(text)
+    return None if found == SALAD else found  # judged when the reply came, beside its prompt, which it may quote
 
 
 @lru_cache(REMEMBERED)

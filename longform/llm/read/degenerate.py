@@ -14,7 +14,7 @@ from typing import Any
 
 from longform.llm.ask.fence import marks
 from longform.llm.ask.types import Request
-from longform.llm.read.salad import is_salad, may_be_salad
+from longform.llm.read.salad import is_salad, may_be_salad, may_quote
 
 ONE_WORD = "one word"
 LOOP = "the same words over and over"
@@ -40,14 +40,15 @@ _NOT_PROSE = re.compile(
 
 
 def flaw_of(request: Request, value: Any) -> str | None:
-    """Why a reply is degenerate, as of `degenerate`; None if it is not, or if it abstains and the method counts that.
-    `value`: as of an Answer.
+    """Why a reply is degenerate, as of `degenerate`; None if it is not, if it abstains and the method counts that, or
+    if its words are in no order as those of its prompt are. `value`: as of an Answer.
     """
     if request.abstains is not None and request.abstains(value):
         return None
     prompts = [] if request.copies else [content for _, content in request.messages]
     for text in texts_of(value):
-        if what := degenerate(text, *prompts):
+        what = degenerate(text, *prompts)
+        if what and not (what == SALAD and any(may_quote(text, content) for _, content in request.messages)):
             return what
     return None
 

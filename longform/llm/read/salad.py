@@ -75,6 +75,21 @@ def is_salad(prose: str) -> bool:
     return total >= LEAST_WORDS and (_has_impossible_pairs(lines, total) or _is_bare(lines, words, total))
 
 
+def may_quote(text: str, source: str) -> bool:
+    """Whether a source that a salad is made from has words in no order itself: half as many impossible pairs, or a bare
+    line that is no sentence.
+    """
+    lines = [line for line in source.splitlines() if line.count(" ") >= 2]
+    impossible = sum(_impossible(line.split()) for line in lines)
+    if 2 * impossible >= max(_impossible(text[:READ_CHARACTERS].split()), 1):
+        return True
+    words = (_WORD.findall(line) for line in lines)
+    return any(
+        _has_no_marks(line, len(of)) and _is_no_sentence([word.lower() for word in of])
+        for line, of in zip(lines, words, strict=True)
+    )
+
+
 def _has_impossible_pairs(lines: list[str], total: int) -> bool:
     """Whether too many words follow each other that cannot, of lines in English."""
     tokens = [line.split() for line in lines]
