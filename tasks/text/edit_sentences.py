@@ -26,7 +26,7 @@ _LETTER_FOLLOWS = re.compile(r"\s+([^\W\d_])\.(?!\w)")
 _FENCE = re.compile(r"(`{3,20})[^`\r\n]*(?![^\r\n])|(~{3,20})(?!~)")
 _COMPANY = re.compile(r"(?:Inc|Corp|Ltd|Co|LLC|GmbH|AG|PLC)\b")
 _QUANTITY = re.compile(r"[(~≈<>±−-]?\d{1,12}(?:[.,]\d{1,12}){0,4}\Z")
-_UNITS = frozenset("mgshl")
+_UNITS = frozenset("mgshlмлрсч")
 _OPENING = "\"'“‘«([{*_"
 _NEXT_LINE = ("\n", "\r", "\r\n")
 _WRAPPED = 45
@@ -41,12 +41,12 @@ _NEVER = _set(
     "mr mrs ms dr prof gen sen rep rev hon capt lt col sgt vs cf eg ie e.g i.e viz approx ca resp incl esp "
     "dept st mt messrs mme mlle bzw vgl evtl ggf inkl sog abb hr hrsg bspw zzgl sra srta dña ud uds ee "
     "adm maj cmdr brig sens reps supt asst natl intl op loc pvt cpl cdr msgr fr geo chas wm thos jas "
-    "sig dott prof.ssa dra exmo ilmo см рис стр табл т.е т.к ул проф акад ср"
+    "sig dott prof.ssa dra exmo ilmo см т.е т.к ул проф акад ср डॉ श्री"
 )
 _RESTS = _set("ex allg bes hd zt")
 _BEFORE_NUMBERS = _set(
     "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c max min "
-    "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag гл"
+    "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag гл д кв корп оф эт ст рис стр табл ص ج"
 )
 _BEFORE_SMALL = _set(
     "etc inc ltd co corp jr sr eds ed est bros esq sq ft yd lb lbs oz tbsp tsp ave blvd spp subsp "
@@ -293,6 +293,8 @@ def _word_ends(word: str, before: list[str], after: str, *, cited: bool) -> bool
         return _small_letter_ends(before, after, is_unit=word in _UNITS)
     if len(word) == 1 and word.isupper():
         return _letter_ends(word, before, after)
+    if len(word) == 1 and word.isalpha():
+        return False  # of a script without capitals, such as Arabic: an abbreviation
     if word.isdigit() and len(word) <= 2:
         if following[:1].islower() or _first_word(following) in _AFTER_ORDINALS:
             return False
