@@ -16,7 +16,8 @@ from tasks.text.words import folded
 _LINE = re.compile(r"[^\r\n]+")
 _MARK = re.compile(r"(?:(?:[-*+•‣▪◦–—]|\(?\d{1,3}[.)]|\(?[A-Za-z]\)|#{1,6}|>)[ \t]{1,8}){1,3}(?=\S)")
 _STOP = re.compile(
-    r"(?P<stop>[.!?…‽]+)[\"'”’»)\]}*_]*(?:[ \t]?\[\d{1,3}(?:[,;–-] ?\d{1,3}){0,20}\]){0,9}"
+    r"(?P<stop>[.!?…‽]+)(?:[\"'”“’‘»›«‹)\]}*_]|[ \u00a0\u202f][»›](?!\w))*"
+    r"(?:[ \t]?\[\d{1,3}(?:[,;–-] ?\d{1,3}){0,20}\]){0,9}"
     r"|[。！？｡।॥؟۔།።։။។៕]+[」』”’»\")）]*"
 )
 _BLANK_STOP = re.compile(r"(?<=[\u0e01-\u0e4e\u0e81-\u0ece])[ \t\u00a0]+(?=[\u0e01-\u0e2e\u0e40-\u0e44\u0e81-\u0ec4])")
@@ -46,7 +47,8 @@ _NEVER = _set(
 _RESTS = _set("ex allg bes hd zt")
 _BEFORE_NUMBERS = _set(
     "fig figs eq eqs sec secs sect no nos vol vols ch chap tab art p pp ref refs app alg def thm lem prop nr c max min "
-    "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag гл д кв корп оф эт ст рис стр табл ص ج"
+    "jan feb mar apr jun jul aug sep sept oct nov dec kap bd núm pág págs cap pag "
+    "гл д кв корп оф эт ст рис стр табл ص ج"
 )
 _BEFORE_SMALL = _set(
     "etc inc ltd co corp jr sr eds ed est bros esq sq ft yd lb lbs oz tbsp tsp ave blvd spp subsp "

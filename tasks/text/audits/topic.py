@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from tasks.text.audits.language import language_of
 
 READ_CHARACTERS = 20_000
-LEAST_ASKED = 3  # different words of a question that are not frequent
+LEAST_ASKED = 4  # different words of a question that are not frequent
 LEAST_SAID = 15  # likewise of a text
 STEM = 5  # first letters by which words are compared
 
