@@ -346,6 +346,36 @@ def test_no_hostile_reply_improves_the_rank_of_a_system(name: str, tmp_path: Pat
         assert found["bad"]["corrected"] >= 3
 
 
+def test_a_lead_by_an_editor_that_is_coarser_for_one_system_is_told(tmp_path: Path) -> None:
+    """Both systems have three wrong words in each draft; for `coarse` the editor lists one edit, for `fine` three."""
+    reference = "The mill of the {} stands by the river, and its wheel is of oak."
+    rest = " " + " ".join(f"Barge {n} brought tea and rope." for n in range(20))
+    wrong = {"mill": "barn", "river": "market", "oak": "elm"}
+
+    def spoilt(text: str) -> str:
+        return " ".join(wrong.get(word.strip(",."), word) + word[len(word.rstrip(",.")) :] for word in text.split())
+
+    def say(prompt: str) -> str:
+        draft, right = texts_of(prompt)
+        if "coarse" in draft:
+            return edits((draft.partition(" Barge")[0], right.partition(" Barge")[0]))
+        return edits(*((new, old) for old, new in wrong.items()))
+
+    rows = [
+        {"id": str(n), "system": name, "draft": spoilt(reference.format(f"{name}{n}")) + rest,
+         "reference": reference.format(f"{name}{n}") + rest}
+        for n in range(8)
+        for name in ("coarse", "fine")
+    ]  # fmt: skip
+    with serve_endpoint() as server:
+        config(tmp_path, url_of(server))
+        lines(tmp_path / "d.jsonl", rows)
+        server.fails = replying(say)
+        done = longform("measure", "d.jsonl", "--home", "home", "--config", "c.toml", "--yes", cwd=tmp_path)
+    assert "coarse is before fine by the editor's lists alone" in done.stdout
+    assert "The editor may list finer edits for fine" in done.stdout
+
+
 def test_a_server_of_which_no_reply_is_of_use_is_refused_with_an_example(tmp_path: Path) -> None:
     with serve_endpoint() as server:
         config(tmp_path, url_of(server))
