@@ -34,7 +34,7 @@ from longform.llm.retry import Retry
 from longform.llm.unanswered import merged
 from longform.machines import temporary
 
-MODEL_PARTS_AT_ONCE = 8
+MODEL_PARTS_AT_ONCE = 4  # each prepares four times what its endpoint takes at once; more would all end together
 ALLOWANCE_BYTES = 24 << 20
 LEFT_OUT = {"filtered": "filtered", "defect": "rejected"}  # kinds of rows left out, as people read them
 
