@@ -21,10 +21,10 @@ from tasks.expertqa.answers.citations import (
     addresses_in,
     citation_spans,
     cited_numbers,
-    references,
 )
 from tasks.expertqa.answers.dangling import Spans, merged, widened, without_phrases
 from tasks.expertqa.answers.readings import cites
+from tasks.expertqa.answers.references import references
 
 _LIST = r"\d{1,3}(?:\s?[-–—,;&]\s?\d{1,3}){0,40}"
 _OTHERS = (
@@ -160,7 +160,7 @@ def _without_links(text: str) -> str:
 def _names_site(link: re.Match[str]) -> bool:
     """Whether a link's words are the name of its site (`NIH`, `nih.gov`), or none."""
     words = "".join(filter(str.isalnum, link[1].casefold()))
-    host = re.sub(r"\A\W{0,3}https?://(?:www\.)?", "", link[0].partition("](")[2].casefold()).split("/")[0]
+    host = re.sub(r"\A\W{0,3}(?:https?://)?(?:www\.)?", "", link[0].partition("](")[2].casefold()).split("/")[0]
     return not words or "." in link[1].strip(".") or words in host.replace(".", "") or host.split(".")[0] in words
 
 

@@ -26,8 +26,8 @@ from schemas.expertqa import ANSWERS
 from tasks.annotation.values import LONGEST_TIME, Unfit, collecting_unfit, is_answered
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.answers import SYSTEMS
-from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import parse_evidence, parts_of
+from tasks.expertqa.answers.references import cited_sources
 from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tasks.expertqa.answers.citations import (
     citation_spans,
     cited_numbers,
-    cited_sources,
-    references,
     urls,
     without_marks,
 )
+from tasks.expertqa.answers.references import cited_sources, references
 
 
 @pytest.mark.parametrize(
