@@ -12,18 +12,19 @@ PORTS = {"http": 80, "https": 443}
 URL_CHARACTERS = 2_000
 TRACKING = re.compile(r"(utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|twclid|yclid|igshid|mc_cid|mc_eid)\Z", re.I)
 _LOGIN = re.compile(
-    r"\b(?P<scheme>(?:https?|ftps?)://)(?:[^\s/?#\"<>]{1,4000}@"
-    r"|[^\s/?#@:\"<>]{1,200}:(?!\d{1,5}(?:[/?#\W]|\Z))[^\s\"<>]{0,4000}?(?:@|%40))",  # `/`, `?`, `#` in a password
+    r"(?P<scheme>(?:https?|ftps?)://)(?:[^\s/?#\"<>]{1,4000}@|[^\s/?#@:\"<>]{1,200}:(?!\d{1,5}(?:[/?#\W]|\Z))"
+    r"(?:[^\s/?#\"<>]{0,4000}%40|[^\s\"<>]{0,4000}@))",  # an escaped @; `/`, `?` and `#` in a password
     re.IGNORECASE,
 )
+_MOST_LOGINS = 20  # in one address
 
 
 def without_logins(text: str) -> str:
     """The text with each web address in it (http, https, ftp) without its user and password, also where the password
     holds signs that an address must escape; `https://example.org/@name` and mail addresses stay.
     """
-    while "@" in text or "%40" in text:
-        text, found = _LOGIN.subn(r"\g<scheme>", text)
+    for _ in range(_MOST_LOGINS):
+        text, found = _LOGIN.subn(r"\g<scheme>", text) if "@" in text or "%40" in text else (text, 0)
         if not found:
             break
     return text

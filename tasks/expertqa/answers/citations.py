@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import pairwise
 
 from longform.addresses import without_logins
@@ -269,8 +268,8 @@ def in_full(address: str) -> str:
     url = without_logins(address)
     if found := _WITHOUT_SCHEME.match(url):
         return f"https://doi.org/{url[found.end() :]}" if found["doi"] else f"https://{url}"
-    scheme, _, rest = url.partition("://")
-    return f"{scheme.lower()}://{rest}"
+    scheme, colon, rest = url.partition("://")
+    return f"{scheme.lower()}{colon}{rest}" if colon else url
 
 
 def _stripped(url: str) -> str:

@@ -177,7 +177,7 @@ def _small_talk() -> tuple[str, ...]:
 # ---------------------------------------------------------------- the stage
 
 
-@stage(CLAIMS, revision=4, at_most=AtMost(rows=unbounded))
+@stage(CLAIMS, revision=5, at_most=AtMost(rows=unbounded))
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:

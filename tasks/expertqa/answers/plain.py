@@ -82,11 +82,12 @@ def plain(text: str, known: Collection[int] = ()) -> str:
     """The text without marks and references; "" if nothing else is there. Of a text without any it is the text itself,
     so that applying it again changes nothing. `known`: the numbers of the answer's sources.
     """
+    whole = text
     for _ in range(6):  # what removals bring together may be a mark in turn
         before, text = text, _once(text, known)
         if text == before:
             break
-    return text
+    return text if text == whole or whole[-1:].isspace() else text.rstrip()
 
 
 def marks_in(text: str, known: Collection[int] = ()) -> list[str]:

@@ -23,7 +23,6 @@ from tasks.expertqa.answers.citations import (
     MARK,
     RAISED,
     URL,
-    address,
     addresses_in,
     cited_numbers,
     numbered_addresses,
@@ -37,12 +36,14 @@ Line = tuple[int, str]  # offset in the text, the line without its end
 LONGEST_HEADING, LONGEST_ENTRY, LONGEST_NOTE = 80, 1_000, 300  # characters
 LEAST_SHARE = 0.5
 LONGEST_LIST = 2_000  # lines
+MOST_LISTS = 5
 _ENTRY = re.compile(
     r"[ \t]{0,12}(?:[-*•]\s{1,3})?"
     rf"(?:(?P<square>\[\s?(?P<note>\^?)(?P<one>\d{{1,6}})\^?\s?\]|(?P<raised>[{RAISED}]{{1,4}}))(?P<colon>:?)"
     r"|\(?(?P<two>\d{1,6})[.):])[ \t]{0,8}(?P<rest>.*)"
 )
 _BULLET = re.compile(r"[ \t]{0,12}(?P<mark>[-*•]\s{1,3})?(?P<rest>.*)")
+_ITEM = re.compile(r"[ \t]{0,12}(?:[-*•]\s|\[\s?\^?\d|\(?\d{1,6}[.):])")
 _RULE = re.compile(r"[-*_=–—]{3,80}|(?:[-*_]\s){2,20}[-*_]")
 _BIBLIOGRAPHIC = re.compile(
     r"\b(?:doi|isbn|issn|vol\.|pp\.|et al\b|retrieved|accessed)|(?:\b(?:1[89]|20)\d\d[a-z]?[)\]]?\.?\s{0,3}\Z)"
@@ -52,6 +53,9 @@ _BIBLIOGRAPHIC = re.compile(
 )
 _DECORATED = re.compile(r"[ \t>]{0,12}(?:#{1,6}\s|[*_]{2}|<)|.{1,80}[:：][*_ ]{0,6}\Z")
 _TAGS = re.compile(r"<[^<>]{1,80}>")
+_FOR_ANSWER = re.compile(
+    r"(?: used| cited| consulted)?(?: (?:in|for) (?:this|the|my) (?:answer|text|response)| above)\Z"
+)
 _NUMBERING = re.compile(r"[\s>#*_]{0,12}\d{1,2}[.)]\s|.{0,80}(?=[(\[]\d{1,4}[)\]]\W{0,12}\Z)")
 _SPLIT_NUMBER = re.compile(r"(?:(?<=\s)|\A)(?:\[\^?(?P<one>\d{1,4})\^?\]|\((?P<three>\d{1,4})\)|(?P<two>\d{1,4})[.)])")
 _SPLIT_ADDRESS = re.compile(rf"[,;]?\s{{1,4}}(?:and\s)?(?=<?{URL})")
@@ -85,11 +89,21 @@ def references(text: str) -> tuple[int, dict[int, Source]]:
     the answer's numbers belong to it.
     """
     end, sources = len(text), dict[int, Source]()
-    while found := _last_list(text, end):
-        end, sources = found[0], found[1] | {n: one for n, one in sources.items() if n not in found[1]}
+    for _ in range(MOST_LISTS):
+        if (found := _last_list(text, end)) is None:
+            break
+        end, sources = found[0], _together(found[1], sources)
     if (noted := _before_notes(text, end, _is_note)) < end and (sources or cited_numbers(text[:noted])):
         end = noted
     return end, sources
+
+
+def _together(first: dict[int, Source], second: dict[int, Source]) -> dict[int, Source]:
+    """The sources of two lists; what has the number of another in the second list gets the next free one."""
+    found = dict(first)
+    for number, source in second.items():
+        found[max(found) + 1 if number in found else number] = source
+    return found
 
 
 def _last_list(text: str, end: int) -> tuple[int, dict[int, Source]] | None:
@@ -193,7 +207,7 @@ def _source(words: str) -> Source:
 def _entries(lines: list[Line]) -> list[_Entry] | None:
     """The entries in the lines under a heading, in order; None if one of the lines is none, and part of none."""
     found: list[_Entry] = []
-    continued, weak, parted = set[int](), None, True
+    continued, weak, parted, items = set[int](), None, True, False
     for _, line in lines:
         said = line.strip()
         if not said or _RULE.fullmatch(said):
@@ -203,8 +217,8 @@ def _entries(lines: list[Line]) -> list[_Entry] | None:
             found += [entry] if entry.words or entry.number is not None else []
         elif (alone := _address_alone(line)) and found and not urls(found[-1].words):
             found[-1] = found[-1]._replace(words=f"{found[-1].words} {said}")
-        elif alone or (other := _unnumbered(line)) is not None:
-            found.append(_Entry(None, False, said) if alone else other)
+        elif other := _Entry(None, False, said) if alone else _unnumbered(line, goes_on=items and not parted):
+            found.append(other)
         elif found and not (parted and not line[:2].isspace()):
             if not _continues(found[-1].words, line):
                 weak = len(found) - 1
@@ -212,7 +226,7 @@ def _entries(lines: list[Line]) -> list[_Entry] | None:
             found[-1] = found[-1]._replace(words=f"{found[-1].words} {said}")
         else:
             return None
-        parted = False
+        parted, items = False, items or _ITEM.match(line) is not None
     return None if weak == len(found) - 1 and continued == {weak} else found
 
 
@@ -235,12 +249,9 @@ def _row(line: str) -> _Entry | None:
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     if all(re.fullmatch(r":?-*:?", cell) for cell in cells) or _is_head(cells):
         return _Entry(None, False, "")
-    first = MARK.fullmatch(cells[0]) or re.fullmatch(r"\d{1,4}\.?", cells[0])
-    number = next(iter(re.findall(r"\d{1,4}", cells[0])), None) if first else None
-    words = " ".join(filter(None, cells[first is not None :]))
-    if MARK.search(words):
-        return None
-    return _Entry(int(number) if number else None, cells[0].startswith("["), words)
+    first = _entry(cells[0]) or _entry(f"{cells[0]}.") or _Entry(None, False, cells[0])
+    words = " ".join(filter(None, (first.words, *cells[1:])))
+    return None if MARK.search(words) else first._replace(words=words)
 
 
 def _is_head(cells: list[str]) -> bool:
@@ -255,14 +266,17 @@ def _address_alone(line: str) -> bool:
     return bullet is not None and ANY_URL.fullmatch(bullet["rest"].strip().strip("<>")) is not None
 
 
-def _unnumbered(line: str) -> _Entry | None:
+def _unnumbered(line: str, *, goes_on: bool) -> _Entry | None:
     """The entry of a line without a number: a link, also with few words after it, or a bullet, or words that name a
-    publication. None for other lines, and for those that cite.
+    publication, unless they may go on with the item before them (`goes_on`). None for other lines, and for those that
+    cite.
     """
     bullet = _BULLET.fullmatch(line)
     rest = bullet["rest"].strip() if bullet else ""
     link = LINK.match(rest)
-    listed = (bullet and bullet["mark"]) or (link and len(rest) - link.end() <= 80) or _is_source(rest)
+    listed = (
+        (bullet and bullet["mark"]) or (link and len(rest) - link.end() <= 80) or (not goes_on and _is_source(rest))
+    )
     return _Entry(None, False, rest) if rest and listed and not MARK.search(rest) else None
 
 
@@ -278,7 +292,8 @@ def _name(line: str) -> str:
     said = _TAGS.sub("", line).strip("| ")
     if numbering := _NUMBERING.match(said):
         said = said[numbering.end() :] if numbering[0].rstrip().endswith((".", ")")) else numbering[0]
-    return " ".join(re.sub(r"\A[\W_]+|[\W_]+\Z", "", said).casefold().split())
+    name = " ".join(re.sub(r"\A[\W_]+|[\W_]+\Z", "", said).casefold().split())
+    return name if name in _headings() else _FOR_ANSWER.sub("", name)
 
 
 def _heading_of_line(line: str) -> tuple[int, str, str] | None:
@@ -293,7 +308,7 @@ def _heading_of_line(line: str) -> tuple[int, str, str] | None:
 def _inline_headings() -> re.Pattern[str]:
     names = "|".join(map(re.escape, sorted(filter(None, _headings()), key=len, reverse=True)))
     return re.compile(
-        rf"(?:\A[ \t>]{{0,12}}|(?<=[.!?…。)\]”\"*_] ))[#*_]{{0,6}}\s?(?P<name>{names})[*_]{{0,3}}[:：][*_]{{0,3}}"
+        rf"(?:\A[ \t>]{{0,12}}|(?<=[.!?…。)\]”\"*_] ))[#*_(]{{0,6}}\s?(?P<name>{names})[*_]{{0,3}}\s?[:：][*_]{{0,3}}"
         rf"(?=\s{{0,4}}\S)\s{{0,4}}",
         re.IGNORECASE,
     )

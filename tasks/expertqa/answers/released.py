@@ -48,7 +48,7 @@ def released_at_most(size: float) -> float:
     return size / len(LEAST_ANSWER)
 
 
-@stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
+@stage(ANSWERS, revision=4, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
     """The released answers of the questions, of any system, in the order of the file, as rows of ANSWERS. A Rejected
     for each ill-typed answer, and for each question without a released answer. Counts answers of systems that the paper
@@ -178,7 +178,7 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
 
 @stage(
     ANSWERS,
-    revision=3,
+    revision=4,
     at_most=AtMost(
         bytes=most_bytes("files"),
         rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),

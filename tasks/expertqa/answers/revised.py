@@ -29,7 +29,7 @@ EVIDENCE_CHARACTERS = 4_000
 
 @stage(
     REVISED,
-    revision=5,
+    revision=6,
     at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
 )
 def revise_answers(

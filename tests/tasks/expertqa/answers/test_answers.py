@@ -364,3 +364,14 @@ def test_a_model_that_invents_citations_and_texts_in_tags_breaks_nothing(home: H
     assert [row["question_id"] for row in rows] == ["expertqa/copper"] * 2  # for the next question it is a repetition
     assert all(row["text"].endswith("(Passage 3).") for row in rows)
     assert [len(row["cited"]) for row in rows] == [1, 2]
+
+
+def test_a_password_in_an_address_that_a_model_writes_is_in_no_row_and_no_rejected_row(home: Home) -> None:
+    cites = "Copper turns green (https://user:secret@a.example/x) [1].\n\nReferences:\n[1] http://u:secret@b.example\n"
+    for say in (f"{cites}=====", cites):  # whole, and cut off
+        with serve(say=say) as server:
+            for make in (from_memory, from_passages):
+                made = make(home, over_http(server))
+                told = [pq.read_table(home.store.rejected_path(part)).to_pylist() for part in made.parts or ()]
+                assert "secret" not in f"{list(made)}{told}"
+                assert "a.example/x" in f"{list(made)}{told}"
