@@ -52,6 +52,7 @@ _BIBLIOGRAPHIC = re.compile(
     re.IGNORECASE,
 )
 _DECORATED = re.compile(r"[ \t>]{0,12}(?:#{1,6}\s|[*_]{2}|<)|.{1,80}[:：][*_ ]{0,6}\Z")
+_QUOTED = re.compile(r"\A[ \t]{0,3}(?:>[ \t]?){1,3}")
 _TAGS = re.compile(r"<[^<>]{1,80}>")
 _FOR_ANSWER = re.compile(
     r"(?: used| cited| consulted)?(?: (?:in|for) (?:this|the|my) (?:answer|text|response)| above)\Z"
@@ -153,7 +154,7 @@ def _under_heading(text: str) -> tuple[int, dict[int, Source]] | None:
             return _accepted(text, start, name, _entries(below[::-1]))
         if headed := _heading_of_line(line):
             return _accepted(text, start + headed[0], headed[1], _entries([*_split(headed[2]), *below[::-1]]))
-        below.append((start, line))
+        below.append((start, _QUOTED.sub("", line)))
         if len(below) > LONGEST_LIST:
             break
     return None
@@ -289,7 +290,7 @@ def _name(line: str) -> str:
     """
     if len(line) > LONGEST_HEADING:
         return ""
-    said = _TAGS.sub("", line).strip("| ")
+    said = _TAGS.sub("", line).replace("(s)", "s").strip("| ")
     if numbering := _NUMBERING.match(said):
         said = said[numbering.end() :] if numbering[0].rstrip().endswith((".", ")")) else numbering[0]
     name = " ".join(re.sub(r"\A[\W_]+|[\W_]+\Z", "", said).casefold().split())
@@ -424,8 +425,8 @@ def _is_bibliographic(entry: re.Match[str]) -> bool:
 
 
 def _table(text: str) -> tuple[int, dict[int, Source]] | None:
-    """(offset, number -> source) of a table at the end whose columns are those of sources, and half of whose rows are
-    sources; None if there is none.
+    """(offset, number -> source) of a table at the end whose columns are those of sources, and half of whose rows have
+    an address or a number that is cited; None if there is none.
     """
     rows: list[Line] = []
     for start, line in _lines_upwards(text):
@@ -435,7 +436,11 @@ def _table(text: str) -> tuple[int, dict[int, Source]] | None:
             break
     if not rows or not _is_head([cell.strip() for cell in rows[-1][1].strip().strip("|").split("|")]):
         return None
-    return _accepted(text, rows[-1][0], "sources", _entries(rows[::-1]) or None)
+    entries, cited = _entries(rows[::-1]) or [], {*cited_numbers(text)}
+    named = [entry for entry in entries if entry.marked or entry.number in cited or ANY_URL.search(entry.words)]
+    return (
+        _accepted(text, rows[-1][0], "sources", entries) if len(named) >= LEAST_SHARE * max(1, len(entries)) else None
+    )
 
 
 # ---------------------------------------------------------------- rules and notes

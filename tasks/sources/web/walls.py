@@ -9,12 +9,13 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-LONGEST = 1_500  # characters of a text that may be no more than a notice
+LONGEST, BRIEF = 1_500, 120  # characters of a text that may be no more than a notice, and that hardly is more
 LEAST_SHARE = 0.5
+GAP = r"[^.!?。！？\n]{0,40}?"  # for `…` in a phrase
 _PHRASES = Path(__file__).with_name("walls.toml")
-_SENTENCE = re.compile(r"[^.!?。！？…\n]+[.!?。！？…\n]*")
+_SENTENCE = re.compile(r"(?:[^.!?。！？…\n]|[.!?](?=\w))+[.!?。！？…\n]*")
 _QUOTED = re.compile(r"[“„«][^“”„«»\n]{1,300}[”“»]|「[^「」\n]{1,300}」|『[^『』\n]{1,300}』|\"[^\"\n]{1,300}\"")
 _PARTS = re.compile(r"\s[|·–—-]\s|[|·:：]")
 
@@ -30,13 +31,15 @@ class _Kind(NamedTuple):
     tells: re.Pattern[str]
     short: re.Pattern[str]
     says: re.Pattern[str]
+    brief: list[re.Pattern[str]]
 
 
 def wall_of(title: str | None, text: str) -> Wall | None:
     """The wall that a page is; None for one with a text of its own.
 
     Only a text of at most LONGEST characters can be one, of which sentences that speak as the wall does make up
-    LEAST_SHARE or more, so that an article about cookies or a subscription stays.
+    LEAST_SHARE or more, so that an article about cookies or a subscription stays. One of at most BRIEF characters needs
+    but one sentence with words that belong to the wall.
     """
     if len(text) > LONGEST:
         return None
@@ -46,6 +49,19 @@ def wall_of(title: str | None, text: str) -> Wall | None:
         known = next(filter(None, (_told(each, phrases) for each in (*sentences, *_PARTS.split(name)))), None)
         if known and _share(sentences, phrases, name) >= LEAST_SHARE:
             return Wall(kind, known)
+        if _width(said) <= BRIEF and (known := _known_in_brief(sentences, phrases.brief)):
+            return Wall(kind, known)
+    return None
+
+
+def _known_in_brief(sentences: list[str], lists: list[re.Pattern[str]]) -> str | None:
+    """The words of each list with which a sentence of a very short text tells a kind of wall; None if none has one of
+    each.
+    """
+    for sentence in sentences:
+        found = [words[0] for words in (pattern.search(sentence) for pattern in lists) if words]
+        if found and len(found) == len(lists):
+            return " … ".join(found)
     return None
 
 
@@ -55,6 +71,11 @@ def _told(sentence: str, kind: _Kind) -> str | None:
         return told[0]
     found = [match[0] for match in kind.short.finditer(sentence)]
     return found[0] if found and sum(map(_letters, found)) >= LEAST_SHARE * _letters(sentence) else None
+
+
+def _width(text: str) -> int:
+    """The number of characters, of which those of scripts that part no words count twice."""
+    return len(text) + sum(character >= "\u2e80" for character in text)
 
 
 def _letters(text: str) -> int:
@@ -78,8 +99,13 @@ def _plain(text: str) -> str:
 @cache
 def _walls() -> dict[str, _Kind]:
     """Kind of wall -> its phrases."""
-    kinds: dict[str, dict[str, list[str]]] = tomllib.loads(_PHRASES.read_text(encoding="utf-8"))
-    return {kind: _Kind(*(_pattern(of[name]) for name in _Kind._fields)) for kind, of in kinds.items()}
+    kinds: dict[str, dict[str, Any]] = tomllib.loads(_PHRASES.read_text(encoding="utf-8"))
+    return {
+        kind: _Kind(
+            _pattern(of["tells"]), _pattern(of["short"]), _pattern(of["says"]), [*map(_stems, of.get("brief", []))]
+        )
+        for kind, of in kinds.items()
+    }
 
 
 def _pattern(phrases: list[str]) -> re.Pattern[str]:
@@ -89,6 +115,11 @@ def _pattern(phrases: list[str]) -> re.Pattern[str]:
     return re.compile("|".join(_whole(phrase.casefold()) for phrase in sorted(phrases, key=len, reverse=True)))
 
 
+def _stems(words: list[str]) -> re.Pattern[str]:
+    """A pattern of the beginnings of words; of parts of a text in a script that parts no words."""
+    return re.compile("|".join((r"(?<!\w)" if word[0] < "\u2e80" else "") + re.escape(word) for word in words))
+
+
 def _whole(phrase: str) -> str:
     ends = (r"(?<!\w)" if phrase[0] < "\u2e80" else "", r"(?!\w)" if phrase[-1] < "\u2e80" else "")
-    return f"{ends[0]}{re.escape(phrase)}{ends[1]}"
+    return ends[0] + re.escape(phrase).replace("…", GAP) + ends[1]

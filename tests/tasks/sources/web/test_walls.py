@@ -97,7 +97,7 @@ def test_a_long_text_is_never_a_notice() -> None:
 PAGES = [json.loads(line) for line in (paths.TEST_DATA / "web" / "walls.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[f"{row['kind'] or 'article'}: {row['title']}" for row in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[f"{row['kind'] or 'article'}: {row['text'][:30]}" for row in PAGES])
 def test_notices_and_articles_about_them_are_told_apart_in_ten_languages(page: dict[str, str]) -> None:
     found = wall_of(page["title"], page["text"])
     assert (found and found.kind) == page["kind"]
