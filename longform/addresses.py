@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from longform.errors import SourceError
@@ -10,6 +11,32 @@ from longform.errors import SourceError
 PORTS = {"http": 80, "https": 443}
 URL_CHARACTERS = 2_000
 TRACKING = re.compile(r"(utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|twclid|yclid|igshid|mc_cid|mc_eid)\Z", re.I)
+_LOGIN = re.compile(
+    r"(?P<scheme>(?:https?|ftps?)://)(?:[^\s/?#\"<>]{1,4000}@|[^\s/?#@:\"<>]{1,200}:(?!\d{1,5}(?:[/?#\W]|\Z))"
+    r"(?:[^\s/?#\"<>]{0,4000}%40|[^\s\"<>]{0,4000}@))",  # an escaped @; `/`, `?` and `#` in a password
+    re.IGNORECASE,
+)
+_MOST_LOGINS = 20  # in one address
+
+
+def without_logins(text: str) -> str:
+    """The text with each web address in it (http, https, ftp) without its user and password, also where the password
+    holds signs that an address must escape; `https://example.org/@name` and mail addresses stay.
+    """
+    for _ in range(_MOST_LOGINS):
+        text, found = _LOGIN.subn(r"\g<scheme>", text) if "@" in text or "%40" in text else (text, 0)
+        if not found:
+            break
+    return text
+
+
+def without_logins_in(value: Any) -> Any:
+    """The value, as JSON has them, with all its texts `without_logins`; names in objects stay."""
+    if isinstance(value, str):
+        return without_logins(value)
+    if isinstance(value, list):
+        return [without_logins_in(one) for one in value]
+    return {name: without_logins_in(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def shown(url: str) -> str:

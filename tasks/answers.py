@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from longform.addresses import without_logins
 from longform.artifacts.rows import Rejected, Row
 from longform.engine.stage import StageContext
 from longform.llm.ask.prompts import Prompt
@@ -22,9 +23,10 @@ NO_MODEL: Row = dict.fromkeys(("response", "prompt", "prompt_hash", "endpoint", 
 
 def unanswered(key: str, answer: Failure) -> Rejected:
     """The rejected row for the input with the id `key`, for which the model gave no usable answer: a defect with the
-    reason "model: " and the kind of failure.
+    reason "model: " and the kind of failure, and the reply without users and passwords in addresses.
     """
-    return Rejected(key, "defect", f"{MODEL_REASON}{answer.kind}", detail=answer.message, raw=answer.detail.get("text"))
+    message, reply = (text and without_logins(text) for text in (answer.message, answer.detail.get("text")))
+    return Rejected(key, "defect", f"{MODEL_REASON}{answer.kind}", detail=message, raw=reply)
 
 
 def made_by(answer: Answer, model: Endpoint, prompt: Prompt) -> Row:

@@ -27,6 +27,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
+from longform.addresses import without_logins
 from longform.artifacts.rows import Rejected, Rows, read_batches
 from longform.artifacts.store import Part, Store
 from longform.engine.addresses import addresses, id_of
@@ -481,5 +482,5 @@ class Health:
 
 
 def _text_of(failure: Failure) -> str:
-    """The model's text of a failure, else what is said of it."""
-    return str(failure.detail.get("text") or failure.message)
+    """The model's text of a failure, else what is said of it; addresses without user and password."""
+    return without_logins(str(failure.detail.get("text") or failure.message))

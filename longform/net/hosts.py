@@ -11,12 +11,16 @@ from longform.addresses import origin, shown
 from longform.errors import Incomplete, SourceError
 
 PRIVATE, UNKNOWN, FORBIDDEN, NO_ADDRESS = "private address", "unknown host", "robots.txt forbids it", "no web address"
+UNRESOLVED, CLOSED, SILENT, UNREACHABLE = "host name not resolved", "connection refused", "no answer", "not reachable"
+PASSING = (UNRESOLVED, CLOSED, SILENT, UNREACHABLE)
+NO_RULES = "robots.txt cannot be read"
 EMBEDDED_V4 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 
 class Refused(SourceError):
     """Raised for an address that this program does not request. `place` is the address; `reason`: "private address",
-    "unknown host", "robots.txt forbids it" or "no web address".
+    "unknown host", "robots.txt forbids it", "robots.txt cannot be read" or "no web address", or one of PASSING where
+    the host of a robots.txt is given up.
     """
 
     def __init__(self, place: str, reason: str) -> None:
@@ -24,9 +28,19 @@ class Refused(SourceError):
         self.reason = reason
 
 
+class Unreached(Incomplete):
+    """Raised for a request that got no usable answer for a reason that may pass. `reason`: one of PASSING, or "unknown
+    host".
+    """
+
+    def __init__(self, message: str, reason: str = UNREACHABLE) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 def check_address(url: str, *, private_hosts: bool) -> None:
     """Raise Refused for a URL that is no http(s) address or holds a user or password and, unless `private_hosts`, for
-    a host that is unknown or has an IP address that is not public; Incomplete if its name cannot be looked up for now.
+    a host that is unknown or has an IP address that is not public; Unreached if its name cannot be looked up for now.
 
     All IP addresses of the host are checked before a connection is made. As the name may lead elsewhere by then, the
     connection judges the addresses of its own look-up again (`PublicHosts`), and connects to one of these. Behind a
@@ -72,7 +86,7 @@ class PublicHosts:
 
 def _addresses(url: str, host: str, port: int) -> list[str]:
     """The IP addresses of the host of `url`. Behind a proxy only an address that is written as such in the URL, else
-    []. Refused if the host is unknown or its name ill-formed, Incomplete if the name cannot be looked up for now.
+    []. Refused if the host is unknown or its name ill-formed, Unreached if the name cannot be looked up for now.
     """
     proxy = requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url))
     flags = socket.AI_NUMERICHOST if proxy else 0
@@ -85,7 +99,8 @@ def _addresses(url: str, host: str, port: int) -> list[str]:
             return []
         if error.errno == socket.EAI_NONAME:
             raise Refused(url, UNKNOWN) from None
-        raise Incomplete(f"{shown(url)} has a host whose address cannot be looked up now: run this again.") from None
+        message = f"{shown(url)} has a host whose address cannot be looked up now: run this again."
+        raise Unreached(message, UNRESOLVED) from None
     return [str(address[0]).partition("%")[0] for *_, address in found]
 
 

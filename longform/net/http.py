@@ -23,8 +23,9 @@ from urllib3.util import Retry
 
 from longform import __version__
 from longform.addresses import origin, shown
-from longform.errors import HttpError, Incomplete, SourceError, UsageError
+from longform.errors import HttpError, SourceError, UsageError
 from longform.net import wire
+from longform.net.hosts import Unreached
 from longform.net.wire import Dropped
 from longform.settings import contact as contact_of
 
@@ -250,7 +251,9 @@ class Http:
         try:
             response = self._wire.send(call.request(), (connect, read), public_only=call.public_only)
         except Dropped as failure:
-            raise Dropped(f"redirects to {shown(call.url)}, which {failure}") if moved else failure from None
+            if moved:
+                failure = Dropped(f"redirects to {shown(call.url)}, which {failure}", reason=failure.reason)
+            raise failure from None
         if host in self._rates and _used_up(response.headers):
             self._turn(host, min(limit_seconds(response.headers) or 0, LONGEST_HOST_PAUSE_SECONDS))
         return response
@@ -336,22 +339,23 @@ class RetryBudget:
 
     def wait(self, failure: Dropped, url: str) -> None:
         """Count a failed attempt and sleep before the next: for the seconds that the server asks for, else exponential
-        backoff (at most LONGEST_BACKOFF_SECONDS). Incomplete if no attempt is left, or all waits would exceed
+        backoff (at most LONGEST_BACKOFF_SECONDS). Unreached if no attempt is left, or all waits would exceed
         `patience_seconds`.
         """
         self.failed += 1
         asked = self._asked_for(failure.reply)
         backoff = min(LONGEST_BACKOFF_SECONDS, 2.0 ** (self.failed - 1)) * random.uniform(0.5, 1)
         seconds = backoff if asked is None else asked
+        times = ""
         if self.waited + seconds > self.http.patience_seconds:
             at = datetime.now(UTC) + timedelta(seconds=seconds)
             when = f"run this again after {at:%Y-%m-%d %H:%M:%S} UTC (in {seconds:,.0f} s)"
         elif self.failed >= self.http.tries:
-            failure, when = Dropped(f"{failure}, {self.failed} times"), "run this again later"
+            times, when = f", {self.failed} times", "run this again later"
         else:
             self.waited += seconds
             return self.http.sleep(seconds)
-        raise Incomplete(f"{shown(url)} {failure}: {when}, what is there is kept.") from None
+        raise Unreached(f"{shown(url)} {failure}{times}: {when}, what is there is kept.", failure.reason) from None
 
     def _asked_for(self, reply: Reply | None) -> float | None:
         """The seconds that the server asks to wait: by its Retry-After header; without it for 429 and 503 by

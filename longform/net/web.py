@@ -40,10 +40,19 @@ from backports import zstd
 from protego import Protego
 
 from longform.errors import HttpError, Incomplete, SourceError, StoreError
-from longform.net.hosts import FORBIDDEN, PRIVATE, Refused, check_address
+from longform.net.hosts import (
+    FORBIDDEN,
+    NO_RULES,
+    PASSING,
+    PRIVATE,
+    UNREACHABLE,
+    Refused,
+    Unreached,
+    check_address,
+)
 from longform.net.http import Http, Reply
 
-UNREACHABLE, UNUSABLE = "not reachable", "no usable reply"
+UNUSABLE = "no usable reply"
 KEPT_HEADERS = ("content-type", "content-language", "last-modified")
 HEADER_CHARACTERS = 200
 DETAIL_CHARACTERS = 500
@@ -191,26 +200,31 @@ def _storable(text: str | None) -> str | None:
 class Robots:
     """Checks addresses against the robots.txt of their host (RFC 9309), parsed by protego.
 
-    `fetch` returns the page at the URL of a robots.txt. A robots.txt that does not exist (4xx) allows everything; one
-    that fails in another way forbids everything. Rules of the HOSTS most recently used hosts are kept in memory.
+    `fetch` returns the page at the URL of a robots.txt. A robots.txt that does not exist (4xx) allows everything; where
+    there is none for another reason, nothing is requested. Rules of the HOSTS most recently used hosts are kept in
+    memory.
     """
 
     def __init__(self, fetch: Callable[[str], Page]) -> None:
         self._rules = lru_cache(HOSTS)(lambda place: _rules(fetch(place)))
 
     def check(self, url: str) -> None:
-        """Raise Refused if the robots.txt of the URL's host forbids the URL to longform; also what `fetch` raises."""
+        """Raise Refused if the robots.txt of the URL's host forbids the URL to longform, cannot be read, or could not
+        be asked for, as its host does not answer; also what `fetch` raises.
+        """
         if not self._rules(urljoin(url, "/robots.txt")).can_fetch(url, AGENT):
             raise Refused(url, FORBIDDEN)
 
 
 def _rules(page: Page) -> Protego:
     """The parsed rules of a robots.txt, of its first LINES lines. A page with an error allows everything if its status
-    is 4xx, else forbids everything.
+    is 4xx; of any other error Refused is raised, with the reason that the host gave.
     """
     lines = page.content.decode("utf-8", "replace").splitlines()[:LINES]
     if page.error is not None:
-        lines = [] if 400 <= page.status < 500 else ["User-agent: *", "Disallow: /"]
+        if not 400 <= page.status < 500:
+            raise Refused(page.url, NO_RULES if page.error in (UNREACHABLE, UNUSABLE) else page.error)
+        lines = []
     return Protego.parse("\n".join(lines))
 
 
@@ -373,10 +387,12 @@ class PageClient:
 
     def _ignored_errors(self, request: PageRequest) -> list[str]:
         """The `error` values of stored failures that do not count for this request, which is then sent again: "private
-        address" if it allows such hosts, "robots.txt forbids it" if it does not ask robots.txt, "not reachable" unless
-        `give_up` is set.
+        address" if it allows such hosts, those of robots.txt if it does not ask robots.txt, and those of PASSING and an
+        unread robots.txt unless `give_up` is set.
         """
-        lifted = {PRIVATE: request.private_hosts, FORBIDDEN: not request.robots, UNREACHABLE: not self.manners.give_up}
+        lifted = dict.fromkeys((*PASSING, NO_RULES), not self.manners.give_up)
+        lifted |= {PRIVATE: request.private_hosts, FORBIDDEN: not request.robots}
+        lifted[NO_RULES] |= not request.robots
         return [reason for reason, no_longer in lifted.items() if no_longer]
 
     def _fetched(self, request: PageRequest) -> Page:
@@ -429,14 +445,14 @@ class PageClient:
 
 
 def _reason(error: SourceError | Incomplete) -> str:
-    """The short reason for Page.error: "status 404" and the like, "not reachable" for Incomplete, the reason of a
-    Refused, or "no usable reply".
+    """The short reason for Page.error: "status 404" and the like, the reason of a Refused or Unreached, "not reachable"
+    for any other Incomplete, or "no usable reply".
     """
     if isinstance(error, HttpError):
         return f"status {error.status}"
-    if isinstance(error, Incomplete):
-        return UNREACHABLE
-    return error.reason if isinstance(error, Refused) else UNUSABLE
+    if isinstance(error, Refused | Unreached):
+        return error.reason
+    return UNREACHABLE if isinstance(error, Incomplete) else UNUSABLE
 
 
 def _now() -> int:

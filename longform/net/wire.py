@@ -30,7 +30,7 @@ from urllib3.exceptions import HTTPError as Urllib3Error
 
 from longform.addresses import shown
 from longform.errors import SourceError, UsageError
-from longform.net.hosts import PublicHosts
+from longform.net.hosts import CLOSED, SILENT, UNKNOWN, UNREACHABLE, UNRESOLVED, PublicHosts
 
 CHUNK = 1 << 16
 ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
@@ -40,12 +40,12 @@ READ_ERRORS = (requests.RequestException, Urllib3Error, OSError, ValueError)
 
 class Dropped(Exception):
     """Raised for an attempt that failed for a reason that may pass, given as the message. `reply` is the error reply
-    (an http.Reply), None if there was none.
+    (an http.Reply), None if there was none; `reason`: that of Unreached.
     """
 
-    def __init__(self, why: str, reply: Any = None) -> None:
+    def __init__(self, why: str, reply: Any = None, *, reason: str = UNREACHABLE) -> None:
         super().__init__(why)
-        self.reply = reply
+        self.reply, self.reason = reply, reason
 
 
 class Changed(Exception):
@@ -217,13 +217,14 @@ class Wire:
         except requests.exceptions.ProxyError:
             raise Dropped("cannot be reached through the proxy of the environment") from None
         except requests.exceptions.ConnectTimeout:
-            raise Dropped(f"gave no connection in {timeout[0]:g} s") from None
+            raise Dropped(f"gave no connection in {timeout[0]:g} s", reason=SILENT) from None
         except requests.exceptions.Timeout:
             raise Dropped(f"sent no whole head of a reply in {timeout[1]:g} s") from None
         except NO_ADDRESS:
             raise SourceError(f"{shown(request.url)} is no address: correct it.") from None
         except READ_ERRORS as error:
-            raise Dropped(_connection_words(error)) from None
+            words = _connection_words(error)
+            raise Dropped(words, reason=_REASONS.get(words, UNREACHABLE)) from None
 
     def _prepared(self, request: requests.Request) -> requests.PreparedRequest:
         """The request as it is sent, with User-Agent and Accept-Encoding (which its own headers override); they are
@@ -266,15 +267,23 @@ def _certificate_words(error: BaseException) -> str:
     return found[1] if found else "TLS failed"
 
 
+_REASONS = {
+    "has a host that is not known": UNKNOWN,
+    "has a host whose name cannot be looked up now": UNRESOLVED,
+    "refused the connection": CLOSED,
+}
+
+
 def _connection_words(error: BaseException) -> str:
-    """What happened to a connection, as words for a message: "answered with a damaged head", "has a host that is not
-    known", "refused the connection" or, for any other error, "dropped the connection".
+    """What happened to a connection, as words for a message: "answered with a damaged head", one of _REASONS or, for
+    any other error, "dropped the connection".
     """
     text = str(error)
     if isinstance(error, requests.exceptions.InvalidHeader) or "BadStatusLine" in text:
         return "answered with a damaged head"
-    if "Name or service" in text or "resolve" in text:
-        return "has a host that is not known"
+    if "resolve" in text:
+        lasting = "not known" in text or "No address associated" in text
+        return "has a host that is not known" if lasting else "has a host whose name cannot be looked up now"
     return "refused the connection" if "refused" in text else "dropped the connection"
 
 

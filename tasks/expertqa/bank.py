@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longform.addresses import without_logins, without_logins_in
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import Source
 from longform.engine.at_most import Sizes, bound_by
@@ -73,7 +74,7 @@ def _questions_at_most(of: Sizes) -> float:
     return records_at_most(of["files"], len(LEAST["csv" if is_csv(name) else "jsonl"]) + 1)
 
 
-@stage(QUESTIONS, revision=2, at_most=AtMost(bytes=most_bytes("files"), rows=_questions_at_most))
+@stage(QUESTIONS, revision=3, at_most=AtMost(bytes=most_bytes("files"), rows=_questions_at_most))
 def read_questions(context: StageContext, files: Shard, *, licence: str | None) -> Iterator[Row | Rejected]:
     """The questions of a file, in its order; a Rejected for each record that is no question. `licence`: that of the
     file.
@@ -262,7 +263,8 @@ def released_record(question: Row) -> Record | None:
 
 
 def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iterator[Record | Rejected]:
-    """The objects of a JSONL file, blank lines skipped; a Rejected for each line that is no object.
+    """The objects of a JSONL file, blank lines skipped, addresses in their texts without user and password; a Rejected
+    for each line that is no object.
 
     SourceError if the first line that is not blank begins a JSON array of objects; `subject` names the file there.
     """
@@ -277,12 +279,14 @@ def jsonl_records(lines: Iterable[bytes], subject: str = "A JSONL file") -> Iter
         except IllFormed as error:
             yield defect(position, "ill-formed JSON", line, str(error))
         else:
-            yield record if isinstance(record, dict) else defect(position, "no record", line)
+            yield without_logins_in(record) if isinstance(record, dict) else defect(position, "no record", line)
 
 
 def defect(position: int, reason: str, raw: str | bytes, detail: str | None = None) -> Rejected:
-    """A Rejected of kind `defect` for the record at this position of its file, from 0. `raw`: the record's text."""
-    return Rejected(f"record {position}", "defect", reason, detail, raw_text(raw))
+    """A Rejected of kind `defect` for the record at this position of its file, from 0. `raw`: the record's text, in
+    which addresses lose user and password.
+    """
+    return Rejected(f"record {position}", "defect", reason, detail, without_logins(raw_text(raw)))
 
 
 def csv_records(lines: Iterable[bytes], subject: str = "A CSV file of questions") -> Iterator[Record | Rejected]:
@@ -315,4 +319,4 @@ def _csv_record(position: int, cells: list[str], columns: list[str | None]) -> R
     if len(cells) != len(columns):
         detail = f"{len(cells)} cells, the first line has {len(columns)}"
         return defect(position, "another number of cells than the first line", raw, detail)
-    return {name: cell for name, cell in zip(columns, cells, strict=True) if name and cell.strip()}
+    return {name: without_logins(cell) for name, cell in zip(columns, cells, strict=True) if name and cell.strip()}

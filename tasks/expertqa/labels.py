@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longform.addresses import without_logins_in
 from longform.artifacts.rows import AllRows, Rejected, Row, Rows, grouped
 from longform.engine.stage import AtMost, Shard, StageContext, stage
 from schemas.expertqa import LABELS
@@ -30,9 +31,9 @@ open_labels = partial(open_sheets, group="expertqa")
 
 def label_row(found: Checked) -> Row:
     """The row of LABELS for one filled-in sheet. It has every claim of the answer; labels that the sheet lacks are
-    null.
+    null. Addresses in what was written have no user and password.
     """
-    return {
+    row = {
         "label_id": found.key,
         "answer_id": found.task.id,
         "question_id": found.task.context["question_id"],
@@ -45,6 +46,7 @@ def label_row(found: Checked) -> Row:
         "claims": [_claim(found, item.id) for item in found.task.items],
         "source": found.labelling.source,
     }
+    return {**row, **without_logins_in({name: row[name] for name in (*ANSWER_PROPERTIES, "claims")})}
 
 
 def _claim(found: Checked, claim_id: str) -> Row:
@@ -108,7 +110,7 @@ def _latest(rows: list[Row]) -> Row | None:
 # ---------------------------------------------------------------- stages
 
 
-@stage(LABELS, revision=6)
+@stage(LABELS, revision=7)
 def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: AllRows) -> Iterator[Row | Rejected]:
     """Labels of annotators for answers and their claims, read from files of filled-in sheets, a row for each annotator
     and answer; a Rejected for every sheet or value that is no label, and for superseded sheets. SourceError, after the
@@ -117,7 +119,7 @@ def read_labels(context: StageContext, files: Shard, claims: AllRows, answers: A
     yield from read_sheets(FORM, files, labelled(answers, claims), partial(label_rows, count=context.count))
 
 
-@stage(LABELS, revision=6)
+@stage(LABELS, revision=7)
 def read_second_labels(
     context: StageContext, files: Shard, claims: AllRows, answers: AllRows
 ) -> Iterator[Row | Rejected]:

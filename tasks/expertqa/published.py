@@ -49,7 +49,7 @@ SIDE = ("question_id", *SIDE_COLUMNS)
 # ---------------------------------------------------------------- long-form questions
 
 
-@stage(RANDOM_SPLIT, revision=6, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(RANDOM_SPLIT, revision=7, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_randomly(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:
@@ -60,7 +60,7 @@ def split_randomly(
     yield from audited(rows, OF_REVISIONS, "revised_id")
 
 
-@stage(DOMAIN_SPLIT, revision=6, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
+@stage(DOMAIN_SPLIT, revision=7, split_by="split", at_most=AtMost(rows=lambda of: of["revised"]))
 def split_by_field(
     context: StageContext, revised: PerGroup, questions: PerGroup, answers: PerGroup, claims: PerGroup, sides: PerGroup
 ) -> Iterator[Row | Rejected]:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from longform.addresses import without_logins
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import grouped
 from longform.engine.at_most import Sizes, longest
@@ -23,7 +24,8 @@ from schemas.made_by import MADE_BY
 from tasks.answers import made_by, unanswered
 from tasks.expertqa.answers.abstentions import abstention
 from tasks.expertqa.answers.audits import audited_answer
-from tasks.expertqa.answers.citations import cited_numbers, cited_sources, without_marks
+from tasks.expertqa.answers.citations import cited_numbers, without_marks
+from tasks.expertqa.answers.references import cited_sources
 
 CLOSED_BOOK = "gpt4"
 _COLLECTED = ("released", "closed", "read", "post_hoc", "commercial")
@@ -54,7 +56,7 @@ def _longest_reading(of: Sizes) -> list[Request]:
 
 @stage(
     ANSWERS,
-    revision=5,
+    revision=6,
     at_most=AtMost(calls=lambda of: of["questions"] if CLOSED_BOOK in of["systems"] else 0, questions=_longest),
 )
 def write_closed_book(
@@ -128,7 +130,7 @@ def _closed_book(key: str, answer: Answer | Failure, model: Endpoint, prompt: Pr
     """
     if isinstance(answer, Failure):
         return unanswered(key, answer)
-    body, cited = cited_sources(answer.value)
+    body, cited = cited_sources(without_logins(answer.value))
     return _written(key, CLOSED_BOOK, "closed_book", body, cited, made_by(answer, model, prompt))
 
 
@@ -201,8 +203,9 @@ def _from_passages(
     """
     if isinstance(answer, Failure):
         return _of_system(system, unanswered(key, answer))
-    body, _ = cited_sources(answer.value)  # a list of references says what the passages' numbers say
-    body = body or answer.value
+    text = without_logins(answer.value)
+    body, _ = cited_sources(text)  # a list of references says what the passages' numbers say
+    body = body or text
     return _written(key, system, "retrieve_and_read", body, numbered(passages), made_by(answer, model, prompt))
 
 

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow.compute as pc
 
-from longform.addresses import normal_url
+from longform.addresses import normal_url, without_logins_in
 from longform.engine.stage import AllRows, Row, Rows, StageContext, stage
 from longform.errors import ConservationError
 from schemas.expertqa import CITED_PAGES, CLAIMS
-from tasks.expertqa.answers.citations import without_marks
+from tasks.expertqa.answers.citations import in_full, without_marks
 from tasks.expertqa.answers.evidence import KEPT, PAGES_KEPT, Search
 from tasks.expertqa.corpora import Document, passages_of
 from tasks.sources.web.extraction import Extractor, Unusable
@@ -44,7 +44,7 @@ class Snapshot(NamedTuple):
     windows: tuple[Row, ...] = ()
 
 
-@stage(CITED_PAGES, revision=2)
+@stage(CITED_PAGES, revision=3)
 def read_cited_pages(
     context: StageContext, claims: Rows, pages: AllRows, *, search: Search, crawl: Crawl | None
 ) -> Iterator[Row]:
@@ -79,8 +79,9 @@ _COLUMNS = ("claim_id", "answer_id", "question_id", "system", "text", "evidence"
 
 
 def _addresses(claim: Row) -> list[str]:
-    """The addresses among a claim's evidence that have no text, in order, each once."""
-    return list(dict.fromkeys(one["url"] for one in claim["evidence"] if one["url"] and not one["text"]))
+    """The addresses among a claim's evidence that have no text, in order, each once, `in_full`."""
+    bare = (one["url"] for one in claim["evidence"] if one["url"] and not one["text"])
+    return list(dict.fromkeys(map(in_full, bare)))
 
 
 def _page(url: str, snapshot: Snapshot, best: Iterator[list[Row]]) -> Row:
@@ -188,10 +189,11 @@ def month_of(moment: Any) -> str | None:
 # ---------------------------------------------------------------- evidence
 
 
-@stage(CLAIMS, revision=1)
+@stage(CLAIMS, revision=2)
 def link_cited_pages(context: StageContext, claims: Rows, cited: Rows) -> Iterator[Row]:
     """All claims, with the windows of the pages they cite in place of evidence that is an address alone; addresses
-    without a readable page stay as they are. ConservationError if `cited` is not in the order of the claims.
+    without a readable page stay, without user and password. ConservationError if `cited` is not in the
+    order of the claims.
     """
     for claim, own in zip(claims, cited, strict=True):
         if claim["claim_id"] != own["claim_id"]:
@@ -199,7 +201,8 @@ def link_cited_pages(context: StageContext, claims: Rows, cited: Rows) -> Iterat
                 f"link_cited_pages: {own['claim_id']} was read where {claim['claim_id']} was asked."
             )
         windows = {page["url"]: page["windows"] for page in own["pages"] if page["windows"]}
-        yield {**claim, "evidence": [each for one in claim["evidence"] for each in _with_text(one, windows)]}
+        evidence = [without_logins_in(one) | {"url": one["url"] and in_full(one["url"])} for one in claim["evidence"]]
+        yield {**claim, "evidence": [each for one in evidence for each in _with_text(one, windows)]}
 
 
 def _with_text(evidence: Row, windows: dict[str, list[Row]]) -> list[Row]:

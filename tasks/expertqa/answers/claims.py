@@ -20,11 +20,12 @@ from tasks.expertqa.answers.citations import (
     caret_spans,
     citation_spans,
     cited_numbers,
-    references,
+    in_full,
     unseen_spans,
     urls,
 )
 from tasks.expertqa.answers.dangling import VERB_AFTER
+from tasks.expertqa.answers.references import references
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.text.edit_sentences import prose_spans
 from tasks.text.lists import listed_spans, without_quote_marks
@@ -34,7 +35,7 @@ CLOSING = '"”’»›)]}'
 _GAP = 8  # blanks between a citation and the sentence after it
 _SMALL_FOLLOWS = re.compile(r" [a-z](?![A-Z])")
 _NUMBERED = re.compile(r"\[\s?(\d{1,9})\s?\]:?[ \t]{0,4}(.*)", re.DOTALL)
-_ADDRESS = re.compile(r"(https?://\S{1,4000})(?:\s+|$)(.*)", re.DOTALL)
+_ADDRESS = re.compile(rf"((?=<?{URL})(?:doi:?\s)?\S{{1,4000}})(?:\s+|$)(.*)", re.DOTALL | re.IGNORECASE)
 _LINKED = re.compile(rf"\[([^\[\]\n]{{1,300}})\]\(\s?<?({URL})>?\s?\)[.,;]?(?:\s+|$)(.*)", re.DOTALL)
 
 
@@ -208,7 +209,7 @@ def _small_talk() -> tuple[str, ...]:
 # ---------------------------------------------------------------- the stage
 
 
-@stage(CLAIMS, revision=4, at_most=AtMost(rows=unbounded))
+@stage(CLAIMS, revision=5, at_most=AtMost(rows=unbounded))
 def split_claims(
     context: StageContext, answers: Rows, *, splitter: str, least_characters: int, small_talk: bool
 ) -> Iterator[Row | Rejected]:
@@ -341,6 +342,6 @@ def parts_of(source: str) -> tuple[int | None, str | None, str | None, str]:
     numbered = _NUMBERED.match(source)
     number, rest = (int(numbered[1]), numbered[2]) if numbered else (None, source.strip())
     if linked := _LINKED.match(rest):
-        return number, linked[1].strip() or None, linked[2], linked[3]
+        return number, linked[1].strip() or None, in_full(linked[2]), linked[3]
     address = _ADDRESS.match(rest)
-    return number, None, *((address[1], address[2]) if address else (None, rest))
+    return number, None, *((in_full(address[1]), address[2]) if address else (None, rest))

@@ -94,7 +94,7 @@ def _embedding_calls_at_most(of: Sizes, queries: str) -> float:
     return embedding_calls(of[queries] + of["corpus"] + of["pages"], 2 + of.units)
 
 
-@stage(FOUND_FOR_QUESTIONS, revision=2, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "questions")))
+@stage(FOUND_FOR_QUESTIONS, revision=3, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "questions")))
 def find_for_questions(
     context: StageContext,
     questions: Rows,
@@ -119,7 +119,7 @@ def find_for_questions(
     yield from _with_passages(context, questions, dict.fromkeys(corpora, queries), retrieval)
 
 
-@stage(FOUND_FOR_CLAIMS, revision=3, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "claims")))
+@stage(FOUND_FOR_CLAIMS, revision=4, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "claims")))
 def find_for_claims(
     context: StageContext,
     claims: Rows,
@@ -145,7 +145,7 @@ def find_for_claims(
     yield from _with_passages(context, claims, asked, _Retrieval(corpus, pages, search, embedding, web, crawl))
 
 
-@stage(FOUND_FOR_FACTS, revision=2, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "facts")))
+@stage(FOUND_FOR_FACTS, revision=3, at_most=AtMost(calls=lambda of: _embedding_calls_at_most(of, "facts")))
 def find_for_facts(
     context: StageContext,
     facts: Rows,

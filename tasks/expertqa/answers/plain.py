@@ -21,10 +21,10 @@ from tasks.expertqa.answers.citations import (
     addresses_in,
     citation_spans,
     cited_numbers,
-    references,
 )
 from tasks.expertqa.answers.dangling import Spans, merged, widened, without_phrases
 from tasks.expertqa.answers.readings import cites
+from tasks.expertqa.answers.references import references
 
 _LIST = r"\d{1,3}(?:\s?[-–—,;&]\s?\d{1,3}){0,40}"
 _OTHERS = (
@@ -82,11 +82,12 @@ def plain(text: str, known: Collection[int] = ()) -> str:
     """The text without marks and references; "" if nothing else is there. Of a text without any it is the text itself,
     so that applying it again changes nothing. `known`: the numbers of the answer's sources.
     """
+    whole = text
     for _ in range(6):  # what removals bring together may be a mark in turn
         before, text = text, _once(text, known)
         if text == before:
             break
-    return text
+    return text if text == whole or whole[-1:].isspace() else text.rstrip()
 
 
 def marks_in(text: str, known: Collection[int] = ()) -> list[str]:
@@ -160,7 +161,7 @@ def _without_links(text: str) -> str:
 def _names_site(link: re.Match[str]) -> bool:
     """Whether a link's words are the name of its site (`NIH`, `nih.gov`), or none."""
     words = "".join(filter(str.isalnum, link[1].casefold()))
-    host = re.sub(r"\A\W{0,3}https?://(?:www\.)?", "", link[0].partition("](")[2].casefold()).split("/")[0]
+    host = re.sub(r"\A\W{0,3}(?:https?://)?(?:www\.)?", "", link[0].partition("](")[2].casefold()).split("/")[0]
     return not words or "." in link[1].strip(".") or words in host.replace(".", "") or host.split(".")[0] in words
 
 

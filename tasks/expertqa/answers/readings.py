@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tasks.expertqa.answers.citations import HIGHEST, numbers_of
+from tasks.expertqa.answers.citations import ANY_URL, HIGHEST, numbers_of
 
 LONGEST_FUNCTION = 4  # letters; after longer names `word[1](` is prose
 _LABELS = r"(?:psalms?|page|pp?\.|chapter|verse|fig\.|eq\.|vol\.|no\.)"
@@ -86,7 +86,7 @@ def cites(text: str, start: int, end: int, known: Collection[int] = ()) -> bool:
     mark = text[start:end]
     begin = end - len(mark.lstrip())
     mark, before = text[begin:end], text[max(0, begin - 160) : begin]
-    numbers = numbers_of(mark) if "http" not in mark else []
+    numbers = numbers_of(mark) if not ANY_URL.search(mark) else []
     if not numbers:
         return True  # an address, or a file
     if all(number >= HIGHEST for number in numbers):

@@ -26,8 +26,8 @@ from schemas.expertqa import ANSWERS
 from tasks.annotation.values import LONGEST_TIME, Unfit, collecting_unfit, is_answered
 from tasks.answers import NO_MODEL
 from tasks.expertqa.answers.answers import SYSTEMS
-from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import parse_evidence, parts_of
+from tasks.expertqa.answers.references import cited_sources
 from tasks.expertqa.bank import GROUP, first_fault, is_filled_text, jsonl_records
 from tasks.expertqa.exact import read_exact, write_exact
 from tasks.expertqa.vocabulary import LABELLED, label
@@ -48,7 +48,7 @@ def released_at_most(size: float) -> float:
     return size / len(LEAST_ANSWER)
 
 
-@stage(ANSWERS, revision=3, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
+@stage(ANSWERS, revision=4, at_most=AtMost(rows=lambda of: released_at_most(of.bytes)))
 def read_released(context: StageContext, questions: Rows) -> Iterator[Row | Rejected]:
     """The released answers of the questions, of any system, in the order of the file, as rows of ANSWERS. A Rejected
     for each ill-typed answer, and for each question without a released answer. Counts answers of systems that the paper
@@ -178,7 +178,7 @@ open_commercial = partial(open_files, group=GROUP, endings=(".jsonl", ".jsonl.gz
 
 @stage(
     ANSWERS,
-    revision=3,
+    revision=4,
     at_most=AtMost(
         bytes=most_bytes("files"),
         rows=lambda of: min(of["questions"], records_at_most(of["files"], len(LEAST_COMMERCIAL) + 1)),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from longform.addresses import without_logins
 from longform.artifacts.recipe import fingerprint
 from longform.artifacts.rows import grouped
 from longform.engine.stage import AtMost, Rejected, Row, Rows, StageContext, stage
@@ -28,7 +29,7 @@ EVIDENCE_CHARACTERS = 4_000
 
 @stage(
     REVISED,
-    revision=5,
+    revision=6,
     at_most=AtMost(rows=lambda of: of["samples"], calls=lambda of: min(of["samples"], of["answers"])),
 )
 def revise_answers(
@@ -122,7 +123,7 @@ def by_model(answer: Row, reply: Answer | Failure, model: Endpoint, prompt: Prom
     key = answer["answer_id"]
     if isinstance(reply, Failure):
         return unanswered(key, reply)
-    text = reply.value
+    text = without_logins(reply.value)
     if declines := abstention(text):
         return Rejected(key, "filtered", "the revision abstains", detail=declines, raw=text)
     return _revised(answer, text, "model", None, made_by(reply, model, prompt))

@@ -283,7 +283,7 @@ _READERS = {"searxng": (read_searxng, SEARXNG_PAGES), "brave": (read_brave, BRAV
 # pages
 
 
-@stage(WEB_PAGES, revision=2)
+@stage(WEB_PAGES, revision=3)
 def fetch_pages(context: StageContext, results: Rows, *, crawl: Crawl) -> Iterator[Row | Rejected]:
     """The pages that results lead to, as text: each once, in the order of its first result.
 

@@ -260,6 +260,16 @@ def test_answers_are_kept_in_their_own_column_and_restored_in_place():
     assert equal(released_record(row), record)
 
 
+def test_a_released_record_loses_users_and_passwords_of_addresses():
+    address = "https://user:secret@a.example/x"
+    claim = {"claim_string": address, "evidence": [address]}
+    record = {**RELEASED, "answers": {"gpt4": {"answer_string": address, "claims": [claim]}}}
+    rows, rejected = parsed(record, {**RELEASED, "question": None, "more": address}, f"[{address}".encode())
+    assert "secret" not in f"{rows}{rejected}"
+    assert equal(released_record(rows[0]), json.loads(json.dumps(record).replace("user:secret@", "")))
+    assert len(rejected) == 2
+
+
 def test_people_write_their_own_questions():
     own = {"question": "Why\ndoes rye bread sour?", "field": "culinary arts", "question_types": ["I", "II"]}
     listed = {"question": "And wheat?", "question_types": "V", "annotator_id": "a_1", "specific_field": "Bread"}

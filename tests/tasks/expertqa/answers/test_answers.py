@@ -379,3 +379,14 @@ def test_a_model_that_invents_citations_and_texts_in_tags_breaks_nothing(home: H
 )
 def test_an_answer_that_cites_no_passage_it_was_given_is_invalid(reply: str, flaw: str | None) -> None:
     assert flaw_of_reading(reply, passages=5) == (flaw and ("invalid", flaw))
+
+
+def test_a_password_in_an_address_that_a_model_writes_is_in_no_row_and_no_rejected_row(home: Home) -> None:
+    cites = "Copper turns green (https://user:secret@a.example/x) [1].\n\nReferences:\n[1] http://u:secret@b.example\n"
+    for say in (f"{cites}=====", cites):  # whole, and cut off
+        with serve(say=say) as server:
+            for make in (from_memory, from_passages):
+                made = make(home, over_http(server))
+                told = [pq.read_table(home.store.rejected_path(part)).to_pylist() for part in made.parts or ()]
+                assert "secret" not in f"{list(made)}{told}"
+                assert "a.example/x" in f"{list(made)}{told}"

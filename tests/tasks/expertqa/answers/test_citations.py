@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tasks.expertqa.answers.citations import (
     citation_spans,
     cited_numbers,
-    cited_sources,
-    references,
     urls,
     without_marks,
 )
+from tasks.expertqa.answers.references import cited_sources, references
 
 
 @pytest.mark.parametrize(
@@ -244,3 +243,32 @@ def test_sources_on_one_line_may_be_named_without_a_scheme() -> None:
     _, sources = references(text)
     assert {number: source.title for number, source in sources.items()} == {1: "a.example", 2: "b.example/x"}
     assert references("Sources: [1] says so, [2] does not.")[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It melts (HTTP://Example.ORG/x).", "http://Example.ORG/x"),
+        ("It melts at 232 degrees [www.example.org/x].", "https://www.example.org/x"),
+        ("Tin melts at 232 degrees. www.example.org/x", "https://www.example.org/x"),
+        ("It melts [so](www.example.org/x).", "https://www.example.org/x"),
+        ("It melts (doi:10.1000/xyz).", "https://doi.org/10.1000/xyz"),
+        ("It melts (DOI: 10.1000/S0140-6736(20)30183-5).", "https://doi.org/10.1000/S0140-6736(20)30183-5"),
+        ("Tin melts at 232 degrees. doi.org/10.1000/xyz", "https://doi.org/10.1000/xyz"),
+        ("Tin melts [1].\n\n[1] www.example.org", "https://www.example.org"),
+        ("Tin melts [1].\n\n1. doi:10.1000/xyz", "https://doi.org/10.1000/xyz"),
+        ("It melts (https://user:secret@a.example/x).", "https://a.example/x"),
+    ],
+)
+def test_addresses_are_known_however_they_are_written(text: str, expected: str) -> None:
+    body, cited = cited_sources(text)
+    assert [row["url"] for row in cited] == [expected]
+    assert without_marks(body).rstrip(".") in ("It melts", "It melts so", "Tin melts", "It melts at 232 degrees", TIN)
+
+
+TIN = "Tin melts at 232 degrees"
+
+
+@pytest.mark.parametrize("text", ["The www. is old.", "Write to a@www.example.org now.", "A doi: 10 of 20.", "www.a"])
+def test_what_only_looks_like_an_address_is_none(text: str) -> None:
+    assert urls(text) == []

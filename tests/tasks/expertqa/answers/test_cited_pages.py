@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -126,7 +128,10 @@ WALLS = {
     "page not found": ("Page not found", "Sorry, the page you requested could not be found. Please go back."),
     "cookie wall": ("Before you continue", "We value your privacy. Accept all cookies to continue."),
     "paywall": ("Otters", "Subscribe to continue reading. This article is for subscribers only."),
-    "bot check": ("Just a moment...", "Checking your browser. Enable JavaScript and cookies to continue."),
+    "parked domain": ("tea.example", "Diese Domain steht zum Verkauf. Angebot an den Inhaber senden."),
+    "login wall": ("Log in", "You must be logged in to view this. Forgot your password?"),
+    "needs javascript": ("App", "Chargement en cours…"),
+    "bot check": ("Just a moment...", "Checking your browser. Complete the captcha below to continue."),
 }
 
 
@@ -164,12 +169,62 @@ def test_a_robots_txt_is_obeyed_and_private_addresses_are_not_fetched(home: Home
     assert len(server.asked) == asked
 
 
-@pytest.mark.parametrize("address", ["http://", "https://[::1", "https://user:secret@a.example/x", "ftp://a.example"])
+@pytest.mark.parametrize("address", ["http://", "https://[::1", "ftp://a.example", "mailto:a@b.example"])
 def test_what_is_no_address_of_a_page_is_dead_and_never_fetched(home: Home, server: Server, address: str) -> None:
     rows, linked = read(home, claims_of(home, [of(address)]), pages_of(home), OPEN)
     assert states(rows) == [("dead", "no address of a page")]
     assert linked[0]["evidence"][0]["url"] == address
     assert server.asked == []
+
+
+@pytest.mark.parametrize("login", ["user:secret@", "secret@", "user:se/cr:et@", "user:s@secret@", "user:secret%40"])
+def test_a_cited_page_is_fetched_without_user_and_password_which_stand_nowhere(
+    home: Home, server: Server, login: str
+) -> None:
+    server.on("/tea", html("tea"))
+    host = server.url.removeprefix("http://")
+    address = f"http://{login}{host}/tea"
+    claims = claims_of(home, [of(address, given=f"[1] {address}")], [of(f"HTTP://{host}/tea")])
+    rows, linked = read(home, claims, pages_of(home), OPEN)
+    assert states(rows) == [("read", None)] * 2
+    assert {one["url"] for row in linked for one in row["evidence"]} == {f"http://{host}/tea"}
+    assert "secret" not in f"{rows}{linked}"
+    assert all("Authorization" not in asked.headers for asked in server.asked)
+    stored = [path for path in home.store.home.rglob("*") if path.is_file() and path.parts[-2] == "web"]
+    assert stored
+    assert not any(b"secret" in path.read_bytes() for path in stored)
+
+
+def test_addresses_without_a_scheme_are_those_of_their_pages(home: Home) -> None:
+    pages = pages_of(
+        home,
+        ("https://www.tea.example/x", "Tea leaves stay in water.", None),
+        ("https://doi.org/10.1000/xyz", "Tea is a drink.", None),
+    )
+    cited = [of("www.tea.example/x"), of("doi:10.1000/xyz", 2), of("https://doi.org/10.1000/xyz", 3)]
+    rows, linked = read(home, claims_of(home, cited), pages, None)
+    assert states(rows) == [("read", None)] * 2
+    assert {one["url"] for one in linked[0]["evidence"]} == {"https://www.tea.example/x", "https://doi.org/10.1000/xyz"}
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_a_host_that_does_not_answer_is_dead_for_what_happened(home: Home, robots: bool) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        refusing = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
+        crawl = replace(OPEN, robots=robots)
+        claims = claims_of(home, [of(refusing), of("http://vanished.invalid/x", 2)])
+        rows, _ = read(home, claims, pages_of(home), crawl)
+    assert states(rows) == [("dead", "connection refused"), ("dead", "unknown host")]
+    frame = pd.DataFrame([{**row, "answer_id": "a", "system": "gpt4"} for row in rows])
+    (counted,) = cited_pages(frame).to_dict("records")
+    assert (counted["dead"], counted["reasons"]) == (2, "connection refused 1, unknown host 1")
+
+
+def test_a_robots_txt_that_cannot_be_read_forbids_and_says_so(home: Home, server: Server) -> None:
+    server.on("/robots.txt", Answer(503))
+    rows, _ = read(home, claims_of(home, [of(f"{server.url}/x")]), pages_of(home), OPEN)
+    assert states(rows) == [("dead", "robots.txt cannot be read")]
 
 
 def test_taken_down_pages_are_not_fetched_nor_followed(home: Home, server: Server) -> None:

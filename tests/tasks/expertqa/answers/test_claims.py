@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from benchmarks.claims import PLANTED, planted
 from schemas.expertqa import ANSWERS
-from tasks.expertqa.answers.citations import cited_sources
 from tasks.expertqa.answers.claims import claims_of, linked, parse_evidence, parts_of, split_claims
+from tasks.expertqa.answers.references import cited_sources
 
 REAL = paths.REAL_DATA / "expertqa" / "rand_val.jsonl"
 PIECES = ["Tin ", "melts", ".", " [1]", "[2].", "\n", "\n- ", "  ", "? ", "1. ", "| ", "\u00a0"]

@@ -476,3 +476,25 @@ def test_answers_of_systems_that_the_paper_has_not_are_kept_counted_and_named(tm
     assert "and 3 more" in gate.sentence
     assert not gate.is_above
     build.close()
+
+
+def test_passwords_in_addresses_are_in_no_row_of_imported_answers():
+    address = "https://user:secret@a.example/x"
+    answer = {"answer_string": f"Air ({address}).", "attribution": [f"[1] {address}"]}
+    rows, rejected = commercial(
+        {"question_id": "expertqa/1", **answer}, {"question_id": "no", **answer}, address.encode()
+    )
+    assert "secret" not in f"{rows}{rejected}"
+    assert rows[0]["text"] == "Air (https://a.example/x)."
+    assert [row["url"] for row in rows[0]["cited"]] == ["https://a.example/x"]
+    assert len(rejected) == 2
+
+
+def test_addresses_of_sources_need_no_scheme():
+    listed = sources_listed(["[1] www.a.example/x", "[2] doi:10.1000/xyz", "HTTP://A.example/y Tin."])
+    assert [row["url"] for row in listed] == [
+        "https://www.a.example/x",
+        "https://doi.org/10.1000/xyz",
+        "http://A.example/y",
+    ]
+    assert listed[2]["text"] == "Tin."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import paths
 import pytest
 
 from tasks.sources.web.walls import LONGEST, wall_of
@@ -89,3 +92,18 @@ def test_a_text_that_mentions_such_things_stays(title: str | None, text: str) ->
 def test_a_long_text_is_never_a_notice() -> None:
     text = "Page not found. " * (LONGEST // 16 + 1)
     assert wall_of("Page not found", text) is None
+
+
+PAGES = [json.loads(line) for line in (paths.TEST_DATA / "web" / "walls.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[f"{row['kind'] or 'article'}: {row['text'][:30]}" for row in PAGES])
+def test_notices_and_articles_about_them_are_told_apart_in_ten_languages(page: dict[str, str]) -> None:
+    found = wall_of(page["title"], page["text"])
+    assert (found and found.kind) == page["kind"]
+
+
+def test_what_an_article_quotes_tells_nothing() -> None:
+    quoted = "The banner says “We value your privacy. Accept all cookies.” and the button “I agree”."
+    assert wall_of("Banners", quoted) is None
+    assert wall_of("Banners", "We value your privacy. Accept all cookies.") is not None
