@@ -484,3 +484,49 @@ def test_killed_and_resumed_it_asks_nothing_twice(tmp_path: Path) -> None:
         assert calls(server) - before < 800 - 400 + 20
         assert asked_twice(server) <= 2 * (16 + 2)  # what was in flight when it was killed: concurrency and a tenth
         assert {row["corrected"] for row in systems(found, "mine").values()} == {1, 3}
+
+
+WRONG = {"mill": "barn", "river": "market", "oak": "elm", "sand": "tar"}
+FOR_ONE: dict[str, Callable[[list[tuple[str, str]], int], list[tuple[str, str]]]] = {
+    "half": lambda found, number: found[: len(found) // 2],
+    "alternating": lambda found, number: found if number % 2 else [],
+    "three no-ops each": lambda found, number: [each for edit in found for each in (*[(edit[0], edit[0])] * 3, edit)],
+}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("mode", ["context", "merged", *FOR_ONE])
+def test_an_editor_that_is_hostile_for_one_system_is_told_or_leaves_it_unranked(mode: str, tmp_path: Path) -> None:
+    """`worst` has four wrong words, `middle` three, `best` two; only the lists for `worst` are bad."""
+    rest = " " + " ".join(f"Barge {n} brought tea and rope." for n in range(20))
+
+    def spoilt(text: str, number: int) -> str:
+        for right, wrong in list(WRONG.items())[:number]:
+            text = text.replace(right, wrong)
+        return text
+
+    def say(prompt: str) -> str:
+        draft, right = texts_of(prompt)
+        found = [(wrong, old) for old, wrong in WRONG.items() if wrong in draft]
+        if "worst" not in draft:
+            return edits(*found)
+        first = draft.partition(" Barge")[0], right.partition(" Barge")[0]
+        if mode == "merged":
+            return edits(first)
+        if mode == "context":
+            return edits(*((first[0], first[0].replace(wrong, old)) for wrong, old in found))
+        return edits(*FOR_ONE[mode](found, int(draft.partition("worst")[2].partition(" ")[0])))
+
+    rows = [
+        {"id": str(n), "system": name, "draft": spoilt(text, wrong) + rest, "reference": text + rest}
+        for n in range(8)
+        for name, wrong in (("worst", 4), ("middle", 3), ("best", 2))
+        for text in [f"The mill of the {name}{n} stands by the river on sand, and its wheel is of oak."]
+    ]
+    with serve_endpoint() as server:
+        config(tmp_path, url_of(server))
+        lines(tmp_path / "d.jsonl", rows)
+        server.fails = replying(say)
+        done = longform("measure", "d.jsonl", "--home", "home", "--config", "c.toml", "--yes", cwd=tmp_path)
+    expected = "worst is before best by the editor's lists alone" if mode == "merged" else "worst is not ranked"
+    assert expected in done.stdout

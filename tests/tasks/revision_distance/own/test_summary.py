@@ -62,6 +62,10 @@ def test_a_system_with_hardly_a_case_is_not_ranked_and_takes_no_case_from_the_ot
     assert list(found.systems.system) == ["a", "b", "typo"]
     assert ranking(drafts(a=[1.0] * 10, b=[2.0])).unranked == {}, "a tenth is enough"
     assert ranking(drafts(a=[1.0], b=[2.0])).unranked == {}
+    alone = ranking(drafts(a=[1.0] * 20, b=[0.0]))
+    assert (alone.cases, set(alone.unranked)) == (20, {"b"}), "also where only one system is left"
+    assert not len(alone.pairs)
+    assert ranking(drafts(a=[1.0] * 20, b=[2.0] * 20, c=[3.0] * 20)).unranked == {}
 
 
 def test_a_lead_that_only_the_lists_of_edits_show_is_doubted() -> None:
