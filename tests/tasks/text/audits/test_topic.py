@@ -60,6 +60,28 @@ def test_what_cannot_be_judged_is_on_topic(question: str, text: str) -> None:
     assert not off_topic(question, text)
 
 
+DECLINED = (
+    "Thanks for asking, but I'll have to skip that one.",
+    "It's against my rules to answer.",
+    "This prompt cannot be answered.",
+    "Our policies do not permit a response.",
+    "The assistant is unable to fulfil this request.",
+)
+
+
+@pytest.mark.parametrize("text", DECLINED)
+@pytest.mark.parametrize("question", [QUESTIONS["en"], "What caused the war of thirty years in Europe?"])
+def test_a_short_text_that_speaks_of_itself_alone_is_off_topic(text: str, question: str) -> None:
+    assert off_topic(question, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Twelve degrees.", "I put the cask in the cellar.", "About 54 F, I think; summer is no matter."]
+)
+def test_a_short_answer_is_on_topic(text: str) -> None:
+    assert not off_topic(QUESTIONS["en"], text)
+
+
 @pytest.mark.skipif(not RELEASED.exists(), reason="needs the released answers of ExpertQA")
 def test_released_answers_are_on_topic_and_those_of_other_questions_are_found() -> None:
     rows = [json.loads(line) for line in RELEASED.read_text("utf-8").splitlines()[:80]]
