@@ -66,9 +66,9 @@ def _generated_texts(row: Row) -> Iterator[tuple[str, str, str]]:
 OF_ROWS = (
     Audit("equal_texts", CEILING, _equal_texts, f"NOT ({PEOPLE})"),
     Audit("equal_posts", 1.0, _equal_posts, PEOPLE),
-    *audits_of_texts(_generated_texts, BY_MODEL),
+    *audits_of_texts(_generated_texts, BY_MODEL, answers=False),
 )
-OF_RESEARCH = audits_of_texts(lambda row: [("text", row["question"], row["text"])], generated())
+OF_RESEARCH = audits_of_texts(lambda row: [("text", row["question"], row["text"])], generated(), answers=False)
 AUDITS = Audits(
     rows={"pairs": OF_ROWS, "research": OF_RESEARCH},
     version=(

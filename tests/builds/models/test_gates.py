@@ -177,8 +177,8 @@ def test_an_accepted_stage_is_published_and_everything_says_so(tmp_path: Path, s
     lines = gate_lines(tmp_path, version)
     assert sentence in lines
     assert any(re.fullmatch(r"combine_answers: accepted by \w+, \d{4}-\d\d-\d\d \d\d:\d\d UTC", line) for line in lines)
-    found = {(row["audit"], row["config"]) for row in pq.read_table(version.folder / "audit.parquet").to_pylist()}
-    assert found == {("missing_kinds", "combine_answers"), ("off_topic", "pairs")}, "on vegetables, of a loaf"
+    (missing,) = pq.read_table(version.folder / "audit.parquet").to_pylist()
+    assert (missing["audit"], missing["config"]) == ("missing_kinds", "combine_answers")
     assert list(check(Store(tmp_path), version)) == []
     asked = server.bodies.total()
     assert build(tmp_path, server).name == version.name  # it is there: nothing is refused any more
